@@ -1,0 +1,97 @@
+// Package event decodes the records that the kernel side writes to its ring
+// buffer. It copies bytes into the types generated from event.h and checks
+// lengths and discriminants; it interprets nothing.
+package event
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/tare-trace/tare/bpf"
+)
+
+// Sizes of the records in bytes, from the generated types.
+const (
+	StartSize = int(unsafe.Sizeof(bpf.Start{}))
+	DataSize  = int(unsafe.Sizeof(bpf.Data{}))
+	EndSize   = int(unsafe.Sizeof(bpf.End{}))
+)
+
+// ErrMalformed is wrapped by every error of this package.
+var ErrMalformed = errors.New("malformed record")
+
+// Record holds one decoded record; Type says which field is valid. It is
+// meant to be reused: decoding allocates nothing.
+type Record struct {
+	Type  bpf.TareRecordType
+	Start bpf.Start
+	Data  bpf.Data
+	End   bpf.End
+}
+
+// Payload returns the message bytes that came with the record. They alias the
+// record and are valid until the next Decode.
+func (r *Record) Payload() []byte {
+	switch r.Type {
+	case bpf.TareRecordTypeTARE_START:
+		return r.Start.Payload[:r.Start.PayloadLen]
+	case bpf.TareRecordTypeTARE_DATA:
+		return r.Data.Payload[:r.Data.PayloadLen]
+	}
+	return nil
+}
+
+// Decode reads one record as it came from the ring buffer.
+func (r *Record) Decode(raw []byte) error {
+	if len(raw) == 0 {
+		return fmt.Errorf("%w: empty", ErrMalformed)
+	}
+	r.Type = bpf.TareRecordType(raw[0])
+	switch r.Type {
+	case bpf.TareRecordTypeTARE_START:
+		if len(raw) < StartSize {
+			return tooShort("start", len(raw), StartSize)
+		}
+		copy(bytesOf(&r.Start), raw)
+		if int(r.Start.PayloadLen) > len(r.Start.Payload) {
+			return fmt.Errorf("%w: start with %d bytes of payload", ErrMalformed, r.Start.PayloadLen)
+		}
+		if role := bpf.TareRole(r.Start.Role); role != bpf.TareRoleTARE_SERVER && role != bpf.TareRoleTARE_CLIENT {
+			return fmt.Errorf("%w: start with role %d", ErrMalformed, role)
+		}
+	case bpf.TareRecordTypeTARE_DATA:
+		if len(raw) < bpf.DataShort {
+			return tooShort("data", len(raw), bpf.DataShort)
+		}
+		n := copy(bytesOf(&r.Data), raw)
+		if bpf.DataShort+int(r.Data.PayloadLen) > n {
+			return fmt.Errorf("%w: data with %d bytes of payload in %d", ErrMalformed, r.Data.PayloadLen, n)
+		}
+	case bpf.TareRecordTypeTARE_END:
+		if len(raw) < EndSize {
+			return tooShort("end", len(raw), EndSize)
+		}
+		copy(bytesOf(&r.End), raw)
+	default:
+		return fmt.Errorf("%w: type %d", ErrMalformed, raw[0])
+	}
+	return nil
+}
+
+func tooShort(what string, got, want int) error {
+	return fmt.Errorf("%w: %s of %d bytes, want %d", ErrMalformed, what, got, want)
+}
+
+func bytesOf[T any](p *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
+}
+
+// DecodeControl reads a record of the control ring.
+func DecodeControl(raw []byte) (c bpf.Control, err error) {
+	if len(raw) < int(unsafe.Sizeof(c)) {
+		return c, tooShort("control", len(raw), int(unsafe.Sizeof(c)))
+	}
+	copy(bytesOf(&c), raw)
+	return c, nil
+}

@@ -1,0 +1,233 @@
+// Package kernel loads the programs of package bpf, attaches them, and is the
+// only place that touches their maps. It holds every link for as long as the
+// tracer lives: a link that nobody holds is closed by the garbage collector,
+// and the tracer goes blind without a word.
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/tare-trace/tare/bpf"
+)
+
+// Options are fixed once the programs are loaded.
+type Options struct {
+	Cgroup      string // directory of the cgroup v2 whose sockets are seen, usually the root
+	Payload     bool   // read the beginnings of messages
+	Traceparent bool   // adopt traceparent headers of trusted peers at entry sockets
+	ParentBased bool   // obey the sampling decision of an adopted parent
+	Threshold   uint64 // sampled iff rv >= Threshold; 0 … 2^56
+	RingBytes   int    // size of the event ring, a power of two; 0: 4 MiB
+}
+
+// Tracer is the kernel side, loaded and attached.
+type Tracer struct {
+	objs    bpf.TareObjects
+	links   []link.Link // held on purpose, see the package comment
+	arm     *link.Iter
+	events  *ringbuf.Reader
+	control *ringbuf.Reader
+
+	mu      sync.Mutex
+	trusted map[bpf.Prefix]struct{}
+	inodes  map[uint64]bpf.Service
+}
+
+// Load loads and attaches everything. Entry sockets take no decisions until
+// EnableEntry, so that open connections can be armed first.
+func Load(o Options) (*Tracer, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("raise RLIMIT_MEMLOCK (needed before Linux 5.11): %w", err)
+	}
+	spec, err := bpf.LoadTare()
+	if err != nil {
+		return nil, fmt.Errorf("read the embedded kernel programs: %w", err)
+	}
+	ring := o.RingBytes
+	if ring == 0 {
+		ring = 4 << 20
+	}
+	spec.Maps[bpf.TareMapEvents].MaxEntries = uint32(ring)
+	for name, value := range map[string]any{
+		"cfg_payload":        o.Payload,
+		"cfg_traceparent":    o.Traceparent,
+		"cfg_parent_based":   o.ParentBased,
+		"cfg_wakeup_bytes":   uint32(ring / 2),
+		"sampling_threshold": o.Threshold,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	t := &Tracer{trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
+	if err := spec.LoadAndAssign(&t.objs, nil); err != nil {
+		return nil, explainLoad(err)
+	}
+	if err := t.attach(o.Cgroup); err != nil {
+		_ = t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func explainLoad(err error) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case errors.As(err, &verifier):
+		return fmt.Errorf("this kernel refuses a program; `tare doctor` tells what it allows: %w", err)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN: %w", err)
+	}
+	return fmt.Errorf("load the kernel programs; `tare doctor` tells what this kernel allows: %w", err)
+}
+
+func (t *Tracer) attach(cgroup string) error {
+	so, err := link.AttachCgroup(link.CgroupOptions{
+		Path: cgroup, Attach: ebpf.AttachCGroupSockOps, Program: t.objs.TareSockops,
+	})
+	if err != nil {
+		return fmt.Errorf("attach to cgroup %s: %w", cgroup, err)
+	}
+	t.links = append(t.links, so)
+	for _, p := range []*ebpf.Program{
+		t.objs.TareFork, t.objs.TareExec, t.objs.TareExit,
+		t.objs.TareRecv, t.objs.TareSend, t.objs.TareDestroy,
+	} {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			return fmt.Errorf("attach %v: %w", p, err)
+		}
+		t.links = append(t.links, l)
+	}
+	if t.arm, err = link.AttachIter(link.IterOptions{Program: t.objs.TareArm}); err != nil {
+		return fmt.Errorf("attach the socket iterator: %w", err)
+	}
+	if t.events, err = ringbuf.NewReader(t.objs.Events); err != nil {
+		return fmt.Errorf("open the event ring: %w", err)
+	}
+	if t.control, err = ringbuf.NewReader(t.objs.Control); err != nil {
+		return fmt.Errorf("open the control ring: %w", err)
+	}
+	return nil
+}
+
+// Close detaches and unloads. The kernel does the same when the process dies.
+func (t *Tracer) Close() error {
+	var errs []error
+	for _, l := range t.links {
+		errs = append(errs, l.Close())
+	}
+	t.links = nil
+	if t.arm != nil {
+		errs = append(errs, t.arm.Close())
+	}
+	if t.events != nil {
+		errs = append(errs, t.events.Close())
+	}
+	if t.control != nil {
+		errs = append(errs, t.control.Close())
+	}
+	return errors.Join(append(errs, t.objs.Close())...)
+}
+
+// SetThreshold changes the sampling rate; the next request at an entry socket
+// obeys it. Nothing is detached, so there is no gap.
+func (t *Tracer) SetThreshold(threshold uint64) error {
+	return t.objs.SamplingThreshold.Set(threshold)
+}
+
+// EnableEntry lets entry sockets take root decisions.
+func (t *Tracer) EnableEntry(on bool) error { return t.objs.EntryEnabled.Set(on) }
+
+// AddProcess traces a process: what it connects and listens to from now on.
+func (t *Tracer) AddProcess(pid uint32, s bpf.Service) error {
+	if err := t.objs.Processes.Put(pid, s); err != nil {
+		return fmt.Errorf("trace process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// RemoveProcess stops tracing new connections of a process.
+func (t *Tracer) RemoveProcess(pid uint32) error {
+	if err := t.objs.Processes.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("stop tracing process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// SetInodes tells which open sockets belong to traced services; Arm looks
+// them up. Inodes that are gone since the last call are forgotten.
+func (t *Tracer) SetInodes(want map[uint64]bpf.Service) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ino := range t.inodes {
+		if _, ok := want[ino]; !ok {
+			_ = t.objs.Inodes.Delete(ino)
+			delete(t.inodes, ino)
+		}
+	}
+	for ino, s := range want {
+		if have, ok := t.inodes[ino]; ok && have == s {
+			continue
+		}
+		if err := t.objs.Inodes.Put(ino, s); err != nil {
+			return fmt.Errorf("note socket inode %d: %w", ino, err)
+		}
+		t.inodes[ino] = s
+	}
+	return nil
+}
+
+// Trust replaces the networks that tags go to and are believed from. It
+// concerns connections established from now on.
+func (t *Tracer) Trust(prefixes []netip.Prefix) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	want := make(map[bpf.Prefix]struct{}, len(prefixes))
+	for _, p := range prefixes {
+		key := bpf.Prefix{Bits: uint32(p.Bits()), Address: p.Addr().As16()}
+		if p.Addr().Is4() {
+			key.Bits += 96
+		}
+		want[key] = struct{}{}
+		if _, ok := t.trusted[key]; ok {
+			continue
+		}
+		if err := t.objs.Trusted.Put(key, uint8(1)); err != nil {
+			return fmt.Errorf("trust %v: %w", p, err)
+		}
+		t.trusted[key] = struct{}{}
+	}
+	for key := range t.trusted {
+		if _, ok := want[key]; !ok {
+			_ = t.objs.Trusted.Delete(key)
+			delete(t.trusted, key)
+		}
+	}
+	return nil
+}
+
+// Arm walks the sockets of the calling thread's network namespace, arms what
+// SetInodes named and renews marks.
+func (t *Tracer) Arm() error {
+	walk, err := t.arm.Open()
+	if err != nil {
+		return fmt.Errorf("walk the sockets: %w", err)
+	}
+	defer walk.Close()
+	buf := make([]byte, 4096)
+	for {
+		if n, err := walk.Read(buf); n == 0 || err != nil {
+			return nil // the program writes nothing; EOF ends the walk
+		}
+	}
+}

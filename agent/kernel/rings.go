@@ -1,0 +1,54 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf/ringbuf"
+
+	"github.com/tare-trace/tare/agent/event"
+	"github.com/tare-trace/tare/bpf"
+)
+
+// Poll hands every record that is in the event ring to handle, waiting at
+// most wait for the first one unless the ring is filling up. The bytes are
+// valid during the call only. It returns how many records there were.
+func (t *Tracer) Poll(wait time.Duration, rec *ringbuf.Record, handle func(raw []byte)) (int, error) {
+	t.events.SetDeadline(time.Now().Add(wait))
+	for n := 0; ; n++ {
+		err := t.events.ReadInto(rec)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return n, nil
+		case err != nil:
+			return n, fmt.Errorf("read the event ring: %w", err)
+		}
+		handle(rec.RawSample)
+	}
+}
+
+// Control hands control records to handle until ctx ends.
+func (t *Tracer) Control(ctx context.Context, handle func(bpf.Control)) error {
+	var rec ringbuf.Record
+	for ctx.Err() == nil {
+		t.control.SetDeadline(time.Now().Add(time.Second))
+		err := t.control.ReadInto(&rec)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			continue
+		case errors.Is(err, ringbuf.ErrClosed):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the control ring: %w", err)
+		}
+		c, err := event.DecodeControl(rec.RawSample)
+		if err != nil {
+			return err
+		}
+		handle(c)
+	}
+	return nil
+}

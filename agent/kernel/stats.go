@@ -1,0 +1,113 @@
+package kernel
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/tare-trace/tare/bpf"
+)
+
+// Counters sums the kernel side's counters over all CPUs, by their index in
+// event.h.
+func (t *Tracer) Counters() ([bpf.TareCounterTARE_C_MAX]uint64, error) {
+	var sum [bpf.TareCounterTARE_C_MAX]uint64
+	var perCPU []bpf.TareCounters
+	if err := t.objs.TareMaps.Counters.Lookup(uint32(0), &perCPU); err != nil {
+		return sum, fmt.Errorf("read the counters: %w", err)
+	}
+	for _, c := range perCPU {
+		for i, n := range c.N {
+			sum[i] += n
+		}
+	}
+	return sum, nil
+}
+
+// LiveRequests is how many sampled requests wait for their response.
+func (t *Tracer) LiveRequests() (n uint64, err error) {
+	err = t.objs.LiveRequests.Get(&n)
+	return n, err
+}
+
+// ProgramStats tells how often a kernel program ran and how long, since it
+// was loaded. Both are 0 unless statistics are enabled.
+type ProgramStats struct {
+	Name    string // as the kernel shows it, without the prefix
+	Hook    string // where it is attached
+	Runs    uint64
+	Runtime time.Duration
+}
+
+// Programs lists all programs, in a fixed order.
+func (t *Tracer) Programs() ([]ProgramStats, error) {
+	list := []struct {
+		prog *ebpf.Program
+		name string
+		hook string
+	}{
+		{t.objs.TareRecv, "recv", "tcp_rcv_space_adjust"},
+		{t.objs.TareSend, "send", "tcp_sendmsg_locked"},
+		{t.objs.TareSockops, "sockops", "sock_ops"},
+		{t.objs.TareDestroy, "destroy", "tcp_destroy_sock"},
+		{t.objs.TareArm, "arm", "iter/tcp"},
+		{t.objs.TareFork, "fork", "sched_process_fork"},
+		{t.objs.TareExec, "exec", "sched_process_exec"},
+		{t.objs.TareExit, "exit", "sched_process_exit"},
+	}
+	stats := make([]ProgramStats, 0, len(list))
+	for _, p := range list {
+		s, err := p.prog.Stats()
+		if err != nil {
+			return nil, fmt.Errorf("statistics of %s: %w", p.name, err)
+		}
+		stats = append(stats, ProgramStats{Name: p.name, Hook: p.hook, Runs: s.RunCount, Runtime: s.Runtime})
+	}
+	return stats, nil
+}
+
+// EnableStats lets the kernel measure every program until the result is
+// closed. Measuring costs tens of nanoseconds a run.
+func EnableStats() (io.Closer, error) {
+	c, err := ebpf.EnableStats(uint32(0)) // BPF_STATS_RUN_TIME
+	if err != nil {
+		return nil, fmt.Errorf("enable BPF statistics (Linux 5.8, CAP_SYS_ADMIN): %w", err)
+	}
+	return c, nil
+}
+
+// CounterName is a counter's label: its C name in lower case without prefix.
+func CounterName(c bpf.Counter) string { return counterNames[c] }
+
+var counterNames = func() map[bpf.Counter]string {
+	names := map[bpf.Counter]string{}
+	for c, n := range map[bpf.Counter]string{
+		bpf.TareCounterTARE_C_ROOTS_SAMPLED:   "ROOTS_SAMPLED",
+		bpf.TareCounterTARE_C_ROOTS_UNSAMPLED: "ROOTS_UNSAMPLED",
+		bpf.TareCounterTARE_C_ADOPTED:         "ADOPTED",
+		bpf.TareCounterTARE_C_TAG_SENT:        "TAG_SENT",
+		bpf.TareCounterTARE_C_TAG_RECEIVED:    "TAG_RECEIVED",
+		bpf.TareCounterTARE_C_RING_FULL:       "RING_FULL",
+		bpf.TareCounterTARE_C_REQUESTS_FULL:   "REQUESTS_FULL",
+		bpf.TareCounterTARE_C_STORAGE_FULL:    "STORAGE_FULL",
+		bpf.TareCounterTARE_C_TAG_NO_ROOM:     "TAG_NO_ROOM",
+		bpf.TareCounterTARE_C_TAG_QUEUE_FULL:  "TAG_QUEUE_FULL",
+		bpf.TareCounterTARE_C_TAG_UNTRUSTED:   "TAG_UNTRUSTED",
+		bpf.TareCounterTARE_C_TAG_MALFORMED:   "TAG_MALFORMED",
+		bpf.TareCounterTARE_C_TAG_REPLAYED:    "TAG_REPLAYED",
+		bpf.TareCounterTARE_C_TAG_STALE:       "TAG_STALE",
+		bpf.TareCounterTARE_C_TAG_OVERFLOW:    "TAG_OVERFLOW",
+		bpf.TareCounterTARE_C_LINK_STALE:      "LINK_STALE",
+		bpf.TareCounterTARE_C_LINK_NONE:       "LINK_NONE",
+		bpf.TareCounterTARE_C_UNARMED:         "UNARMED",
+		bpf.TareCounterTARE_C_ARMED:           "ARMED",
+		bpf.TareCounterTARE_C_TLS_HANDSHAKE:   "TLS_HANDSHAKE",
+		bpf.TareCounterTARE_C_PIPELINED:       "PIPELINED",
+	} {
+		names[c] = strings.ToLower(n)
+	}
+	return names
+}()

@@ -1,0 +1,310 @@
+// Package spans builds OpenTelemetry spans from the kernel side's records:
+// one server span per request on an accepted socket, one client span per
+// request on a connected one. Ids and parents are the kernel's; nothing is
+// inferred here. It never blocks and holds a bounded number of open spans.
+package spans
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/agent/event"
+	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/span"
+)
+
+// Reasons under which the builder counts losses.
+const (
+	LostMalformed   = "record_malformed" // a record that could not be decoded
+	LostOrphan      = "record_orphaned"  // bytes of a span whose start was lost
+	LostTooMany     = "open_spans_full"  // a span that was closed early to make room
+	LostUnanswered  = "span_unanswered"  // a span that had no response when it became too old
+	LostUnknownRule = "service_unknown"  // a record of a service that is not known
+)
+
+// Config of a Builder. The zero value of each field means its default.
+type Config struct {
+	// Resource finds the resource of a service index; nil if unknown.
+	Resource func(index uint16) *span.Resource
+	// Emit receives finished spans. They are reused after it returns.
+	Emit func([]*span.Span)
+	// Lost counts what could not become a span.
+	Lost func(reason string, n uint64)
+	// TraceState is put on spans that were sampled on this host.
+	TraceState func() string
+	// MaxOpen is how many spans may be open, default 65536.
+	MaxOpen int
+	// Quiet is how long after the last byte of its response a span is
+	// finished where the kernel does not report its end, default 500 ms.
+	Quiet time.Duration
+	// MaxAge is how long a span may wait for bytes, default 5 minutes.
+	MaxAge time.Duration
+}
+
+// Builder is not safe for concurrent use.
+type Builder struct {
+	cfg      Config
+	open     map[uint64]*open
+	done     []*span.Span
+	owners   []*open // of done
+	free     []*open
+	rec      event.Record
+	names    addressNames
+	offset   uint64 // wall clock minus CLOCK_MONOTONIC, ns
+	built    uint64
+	messages bool
+}
+
+// open is a span in progress.
+type open struct {
+	span       span.Span
+	id         uint64
+	role       bpf.TareRole
+	flags      uint8
+	family     uint8
+	responded  bool
+	localPort  uint16
+	remotePort uint16
+	local      [16]byte
+	remote     [16]byte
+	start      uint64 // CLOCK_MONOTONIC, ns, as are the next two
+	last       uint64 // last byte in either direction
+	answered   uint64 // last byte of the response
+	sent       uint64 // bytes
+	received   uint64 // bytes
+	request    [bpf.TarePayloadStart]byte
+	response   [bpf.TarePayloadData]byte
+	requestN   int
+	responseN  int
+}
+
+// New makes a builder.
+func New(cfg Config) *Builder {
+	if cfg.MaxOpen == 0 {
+		cfg.MaxOpen = 65536
+	}
+	if cfg.Quiet == 0 {
+		cfg.Quiet = 500 * time.Millisecond
+	}
+	if cfg.MaxAge == 0 {
+		cfg.MaxAge = 5 * time.Minute
+	}
+	if cfg.TraceState == nil {
+		cfg.TraceState = func() string { return "" }
+	}
+	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{}, offset: clockOffset()}
+}
+
+// Open is how many spans are in progress.
+func (b *Builder) Open() int { return len(b.open) }
+
+// Built is how many spans were finished.
+func (b *Builder) Built() uint64 { return b.built }
+
+// Handle takes one record as it came from the ring.
+func (b *Builder) Handle(raw []byte) {
+	r := &b.rec
+	if err := r.Decode(raw); err != nil {
+		b.cfg.Lost(LostMalformed, 1)
+		return
+	}
+	switch r.Type {
+	case bpf.TareRecordTypeTARE_START:
+		b.begin(&r.Start)
+	case bpf.TareRecordTypeTARE_DATA:
+		b.data(&r.Data)
+	case bpf.TareRecordTypeTARE_END:
+		if o := b.open[r.End.SpanId]; o != nil {
+			b.finish(o, bpf.TareEndReason(r.End.Reason), r.End.Error)
+		}
+	}
+}
+
+func (b *Builder) begin(s *bpf.Start) {
+	res := b.cfg.Resource(s.Service)
+	if res == nil {
+		b.cfg.Lost(LostUnknownRule, 1)
+		return
+	}
+	if len(b.open) >= b.cfg.MaxOpen {
+		b.evict()
+	}
+	o := b.take()
+	o.id = s.SpanId
+	o.role = bpf.TareRole(s.Role)
+	o.flags, o.family = s.Flags, s.Family
+	o.localPort, o.remotePort = s.LocalPort, s.RemotePort
+	o.local, o.remote = s.Local, s.Remote
+	o.start, o.last = s.Ts, s.Ts
+	o.requestN = copy(o.request[:], s.Payload[:s.PayloadLen])
+	sp := &o.span
+	sp.Resource = res
+	binary.NativeEndian.PutUint64(sp.TraceID[:8], s.TraceHi)
+	binary.NativeEndian.PutUint64(sp.TraceID[8:], s.TraceLo)
+	binary.NativeEndian.PutUint64(sp.ID[:], s.SpanId)
+	binary.NativeEndian.PutUint64(sp.Parent[:], s.ParentId)
+	if o.role == bpf.TareRoleTARE_SERVER {
+		sp.Kind = span.Server
+		o.received = uint64(s.Bytes)
+	} else {
+		sp.Kind = span.Client
+		o.sent = uint64(s.Bytes)
+	}
+	if s.Flags&uint8(bpf.TareStartFlagsTARE_F_ROOT) != 0 {
+		sp.TraceState = b.cfg.TraceState()
+	}
+	b.open[o.id] = o
+}
+
+func (b *Builder) data(d *bpf.Data) {
+	o := b.open[d.SpanId]
+	if o == nil {
+		b.cfg.Lost(LostOrphan, 1)
+		return
+	}
+	sent := bpf.TareDirection(d.Direction) == bpf.TareDirectionTARE_SENT
+	if sent {
+		o.sent += uint64(d.Bytes)
+	} else {
+		o.received += uint64(d.Bytes)
+	}
+	o.last = d.Ts
+	if sent == (o.role == bpf.TareRoleTARE_SERVER) {
+		o.answered = d.Ts
+		if !o.responded {
+			o.responded = true
+			o.responseN = copy(o.response[:], d.Payload[:d.PayloadLen])
+		}
+	}
+}
+
+// finish completes a span; reason 0 means that it was quiet for long enough.
+func (b *Builder) finish(o *open, reason bpf.TareEndReason, errno uint16) {
+	delete(b.open, o.id)
+	end := o.answered
+	if !o.responded {
+		end = o.last
+	}
+	o.span.Start, o.span.End = o.start+b.offset, end+b.offset
+	b.describe(o, reason, errno)
+	b.built++
+	b.done = append(b.done, &o.span)
+	b.owners = append(b.owners, o)
+	if len(b.done) >= 512 {
+		b.Flush()
+	}
+}
+
+// Flush emits what is finished.
+func (b *Builder) Flush() {
+	if len(b.done) == 0 {
+		return
+	}
+	b.cfg.Emit(b.done)
+	for i, o := range b.owners {
+		attrs := o.span.Attrs[:0]
+		*o = open{}
+		o.span.Attrs = attrs
+		if len(b.free) < 1024 {
+			b.free = append(b.free, o)
+		}
+		b.owners[i] = nil
+		b.done[i] = nil
+	}
+	b.done, b.owners = b.done[:0], b.owners[:0]
+}
+
+func (b *Builder) take() *open {
+	if n := len(b.free); n > 0 {
+		o := b.free[n-1]
+		b.free = b.free[:n-1]
+		return o
+	}
+	return &open{span: span.Span{Attrs: make([]span.Attr, 0, 16)}}
+}
+
+// evict finishes some span to make room. Which one does not matter much: the
+// bound is for hosts where something goes wrong already.
+func (b *Builder) evict() {
+	for _, o := range b.open {
+		b.cfg.Lost(LostTooMany, 1)
+		b.finish(o, 0, 0)
+		return
+	}
+}
+
+// Sweep finishes spans that have been quiet since their response, and gives
+// up on those that wait for too long. Call it every 100 ms or so.
+func (b *Builder) Sweep() {
+	now := monotonic()
+	if wall := clockOffset(); diff(wall, b.offset) > uint64(time.Millisecond) {
+		b.offset = wall // the wall clock was set
+	}
+	for _, o := range b.open {
+		idle := time.Duration(int64(now - o.last))
+		switch {
+		case o.responded && idle > b.cfg.Quiet:
+			b.finish(o, 0, 0)
+		case idle > b.cfg.MaxAge:
+			b.cfg.Lost(LostUnanswered, 1)
+			b.finish(o, 0, uint16(unix.ETIMEDOUT))
+		}
+	}
+	b.Flush()
+}
+
+// FinishAll finishes every span that has a response, at shutdown.
+func (b *Builder) FinishAll() {
+	for _, o := range b.open {
+		if !o.responded {
+			b.cfg.Lost(LostUnanswered, 1)
+		}
+		b.finish(o, 0, 0)
+	}
+	b.Flush()
+}
+
+func diff(a, b uint64) uint64 {
+	if a > b {
+		return a - b
+	}
+	return b - a
+}
+
+func monotonic() uint64 {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return uint64(ts.Nano())
+}
+
+func clockOffset() uint64 { return uint64(time.Now().UnixNano()) - monotonic() }
+
+// addressNames caches the text of addresses; it forgets all when it has grown
+// too large.
+type addressNames map[addressKey]string
+
+type addressKey struct {
+	addr   [16]byte
+	family uint8
+}
+
+func (n addressNames) text(addr [16]byte, family uint8) string {
+	key := addressKey{addr, family}
+	if s, ok := n[key]; ok {
+		return s
+	}
+	if len(n) > 8192 {
+		clear(n)
+	}
+	var s string
+	if family == unix.AF_INET6 {
+		s = netip.AddrFrom16(addr).Unmap().String()
+	} else {
+		s = netip.AddrFrom4([4]byte(addr[:4])).String()
+	}
+	n[key] = s
+	return s
+}

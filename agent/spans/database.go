@@ -1,0 +1,111 @@
+package spans
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// The commands whose first argument is no key, or whose arguments are secret:
+// they are named, and nothing else of them is kept.
+var redisKeyless = map[string]bool{
+	"AUTH": true, "HELLO": true, "ACL": true, "CONFIG": true, "EVAL": true, "EVALSHA": true,
+	"SCRIPT": true, "PING": true, "ECHO": true, "CLIENT": true, "MIGRATE": true, "FCALL": true,
+}
+
+// identifyRedis reads a RESP array of bulk strings, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".
+// Values are replaced by "?", as the conventions ask for db.query.text.
+func identifyRedis(request, response []byte) (f facts, ok bool) {
+	n, rest, ok := respNumber(request, '*')
+	if !ok || n < 1 || n > 1<<20 {
+		return f, false
+	}
+	command, rest, ok := respBulk(rest)
+	if !ok || !isWord(command) {
+		return f, false
+	}
+	f.protocol = protocolRedis
+	f.operation = string(bytes.ToUpper(command))
+	f.target = f.operation
+	if n > 1 && !redisKeyless[f.operation] {
+		if key, _, ok := respBulk(rest); ok {
+			f.target += " " + printable(key)
+		}
+		if n > 2 {
+			f.target += " ?"
+		}
+	}
+	if len(response) > 1 && response[0] == '-' {
+		word, _, _ := bytes.Cut(response[1:], []byte{' '})
+		word, _, _ = bytes.Cut(word, []byte{'\r'})
+		f.failure = printable(word)
+	}
+	return f, true
+}
+
+func respNumber(b []byte, kind byte) (n int, rest []byte, ok bool) {
+	if len(b) < 4 || b[0] != kind {
+		return 0, nil, false
+	}
+	line, rest, found := bytes.Cut(b[1:], []byte("\r\n"))
+	if !found || len(line) == 0 || len(line) > 9 {
+		return 0, nil, false
+	}
+	n, err := strconv.Atoi(string(line))
+	return n, rest, err == nil && n >= 0
+}
+
+// respBulk reads a bulk string; what the record cut off is missing.
+func respBulk(b []byte) (s, rest []byte, ok bool) {
+	n, b, ok := respNumber(b, '$')
+	if !ok {
+		return nil, nil, false
+	}
+	if n >= len(b) {
+		return b, nil, true
+	}
+	return b[:n], bytes.TrimPrefix(b[n:], []byte("\r\n")), true
+}
+
+func isWord(b []byte) bool {
+	if len(b) == 0 || len(b) > 32 {
+		return false
+	}
+	for _, c := range b {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+var memcachedCommands = []string{
+	"get", "gets", "set", "add", "replace", "append", "prepend", "cas", "delete", "incr", "decr",
+	"touch", "gat", "gats", "mg", "ms", "md", "ma", "mn", "me", "stats", "flush_all", "version", "verbosity", "quit",
+}
+
+// identifyMemcached reads a line of the text protocol: "get key\r\n".
+func identifyMemcached(request, response []byte) (f facts, ok bool) {
+	line, _, found := bytes.Cut(request, []byte{'\r', '\n'})
+	if !found {
+		return f, false
+	}
+	command, args, _ := bytes.Cut(line, []byte{' '})
+	if f.operation, ok = known(memcachedCommands, command); !ok {
+		return f, false
+	}
+	f.protocol = protocolMemcached
+	key, more, _ := bytes.Cut(args, []byte{' '})
+	f.target = f.operation
+	if len(key) > 0 {
+		f.target += " " + printable(key)
+	}
+	if len(more) > 0 && f.operation != "get" && f.operation != "gets" {
+		f.target += " ?"
+	}
+	for _, e := range []string{"ERROR", "CLIENT_ERROR", "SERVER_ERROR"} {
+		if bytes.HasPrefix(response, []byte(e)) {
+			f.failure = e
+		}
+	}
+	return f, true
+}

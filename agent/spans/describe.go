@@ -1,0 +1,118 @@
+package spans
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/span"
+)
+
+// describe names a span and gives it attributes by OpenTelemetry's semantic
+// conventions: HTTP 1.23 (stable), database (stable).
+func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
+	sp := &o.span
+	f := identify(o.request[:o.requestN], o.response[:o.responseN])
+	remote := b.names.text(o.remote, o.family)
+	server := o.role == bpf.TareRoleTARE_SERVER
+	address, port := remote, o.remotePort
+	if server {
+		address, port = b.names.text(o.local, o.family), o.localPort
+	}
+
+	switch f.protocol {
+	case protocolHTTP:
+		sp.Name = f.operation
+		sp.Attrs = append(sp.Attrs,
+			span.String("http.request.method", f.operation),
+			span.String("url.path", f.target),
+			span.String("network.protocol.name", "http"),
+			span.String("network.protocol.version", f.version))
+		if server {
+			sp.Attrs = append(sp.Attrs, span.String("url.scheme", "http"))
+		} else {
+			sp.Attrs = append(sp.Attrs, span.String("url.full", fullURL(address, port, f.target)))
+		}
+		if f.status != 0 {
+			sp.Attrs = append(sp.Attrs, span.Int("http.response.status_code", int64(f.status)))
+		}
+		if f.status >= 500 || (!server && f.status >= 400) {
+			fail(sp, strconv.Itoa(f.status))
+		}
+	case protocolRedis, protocolMemcached:
+		sp.Name = f.operation
+		sp.Attrs = append(sp.Attrs,
+			span.String("db.system.name", string(f.protocol)),
+			span.String("db.operation.name", f.operation),
+			span.String("db.query.text", f.target))
+		if f.failure != "" {
+			sp.Attrs = append(sp.Attrs, span.String("db.response.status_code", f.failure))
+			fail(sp, f.failure)
+		}
+	default:
+		sp.Name = string(f.protocol)
+	}
+	sp.Attrs = append(sp.Attrs,
+		span.String("server.address", address),
+		span.Int("server.port", int64(port)),
+		span.String("network.peer.address", remote),
+		span.Int("network.peer.port", int64(o.remotePort)),
+		span.String("network.transport", "tcp"),
+		span.Int("tare.bytes.received", int64(o.received)),
+		span.Int("tare.bytes.sent", int64(o.sent)))
+
+	if !o.responded && sp.Status != span.Error {
+		switch {
+		case reason == bpf.TareEndReasonTARE_END_PIPELINED:
+			sp.Attrs = append(sp.Attrs, span.Bool("tare.pipelined", true))
+		case errno != 0:
+			fail(sp, unix.ErrnoName(unix.Errno(errno)))
+		default:
+			fail(sp, "no_response")
+		}
+	}
+	if o.has(bpf.TareStartFlagsTARE_F_UNLINKED) {
+		sp.Attrs = append(sp.Attrs, span.String("tare.linking", "none"))
+	}
+	if o.has(bpf.TareStartFlagsTARE_F_PIPELINED) && reason != bpf.TareEndReasonTARE_END_PIPELINED {
+		sp.Attrs = append(sp.Attrs, span.Bool("tare.pipelined", true))
+	}
+}
+
+func (o *open) has(flag bpf.TareStartFlags) bool { return o.flags&uint8(flag) != 0 }
+
+// fullURL is url.full; IPv6 addresses stand in brackets.
+func fullURL(address string, port uint16, path string) string {
+	buf := make([]byte, 0, 64)
+	buf = append(buf, "http://"...)
+	if len(address) > 0 && address[0] != '[' && hasColon(address) {
+		buf = append(buf, '[')
+		buf = append(buf, address...)
+		buf = append(buf, ']')
+	} else {
+		buf = append(buf, address...)
+	}
+	if port != 80 {
+		buf = append(buf, ':')
+		buf = strconv.AppendUint(buf, uint64(port), 10)
+	}
+	if len(path) == 0 || path[0] != '/' {
+		buf = append(buf, '/')
+	}
+	return string(append(buf, path...))
+}
+
+func hasColon(s string) bool {
+	for i := range len(s) {
+		if s[i] == ':' {
+			return true
+		}
+	}
+	return false
+}
+
+func fail(sp *span.Span, kind string) {
+	sp.Status = span.Error
+	sp.Attrs = append(sp.Attrs, span.String("error.type", kind))
+}

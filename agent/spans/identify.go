@@ -1,0 +1,118 @@
+package spans
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// protocol is the name under which a protocol stands in a span.
+type protocol string
+
+const (
+	protocolTCP       protocol = "tcp" // unknown
+	protocolTLS       protocol = "tls"
+	protocolHTTP      protocol = "http"
+	protocolRedis     protocol = "redis"
+	protocolMemcached protocol = "memcached"
+)
+
+// facts are what the beginnings of a request and its response tell.
+type facts struct {
+	protocol  protocol
+	operation string // HTTP method, database command
+	target    string // path without query string; command with its key
+	version   string // of HTTP
+	status    int    // of HTTP, 0 if unknown
+	failure   string // of a database: error prefix
+}
+
+// identify reads the first bytes of a request and of its response. Anything
+// may stand in them: they were taken from the wire and cut at a fixed length.
+func identify(request, response []byte) facts {
+	if f, ok := identifyHTTP(request, response); ok {
+		return f
+	}
+	if f, ok := identifyRedis(request, response); ok {
+		return f
+	}
+	if f, ok := identifyMemcached(request, response); ok {
+		return f
+	}
+	if len(request) >= 3 && request[0] >= 20 && request[0] <= 23 && request[1] == 3 {
+		return facts{protocol: protocolTLS}
+	}
+	return facts{protocol: protocolTCP}
+}
+
+var httpMethods = []string{"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "QUERY"}
+
+func known(list []string, word []byte) (string, bool) {
+	for _, m := range list {
+		if string(word) == m {
+			return m, true
+		}
+	}
+	return "", false
+}
+
+// identifyHTTP reads "METHOD target HTTP/1.x"; RFC 9112 section 3. The line
+// may be cut off anywhere behind the method.
+func identifyHTTP(request, response []byte) (f facts, ok bool) {
+	method, rest, found := bytes.Cut(request, []byte{' '})
+	if !found {
+		return f, false
+	}
+	if f.operation, ok = known(httpMethods, method); !ok {
+		return f, false
+	}
+	line, _, _ := bytes.Cut(rest, []byte{'\r', '\n'})
+	target, version, _ := bytes.Cut(line, []byte{' '})
+	f.protocol = protocolHTTP
+	f.target = httpPath(target)
+	f.version = "1.1"
+	if string(version) == "HTTP/1.0" {
+		f.version = "1.0"
+	}
+	// "HTTP/1.1 200"
+	if len(response) >= 12 && string(response[:7]) == "HTTP/1." {
+		if n, err := strconv.Atoi(string(response[9:12])); err == nil && n >= 100 && n <= 999 {
+			f.status = n
+		}
+	}
+	return f, true
+}
+
+// httpPath drops the query string, and scheme and authority of the absolute
+// form, so that neither secrets nor credentials get into a span.
+func httpPath(target []byte) string {
+	if i := bytes.IndexAny(target, "?#"); i >= 0 {
+		target = target[:i]
+	}
+	if i := bytes.Index(target, []byte("://")); i > 0 {
+		target = target[i+3:]
+		j := bytes.IndexByte(target, '/')
+		if j < 0 {
+			return "/"
+		}
+		target = target[j:]
+	}
+	return printable(target)
+}
+
+// printable is the text of bytes, without what would break a terminal or is
+// not UTF-8.
+func printable(b []byte) string {
+	for _, c := range b {
+		if c < 0x20 || c >= 0x7f {
+			clean := make([]byte, len(b))
+			for i, c := range b {
+				if c < 0x20 || c >= 0x7f {
+					c = '.'
+				}
+				clean[i] = c
+			}
+			return string(clean)
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Contexts: drawn, held by a thread, alive or not.
+ *
+ * A thread holds the context of the request it works for:
+ *
+ *	thread linking  set by each receive of a request, cleared when its response begins
+ *	loop linking    set by each receive on any traced socket (a request, or the response to what
+ *			a request caused), taken by the first connect or send that follows; void if
+ *			the thread slept in between, since only the next receive says what it
+ *			works for then
+ */
+#ifndef TARE_CONTEXT_H
+#define TARE_CONTEXT_H
+
+INLINE u64 random64(void)
+{
+	return (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+}
+
+INLINE u64 random_id(void)
+{
+	u64 id = random64();
+	return id ? id : 1;
+}
+
+INLINE bool alive(u64 span)
+{
+	return bpf_map_lookup_elem(&requests, &span) != 0;
+}
+
+INLINE void thread_set(const struct context *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_state *t =
+		bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t) {
+		count(TARE_C_STORAGE_FULL);
+		return;
+	}
+	t->ctx = *ctx;
+	t->nvcsw = task->nvcsw;
+}
+
+INLINE void thread_clear(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!task->bpf_storage)
+		return;
+	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (t && t->ctx.span)
+		t->ctx.span = 0;
+}
+
+INLINE void thread_clear_if(u64 span)
+{
+	struct thread_state *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	if (t && t->ctx.span == span)
+		t->ctx.span = 0;
+}
+
+/* What the thread works for. False where nothing is known. */
+INLINE bool thread_get(bool take, bool must_not_sleep, struct context *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!t || !t->ctx.span)
+		return false;
+	if (must_not_sleep && t->nvcsw != task->nvcsw) {
+		count(TARE_C_LINK_STALE);
+		t->ctx.span = 0;
+		return false;
+	}
+	*ctx = t->ctx;
+	if (take)
+		t->ctx.span = 0;
+	return true;
+}
+
+/* A request begins to live. False: too many at once; it is not traced then. */
+INLINE bool request_begin(u64 span, u64 cookie, u64 now)
+{
+	struct request r = {.ts = now, .cookie = cookie};
+	if (bpf_map_update_elem(&requests, &span, &r, BPF_NOEXIST)) {
+		count(TARE_C_REQUESTS_FULL);
+		return false;
+	}
+	__sync_fetch_and_add(&live_requests, 1);
+	return true;
+}
+
+INLINE void request_end(u64 span)
+{
+	if (!bpf_map_delete_elem(&requests, &span))
+		__sync_fetch_and_add(&live_requests, -1);
+}
+
+#endif

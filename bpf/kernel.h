@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The few kernel types that the programs read, with only the fields that they read. Every
+ * access is relocated against the running kernel's BTF (CO-RE), so offsets here mean nothing.
+ * A small header instead of a dumped vmlinux.h: it shows at a glance what Tare depends on, and
+ * the committed objects do not depend on the machine that built them.
+ */
+#ifndef TARE_KERNEL_H
+#define TARE_KERNEL_H
+
+#include <linux/types.h>
+#include <linux/bpf.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+#ifndef __cplusplus
+typedef _Bool bool;
+#define true  1
+#define false 0
+#endif
+
+#define AF_INET	 2
+#define AF_INET6 10
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct in6_addr {
+	union {
+		u8 u6_addr8[16];
+	} in6_u;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	u16 skc_num;
+	u16 skc_family;
+	volatile u8 skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct file {
+	unsigned int f_flags;
+};
+
+struct inode {
+	unsigned long i_ino;
+};
+
+struct socket {
+	struct file *file;
+};
+
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
+};
+
+typedef struct {
+	int owned;
+} socket_lock_t;
+
+struct bpf_local_storage {
+	int unused;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	socket_lock_t sk_lock;
+	struct socket *sk_socket;
+	int sk_err;
+	struct bpf_local_storage *sk_bpf_storage;
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 copied_seq;
+	u32 rcv_nxt;
+	u32 write_seq;
+	u32 snd_una;
+	u32 mss_cache;
+	u8 bpf_sock_ops_cb_flags;
+};
+
+enum iter_type { ITER_UBUF, ITER_IOVEC };
+
+struct iovec {
+	void *iov_base;
+	unsigned long iov_len;
+};
+
+struct iov_iter {
+	u8 iter_type;
+	unsigned long iov_offset;
+	const struct iovec *__iov;
+	void *ubuf;
+	unsigned long count;
+};
+
+struct msghdr {
+	struct iov_iter msg_iter;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	unsigned long nvcsw;
+	struct bpf_local_storage *bpf_storage;
+};
+
+struct linux_binprm;
+struct sk_buff;
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	u64 session_id;
+	u64 seq_num;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+	unsigned int uid;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long si;
+	unsigned long orig_ax;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+	u64 regs[31];
+};
+struct pt_regs {
+	u64 regs[31];
+	s32 syscallno;
+};
+#endif
+
+#pragma clang attribute pop
+
+#endif

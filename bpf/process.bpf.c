@@ -1,0 +1,41 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Traced processes come and go: a fork is traced like its parent, an exec is told to the agent,
+ * which knows the rules, an exit is forgotten.
+ */
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(tare_fork, struct task_struct *parent, struct task_struct *child)
+{
+	u32 from = parent->tgid, to = child->tgid;
+	if (from == to)
+		return 0; /* a thread */
+	struct service *svc = bpf_map_lookup_elem(&processes, &from);
+	if (svc)
+		bpf_map_update_elem(&processes, &to, svc, BPF_ANY);
+	return 0;
+}
+
+INLINE void tell(u32 type, u32 tgid)
+{
+	struct control_record c = {.type = type, .tgid = tgid};
+	bpf_ringbuf_output(&control, &c, sizeof(c), 0);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(tare_exec, struct task_struct *task)
+{
+	tell(TARE_EXEC, task->tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(tare_exit, struct task_struct *task)
+{
+	u32 tgid = task->tgid;
+	if (task->pid == tgid && !bpf_map_delete_elem(&processes, &tgid))
+		tell(TARE_EXIT, tgid);
+	return 0;
+}

@@ -1,0 +1,43 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One object, so that all programs share their maps. One theme per file.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <linux/errno.h>
+
+#include "event.h"
+#include "tag.h"
+#include "payload.h"
+#include "state.bpf.h"
+#include "context.bpf.h"
+#include "emit.bpf.h"
+#include "userbuf.bpf.h"
+#include "traceparent.bpf.h"
+
+#include "recv.bpf.c"
+#include "send.bpf.c"
+#include "sockops.bpf.c"
+#include "arm.bpf.c"
+#include "process.bpf.c"
+
+/* bpf2go makes Go types of what is named here. */
+const struct start_record *unused_start __attribute__((unused));
+const struct data_record *unused_data __attribute__((unused));
+const struct end_record *unused_end __attribute__((unused));
+const struct control_record *unused_control __attribute__((unused));
+const enum counter *unused_counter __attribute__((unused));
+const enum record_type *unused_record __attribute__((unused));
+const enum control_type *unused_control_type __attribute__((unused));
+const enum role *unused_role __attribute__((unused));
+const enum direction *unused_direction __attribute__((unused));
+const enum linking *unused_linking __attribute__((unused));
+const enum start_flags *unused_start_flags __attribute__((unused));
+const enum end_reason *unused_end_reason __attribute__((unused));
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

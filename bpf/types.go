@@ -1,0 +1,30 @@
+package bpf
+
+// Short names for what bpf2go generated from event.h.
+type (
+	Start   = TareStartRecord
+	Data    = TareDataRecord
+	End     = TareEndRecord
+	Control = TareControlRecord
+	Service = TareService
+	Prefix  = TarePrefix
+	Linking = TareLinking
+	Counter = TareCounter
+)
+
+// How a service's receives are linked to its sends.
+const (
+	LinkAuto   = TareLinkingTARE_LINK_AUTO
+	LinkThread = TareLinkingTARE_LINK_THREAD
+	LinkLoop   = TareLinkingTARE_LINK_LOOP
+	LinkNone   = TareLinkingTARE_LINK_NONE
+)
+
+// DataShort is the size in bytes of a Data record without payload.
+const DataShort = 24
+
+// Bytes of payload that the records have room for.
+const (
+	TarePayloadStart = len(Start{}.Payload)
+	TarePayloadData  = len(Data{}.Payload)
+)
