@@ -56,7 +56,8 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	if (!socket)
 		return 0;
 	u64 ino = 0;
-	struct socket_alloc *alloc = (void *)socket - bpf_core_field_offset(struct socket_alloc, socket);
+	struct socket_alloc *alloc =
+	    (void *)socket - bpf_core_field_offset(struct socket_alloc, socket);
 	if (bpf_core_read(&ino, sizeof(unsigned long), &alloc->vfs_inode.i_ino))
 		return 0;
 	struct service *svc = bpf_map_lookup_elem(&inodes, &ino);

@@ -24,16 +24,23 @@ INLINE u64 random_id(void)
 	return id ? id : 1;
 }
 
-INLINE bool alive(u64 span)
+INLINE bool alive(const struct context *ctx)
 {
-	return bpf_map_lookup_elem(&requests, &span) != 0;
+	u32 slot = ctx->slot;
+	u64 *held = bpf_map_lookup_elem(&requests, &slot);
+	return held && *held == ctx->span;
+}
+
+INLINE bool any_alive(void)
+{
+	return *(volatile u64 *)&live_requests != 0;
 }
 
 INLINE void thread_set(const struct context *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *t =
-		bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	    bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t) {
 		count(TARE_C_STORAGE_FULL);
 		return;
@@ -42,8 +49,11 @@ INLINE void thread_set(const struct context *ctx)
 	t->nvcsw = task->nvcsw;
 }
 
+/* The thread works for no sampled request. What it held stays where it is dead anyway. */
 INLINE void thread_clear(void)
 {
+	if (!any_alive())
+		return;
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!task->bpf_storage)
 		return;
@@ -78,21 +88,45 @@ INLINE bool thread_get(bool take, bool must_not_sleep, struct context *ctx)
 }
 
 /* A request begins to live. False: too many at once; it is not traced then. */
-INLINE bool request_begin(u64 span, u64 cookie, u64 now)
+INLINE bool request_begin(struct context *ctx)
 {
-	struct request r = {.ts = now, .cookie = cookie};
-	if (bpf_map_update_elem(&requests, &span, &r, BPF_NOEXIST)) {
-		count(TARE_C_REQUESTS_FULL);
-		return false;
+	for (u32 i = 0; i < 4; i++) {
+		u32 slot = ((u32)ctx->span + i * 0x4001) & (SLOTS - 1);
+		u64 *held = bpf_map_lookup_elem(&requests, &slot);
+		if (held && !__sync_val_compare_and_swap(held, 0, ctx->span)) {
+			ctx->slot = slot;
+			__sync_fetch_and_add(&live_requests, 1);
+			return true;
+		}
 	}
-	__sync_fetch_and_add(&live_requests, 1);
+	count(TARE_C_REQUESTS_FULL);
+	return false;
+}
+
+INLINE void request_end(const struct context *ctx)
+{
+	u32 slot = ctx->slot;
+	u64 *held = bpf_map_lookup_elem(&requests, &slot);
+	if (held && __sync_val_compare_and_swap(held, ctx->span, 0) == ctx->span)
+		__sync_fetch_and_add(&live_requests, -1);
+}
+
+/* Notes that a tag begins a request. False: it did before. */
+INLINE bool tag_note(u64 span)
+{
+	u32 slot = (u32)span & (SLOTS - 1);
+	u64 *last = bpf_map_lookup_elem(&seen, &slot);
+	if (!last || *last == span)
+		return false;
+	*last = span;
 	return true;
 }
 
-INLINE void request_end(u64 span)
+INLINE bool tag_noted(u64 span)
 {
-	if (!bpf_map_delete_elem(&requests, &span))
-		__sync_fetch_and_add(&live_requests, -1);
+	u32 slot = (u32)span & (SLOTS - 1);
+	u64 *last = bpf_map_lookup_elem(&seen, &slot);
+	return last && *last == span;
 }
 
 #endif

@@ -7,8 +7,8 @@
  * A span's life in records, all keyed by the span id that the kernel drew:
  *
  *	START  request received (server) or sent (client), with its context and its socket
- *	DATA   more bytes of the request, or bytes of the response; the first of the response is marked
- *	END    nothing more will come: next request on the socket, socket closed
+ *	DATA   more bytes of the request, or bytes of the response; the first of the response is
+ *marked END    nothing more will come: next request on the socket, socket closed
  *
  * Only sampled requests produce records.
  */
@@ -121,25 +121,25 @@ struct control_record {
 enum counter {
 	TARE_C_ROOTS_SAMPLED = 0,
 	TARE_C_ROOTS_UNSAMPLED,
-	TARE_C_ADOPTED,		  /* traceparent taken over */
-	TARE_C_TAG_SENT,	  /* tags written, retransmissions included */
-	TARE_C_TAG_RECEIVED,	  /* tags that began a request */
-	TARE_C_RING_FULL,	  /* records that found no room */
-	TARE_C_REQUESTS_FULL,	  /* requests not traced: too many at once */
-	TARE_C_STORAGE_FULL,	  /* no memory for a socket's or a thread's state */
-	TARE_C_TAG_NO_ROOM,	  /* a tag was acknowledged without ever being written */
-	TARE_C_TAG_QUEUE_FULL,	  /* more unacknowledged tags than a socket keeps */
-	TARE_C_TAG_UNTRUSTED,	  /* tags from outside the trusted networks */
-	TARE_C_TAG_MALFORMED,	  /* tags of a wrong length or with a zero id */
-	TARE_C_TAG_REPLAYED,	  /* tags that began a request before */
-	TARE_C_TAG_STALE,	  /* tags for bytes that were read already */
-	TARE_C_TAG_OVERFLOW,	  /* more pending tags than a socket keeps */
-	TARE_C_LINK_STALE,	  /* sends after the response, not linked */
-	TARE_C_LINK_NONE,	  /* sends of services that cannot be linked, while requests are sampled */
-	TARE_C_UNARMED,		  /* connections that could not be armed */
-	TARE_C_ARMED,		  /* connections that were open before */
-	TARE_C_TLS_HANDSHAKE,	  /* messages that are TLS handshakes, not requests */
-	TARE_C_PIPELINED,	  /* requests that began before the response to the one before */
+	TARE_C_ADOPTED,	       /* traceparent taken over */
+	TARE_C_TAG_SENT,       /* tags written, retransmissions included */
+	TARE_C_TAG_RECEIVED,   /* tags that began a request */
+	TARE_C_RING_FULL,      /* records that found no room */
+	TARE_C_REQUESTS_FULL,  /* requests not traced: too many at once */
+	TARE_C_STORAGE_FULL,   /* no memory for a socket's or a thread's state */
+	TARE_C_TAG_NO_ROOM,    /* a tag was acknowledged without ever being written */
+	TARE_C_TAG_QUEUE_FULL, /* more unacknowledged tags than a socket keeps */
+	TARE_C_TAG_UNTRUSTED,  /* tags from outside the trusted networks */
+	TARE_C_TAG_MALFORMED,  /* tags of a wrong length or with a zero id */
+	TARE_C_TAG_REPLAYED,   /* tags that began a request before */
+	TARE_C_TAG_STALE,      /* tags for bytes that were read already */
+	TARE_C_TAG_OVERFLOW,   /* more pending tags than a socket keeps */
+	TARE_C_LINK_STALE,     /* sends after the response, not linked */
+	TARE_C_LINK_NONE, /* sends of services that cannot be linked, while requests are sampled */
+	TARE_C_UNARMED,	  /* connections that could not be armed */
+	TARE_C_ARMED,	  /* connections that were open before */
+	TARE_C_TLS_HANDSHAKE, /* messages that are TLS handshakes, not requests */
+	TARE_C_PIPELINED,     /* requests that began before the response to the one before */
 	TARE_C_MAX,
 };
 

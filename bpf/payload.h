@@ -50,19 +50,11 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 	case PAYLOAD_WORD('H', 'T', 'T', 'P'):
 		return len >= 10 && p[9] == '1' ? PAYLOAD_HTTP_INTERIM : PAYLOAD_HTTP_RESPONSE;
 	}
-	/* RFC 8446 5.1: content types 20 change_cipher_spec, 21 alert, 22 handshake; major version 3 */
+	/* RFC 8446 5.1: content types 20 change_cipher_spec, 21 alert, 22 handshake; major version
+	 * 3 */
 	if (p[0] >= 20 && p[0] <= 22 && p[1] == 3)
 		return PAYLOAD_TLS_HANDSHAKE;
 	return PAYLOAD_OTHER;
-}
-
-PAYLOAD_INLINE int payload_hex(__u8 c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1; /* W3C trace context 3.2.2: lower case only */
 }
 
 struct payload_parent {
@@ -73,31 +65,52 @@ struct payload_parent {
 
 #define TRACEPARENT_VALUE 55 /* "00-" 32 "-" 16 "-" 2 */
 
-PAYLOAD_INLINE int payload_hex_bytes(const __u8 *p, __u8 *out, int n)
+#define PAYLOAD_ONES 0x0101010101010101ULL
+
+/*
+ * Four bytes from eight hexadecimal digits, lower case only (W3C trace context 3.2.2), all at once
+ * on a little-endian machine; *bad becomes non-zero for any other character. No branches: the
+ * verifier would follow each of them.
+ */
+PAYLOAD_INLINE __u32 payload_hex(__u64 w, __u64 *bad)
 {
-	__u32 any = 0, bad = 0;
-	for (int i = 0; i < n; i++) {
-		int a = payload_hex(p[2 * i]), b = payload_hex(p[2 * i + 1]);
-		bad |= (__u32)(a | b) >> 31;
-		out[i] = a << 4 | (b & 15);
-		any |= out[i];
-	}
-	return any && !bad;
+	__u64 letter = w >> 6 & PAYLOAD_ONES;
+	__u64 v = (w & 0x0f * PAYLOAD_ONES) + letter * 9;
+	*bad |= (v + 0x30 * PAYLOAD_ONES + letter * ('a' - '0' - 10)) ^ w;
+	*bad |= v & 0xf0 * PAYLOAD_ONES;
+	*bad |= ((v + 6 * PAYLOAD_ONES) >> 4 & PAYLOAD_ONES) ^ letter;
+	v = (v << 4 | v >> 8) & 0x00ff00ff00ff00ffULL;
+	v = (v | v >> 8) & 0x0000ffff0000ffffULL;
+	return v | v >> 16;
+}
+
+PAYLOAD_INLINE __u64 payload_eight(const __u8 *p)
+{
+	struct {
+		__u64 w;
+	} __attribute__((packed)) const *u = (const void *)p;
+	return u->w;
 }
 
 /* W3C trace context 3.2: version 00, no all-zero id. p holds TRACEPARENT_VALUE bytes. */
 PAYLOAD_INLINE int payload_traceparent(const __u8 *p, struct payload_parent *out)
 {
-	__u8 flags[1];
+	__u64 bad = 0;
+	__u32 id[4], span[2];
 	if (p[0] != '0' || p[1] != '0' || p[2] != '-' || p[35] != '-' || p[52] != '-')
 		return 0;
-	if (!payload_hex_bytes(p + 3, out->trace_id, 16) || !payload_hex_bytes(p + 36, out->span_id, 8))
+	id[0] = payload_hex(payload_eight(p + 3), &bad);
+	id[1] = payload_hex(payload_eight(p + 11), &bad);
+	id[2] = payload_hex(payload_eight(p + 19), &bad);
+	id[3] = payload_hex(payload_eight(p + 27), &bad);
+	span[0] = payload_hex(payload_eight(p + 36), &bad);
+	span[1] = payload_hex(payload_eight(p + 44), &bad);
+	__u32 flags = payload_hex(0x3030303030300000ULL | (__u64)p[54] << 8 | p[53], &bad);
+	if (bad || !(id[0] | id[1] | id[2] | id[3]) || !(span[0] | span[1]))
 		return 0;
-	int a = payload_hex(p[53]), b = payload_hex(p[54]);
-	if (a < 0 || b < 0)
-		return 0;
-	flags[0] = a << 4 | b;
-	out->sampled = flags[0] & 1;
+	__builtin_memcpy(out->trace_id, id, 16);
+	__builtin_memcpy(out->span_id, span, 8);
+	out->sampled = flags & 1;
 	return 1;
 }
 

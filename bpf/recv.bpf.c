@@ -23,7 +23,7 @@
 INLINE void server_finish(struct socket_state *s)
 {
 	if (s->ctx.span) { /* never answered, yet the next request began */
-		request_end(s->ctx.span);
+		request_end(&s->ctx);
 		emit_end(s->ctx.span, TARE_END_NEXT, 0);
 		s->ctx.span = 0;
 	}
@@ -40,7 +40,8 @@ INLINE u8 server_linking(struct sock *sk, struct socket_state *s)
 	if (s->linking == TARE_LINK_AUTO) {
 		struct socket *socket = sk->sk_socket;
 		struct file *file = socket ? socket->file : 0;
-		s->linking = file && !(file->f_flags & nonblock) ? TARE_LINK_THREAD : TARE_LINK_NONE;
+		s->linking =
+		    file && !(file->f_flags & nonblock) ? TARE_LINK_THREAD : TARE_LINK_NONE;
 	}
 	return s->linking;
 }
@@ -51,7 +52,7 @@ INLINE void server_begin(struct sock *sk, struct socket_state *s, struct context
 	u64 now = bpf_ktime_get_ns();
 	u8 linking = server_linking(sk, s);
 	ctx->span = random_id();
-	if (!request_begin(ctx->span, bpf_get_socket_cookie(sk), now)) {
+	if (!request_begin(ctx)) {
 		thread_clear();
 		return;
 	}
@@ -64,39 +65,51 @@ INLINE void server_begin(struct sock *sk, struct socket_state *s, struct context
 }
 
 /* The root decision, once per request. Fills in trace id and parent. */
-INLINE bool decide_root(struct socket_state *s, struct bytes b, struct context *ctx, u64 *parent,
-			u8 *flags)
+INLINE bool decide_root(struct socket_state *s, u32 size, struct bytes *b, struct context *ctx,
+			u64 *parent, u8 *flags)
 {
 	u64 threshold = sampling_threshold;
 	if (!entry_enabled)
 		return false;
 	if (cfg_payload && cfg_traceparent && s->flags & S_TRUSTED) {
 		struct payload_parent p = {};
-		if (find_traceparent(b, &p)) {
+		*b = received_bytes(size);
+		if (find_traceparent(*b, &p)) {
 			__builtin_memcpy(&ctx->hi, p.trace_id, 8);
 			__builtin_memcpy(&ctx->lo, p.trace_id + 8, 8);
 			__builtin_memcpy(parent, p.span_id, 8);
 			*flags |= TARE_F_ADOPTED;
 			count(TARE_C_ADOPTED);
+			s->flags |= S_HTTP;
 			if (cfg_parent_based)
 				return p.sampled;
 			return (bpf_be64_to_cpu(ctx->lo) & RANDOM_MASK) >= threshold;
 		}
 	}
-	u64 rv = random64();
-	if ((rv & RANDOM_MASK) < threshold) {
+	/* the upper half decides nearly always */
+	u64 high = bpf_get_prandom_u32(), rv = high << 24 & RANDOM_MASK;
+	if ((rv | 0xffffff) < threshold) {
 		count(TARE_C_ROOTS_UNSAMPLED);
 		return false;
 	}
-	enum payload_kind kind = peek(b);
+	u64 low = bpf_get_prandom_u32();
+	rv |= low & 0xffffff;
+	if (rv < threshold) {
+		count(TARE_C_ROOTS_UNSAMPLED);
+		return false;
+	}
+	*b = received_bytes(size);
+	enum payload_kind kind = peek(*b);
 	if (kind == PAYLOAD_TLS_HANDSHAKE) {
 		count(TARE_C_TLS_HANDSHAKE);
 		return false;
 	}
-	if (kind != PAYLOAD_HTTP_REQUEST && s->flags & S_HTTP)
+	if (kind == PAYLOAD_HTTP_REQUEST)
+		s->flags |= S_HTTP;
+	else if (s->flags & S_HTTP)
 		return false; /* the rest of a body whose response began early */
 	ctx->hi = random_id();
-	ctx->lo = bpf_cpu_to_be64(rv);
+	ctx->lo = bpf_cpu_to_be64((low & 0xff000000) << 32 | rv);
 	*parent = 0;
 	*flags |= TARE_F_ROOT;
 	count(TARE_C_ROOTS_SAMPLED);
@@ -104,11 +117,10 @@ INLINE bool decide_root(struct socket_state *s, struct bytes b, struct context *
 }
 
 /* The tag has not begun a request before. */
-INLINE bool tag_first_use(struct socket_state *s, struct sock *sk, u64 span)
+INLINE bool tag_first_use(struct socket_state *s, u64 span)
 {
-	u64 cookie = bpf_get_socket_cookie(sk);
 	s->last_tag = span;
-	if (bpf_map_update_elem(&seen, &span, &cookie, BPF_NOEXIST)) {
+	if (!tag_note(span)) {
 		count(TARE_C_TAG_REPLAYED);
 		return false;
 	}
@@ -121,7 +133,7 @@ INLINE void server_begin_tagged(struct sock *sk, struct socket_state *s, struct 
 {
 	struct context ctx = {.hi = tag->hi, .lo = tag->lo};
 	u64 parent = tag->span;
-	if (!tag_first_use(s, sk, parent)) {
+	if (!tag_first_use(s, parent)) {
 		thread_clear();
 		return;
 	}
@@ -216,10 +228,7 @@ INLINE void server_received(struct sock *sk, struct tcp_sock *tp, struct socket_
 		struct context ctx = {};
 		u64 parent = 0;
 		u8 flags = 0;
-		b = received_bytes(size);
-		if (decide_root(s, b, &ctx, &parent, &flags)) {
-			if (peek(b) == PAYLOAD_HTTP_REQUEST)
-				s->flags |= S_HTTP;
+		if (decide_root(s, size, &b, &ctx, &parent, &flags)) {
 			server_begin(sk, s, &ctx, parent, flags, size, b);
 			return;
 		}

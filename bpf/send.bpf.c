@@ -30,7 +30,7 @@ INLINE void server_send(struct sock *sk, struct socket_state *s, const struct ms
 	}
 	if (s->ctx.span && begins) {
 		u64 span = s->ctx.span;
-		request_end(span);
+		request_end(&s->ctx);
 		thread_clear_if(span);
 		if (s->span)
 			emit_end(s->span, TARE_END_NEXT, 0);
@@ -103,7 +103,7 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 	if (!tp)
 		return;
 	u32 copied = tp->copied_seq, seq = tp->write_seq;
-	bool live = *(volatile u64 *)&live_requests != 0;
+	bool live = any_alive();
 	bool fresh = !(s->flags & S_SENT) || s->snd_seq != copied;
 	struct context ctx = {};
 
@@ -131,7 +131,7 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 	s->ctx.span = 0;
 	if (!have)
 		return;
-	if (!alive(ctx.span)) {
+	if (!alive(&ctx)) {
 		count(TARE_C_LINK_STALE);
 		return;
 	}
@@ -176,7 +176,7 @@ int BPF_PROG(tare_destroy, struct sock *sk)
 	if (!s)
 		return 0;
 	if (s->flags & S_SERVER && s->ctx.span) {
-		request_end(s->ctx.span);
+		request_end(&s->ctx);
 		emit_end(s->ctx.span, TARE_END_CLOSED, sk->sk_err);
 		s->ctx.span = 0;
 	}

@@ -65,12 +65,11 @@ INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
 	if (!svc) {
 		struct control_record c = {
-			.type = TARE_LISTEN, .tgid = tgid, .netns = k.netns, .port = k.port};
+		    .type = TARE_LISTEN, .tgid = tgid, .netns = k.netns, .port = k.port};
 		bpf_ringbuf_output(&control, &c, sizeof(c), 0);
 		return;
 	}
-	struct socket_state *s =
-		bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!s) {
 		count(TARE_C_STORAGE_FULL);
 		return;
@@ -88,8 +87,7 @@ INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
 	if (!svc)
 		return;
-	struct socket_state *s =
-		bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!s) {
 		count(TARE_C_STORAGE_FULL);
 		return;
@@ -101,7 +99,7 @@ INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	if (svc->linking == TARE_LINK_LOOP) {
 		/* the first send comes when the connection stands, after other requests' turns */
 		s->flags |= S_BOUND;
-		if (*(volatile u64 *)&live_requests)
+		if (any_alive())
 			thread_get(true, true, &s->ctx);
 	}
 }
@@ -132,7 +130,7 @@ INLINE void rx_push(struct socket_state *s, const struct tag_context *ctx, u32 s
 		return;
 	}
 	if (before(start, copied)) {
-		if (!bpf_map_lookup_elem(&seen, &ctx->span))
+		if (!tag_noted(ctx->span))
 			count(TARE_C_TAG_STALE);
 		return;
 	}
@@ -204,7 +202,7 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 /* The send that follows may carry a tag; only the send hook knows. */
 INLINE bool may_tag(struct socket_state *s)
 {
-	if (!*(volatile u64 *)&live_requests || s->linking == TARE_LINK_NONE)
+	if (!any_alive() || s->linking == TARE_LINK_NONE)
 		return false;
 	if (s->flags & S_BOUND)
 		return s->ctx.span != 0;

@@ -27,18 +27,20 @@ u64 live_requests __attribute__((aligned(64))) SEC(".data.live");
 struct context {
 	u64 hi, lo; /* trace id, wire order */
 	u64 span;   /* span id of the server span, wire order; 0: no context */
+	u32 slot;   /* where requests says whether it is alive */
 };
 
 enum socket_flags {
 	S_LISTENER = 1 << 0,
 	S_SERVER = 1 << 1,
 	S_CLIENT = 1 << 2,
-	S_TRUSTED = 1 << 3,	/* the peer's address is in a trusted network */
-	S_PEER_TRACED = 1 << 4, /* server: the peer left its mark, so an untagged request is unsampled */
-	S_MARK = 1 << 5,	/* client: the mark is not acknowledged yet */
-	S_BOUND = 1 << 6,	/* client: ctx was bound at connect, for the first send */
-	S_SENT = 1 << 7,	/* client: something was sent */
-	S_HTTP = 1 << 8,	/* server: a request on this socket was HTTP/1 */
+	S_TRUSTED = 1 << 3, /* the peer's address is in a trusted network */
+	S_PEER_TRACED =
+	    1 << 4,	  /* server: the peer left its mark, so an untagged request is unsampled */
+	S_MARK = 1 << 5,  /* client: the mark is not acknowledged yet */
+	S_BOUND = 1 << 6, /* client: ctx was bound at connect, for the first send */
+	S_SENT = 1 << 7,  /* client: something was sent */
+	S_HTTP = 1 << 8,  /* server: a request on this socket was HTTP/1 */
 };
 
 struct rx_tag {
@@ -61,7 +63,8 @@ struct socket_state {
 	u8 linking;
 	u8 tags;     /* used entries of rx or tx */
 	u32 rcv_seq; /* copied_seq at the last receive */
-	u32 snd_seq; /* server: write_seq at the last receive; client: copied_seq at the last send */
+	u32 snd_seq; /* server: write_seq at the last receive; client: copied_seq at the last send
+		      */
 	u32 msg_end; /* sequence number behind the sendmsg that was reported last */
 	u32 mark_seq;
 	/*
@@ -88,7 +91,8 @@ struct {
 
 struct thread_state {
 	struct context ctx;
-	u64 nvcsw; /* voluntary context switches when ctx was set: an event loop that slept moved on */
+	u64 nvcsw; /* voluntary context switches when ctx was set: an event loop that slept moved on
+		    */
 };
 
 struct {
@@ -98,24 +102,28 @@ struct {
 	__type(value, struct thread_state);
 } threads SEC(".maps");
 
-/* Sampled requests without a response yet, by server span id: says whether a context is alive. */
-struct request {
-	u64 ts;
-	u64 cookie;
-};
+/*
+ * Sampled requests without a response yet: the server span's id in a slot that its context names,
+ * so that a context held elsewhere can be told to be dead. An array and not a hash table: begin,
+ * look-up and end are a load and a store each.
+ */
+#define SLOTS 65536
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, u64);
-	__type(value, struct request);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SLOTS);
+	__type(key, u32);
+	__type(value, u64);
 } requests SEC(".maps");
 
-/* Tags that began a request, by parent span id: the second use is a replay. */
+/*
+ * Tags that began a request lately, by a part of their span id: a second use is a replay. A newer
+ * tag takes the place of an older one, so this remembers about the last 65,536.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 32768);
-	__type(key, u64);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SLOTS);
+	__type(key, u32);
 	__type(value, u64);
 } seen SEC(".maps");
 

@@ -21,16 +21,16 @@
 #ifndef TARE_TAG_H
 #define TARE_TAG_H
 
-#define TAG_KIND	25
-#define TAG_LEN		26
-#define TAG_LEN_FLAGS	27
-#define TAG_LEN_OFFSET	28
-#define TAG_RESERVE	28
-#define TAG_MAX_OFFSET	0xffff
-#define MARK_KIND	253
-#define MARK_LEN	4
-#define MARK_ID_0	0x54
-#define MARK_ID_1	0x61
+#define TAG_KIND       25
+#define TAG_LEN	       26
+#define TAG_LEN_FLAGS  27
+#define TAG_LEN_OFFSET 28
+#define TAG_RESERVE    28
+#define TAG_MAX_OFFSET 0xffff
+#define MARK_KIND      253
+#define MARK_LEN       4
+#define MARK_ID_0      0x54
+#define MARK_ID_1      0x61
 
 struct tag_context {
 	__u64 hi, lo; /* trace id, wire order */
@@ -49,9 +49,8 @@ enum tag_result {
 	TAG_MALFORMED = 2,
 };
 
-static inline __attribute__((always_inline)) int tag_encode(struct tag_option *o,
-							     const struct tag_context *c,
-							     __u32 offset)
+static inline __attribute__((always_inline)) int
+tag_encode(struct tag_option *o, const struct tag_context *c, __u32 offset)
 {
 	o->kind = TAG_KIND;
 	__builtin_memcpy(o->bytes, &c->hi, 8);

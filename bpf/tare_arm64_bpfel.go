@@ -128,12 +128,6 @@ const (
 	TareRecordTypeTARE_END   TareRecordType = 3
 )
 
-type TareRequest struct {
-	_      structs.HostLayout
-	Ts     uint64
-	Cookie uint64
-}
-
 type TareRole uint32
 
 const (
@@ -168,6 +162,8 @@ type TareSocketState struct {
 		Hi   uint64
 		Lo   uint64
 		Span uint64
+		Slot uint32
+		_    [4]byte
 	}
 	Span       uint64
 	LastTag    uint64
@@ -228,6 +224,8 @@ type TareThreadState struct {
 		Hi   uint64
 		Lo   uint64
 		Span uint64
+		Slot uint32
+		_    [4]byte
 	}
 	Nvcsw uint64
 }

@@ -10,45 +10,27 @@
 #define HIGHS 0x8080808080808080ULL
 #define LINES 0x0a0a0a0a0a0a0a0aULL
 
-static __noinline int parse_parent(struct scratch *sc, u32 at, struct payload_parent *out)
+/*
+ * Looks behind each line end among the 8 bytes at. A global function: verified once, not per call.
+ * What lies behind len is another request's.
+ */
+__noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 {
-	if (!sc || !out || at >= SCRATCH)
+	u32 zero = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	if (!sc || !out || at >= SCRATCH || len > SCRATCH)
 		return 0;
-	u8 *p = &sc->bytes[at];
-	if (!payload_is_traceparent_key(p))
-		return 0;
-	u32 skip = 12;
-	if (p[12] == ' ')
-		skip = 13;
-	return payload_traceparent(p + skip, out);
-}
-
-struct scan {
-	struct scratch *sc;
-	struct payload_parent *out;
-	u32 len;
-	int found;
-};
-
-static long scan_word(u32 i, struct scan *scan)
-{
-	u32 at = i * 8;
-	if (at >= SCRATCH || at >= scan->len)
-		return 1;
-	u64 w = *(u64 *)&scan->sc->bytes[at] ^ LINES;
-	u64 hit = (w - ONES) & ~w & HIGHS;
-	if (!hit)
-		return 0;
-	for (int j = 0; j < 8; j++) {
-		u32 next = at + j + 1;
-		if (!(hit >> (8 * j) & 0x80) || next >= SCRATCH)
+	for (u32 j = 0; j < 8; j++) {
+		u32 line = at + j + 1;
+		if (line > SCRATCH || line + 12 + TRACEPARENT_VALUE > len)
+			return 0;
+		u8 *p = &sc->bytes[line];
+		if (p[-1] != '\n' || (p[0] | 0x20) != 't' || !payload_is_traceparent_key(p))
 			continue;
-		if ((payload_word(&scan->sc->bytes[next]) | 0x20202020) != PAYLOAD_WORD('t', 'r', 'a', 'c'))
-			continue;
-		if (parse_parent(scan->sc, next, scan->out)) {
-			scan->found = 1;
-			return 1;
-		}
+		u8 *value = p[12] == ' ' ? p + 13 : p + 12;
+		if (value == p + 13 && line + 13 + TRACEPARENT_VALUE > len)
+			return 0;
+		return payload_traceparent(value, out);
 	}
 	return 0;
 }
@@ -64,12 +46,13 @@ INLINE bool find_traceparent(struct bytes b, struct payload_parent *out)
 		return false;
 	if (payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)
 		return false;
-	/* what lies behind the end was read for another request: it must not be believed */
-	if (len < SCRATCH)
-		__builtin_memset(&sc->bytes[len & (SCRATCH - 1)], 0, 80);
-	struct scan scan = {.sc = sc, .out = out, .len = len};
-	bpf_loop(SCRATCH / 8, scan_word, &scan, 0);
-	return scan.found;
+	for (u32 at = 0; at < SCRATCH && at < len; at += 8) {
+		u64 w = *(u64 *)&sc->bytes[at] ^ LINES;
+		u64 hit = (w - ONES) & ~w & HIGHS;
+		if (hit && parse_lines(at, len, out))
+			return true;
+	}
+	return false;
 }
 
 #endif

@@ -20,7 +20,8 @@ INLINE struct bytes sent_bytes(const struct msghdr *msg)
 	} else if (type == bpf_core_enum_value(enum iter_type, ITER_IOVEC)) {
 		struct iovec v = {};
 		if (BPF_CORE_READ_INTO(&v.iov_base, it, __iov, iov_base) ||
-		    BPF_CORE_READ_INTO(&v.iov_len, it, __iov, iov_len) || v.iov_len < it->iov_offset)
+		    BPF_CORE_READ_INTO(&v.iov_len, it, __iov, iov_len) ||
+		    v.iov_len < it->iov_offset)
 			return b;
 		b.data = v.iov_base + it->iov_offset;
 		b.len = v.iov_len - it->iov_offset;

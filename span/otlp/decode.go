@@ -1,0 +1,130 @@
+package otlp
+
+import (
+	"errors"
+	"fmt"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// Decode reads an ExportTraceServiceRequest, the body of an OTLP/HTTP request
+// or the message of a gRPC one. Spans of one ResourceSpans entry share one
+// Resource, which is never nil. The result does not refer to body.
+//
+// Values that the model has no type for become text: doubles in decimal,
+// bytes in base64, arrays and maps as JSON. An unspecified or unknown kind is
+// Internal, an unknown status is Unset. One span with an invalid id fails the
+// whole body: its sender is broken, and half a batch would look like a loss
+// in the traced system.
+func Decode(body []byte) ([]span.Span, error) {
+	var req coltracepb.ExportTraceServiceRequest
+	if err := proto.Unmarshal(body, &req); err != nil {
+		return nil, fmt.Errorf("decode OTLP traces: %w", err)
+	}
+	n := 0
+	for _, rs := range req.ResourceSpans {
+		for _, ss := range rs.ScopeSpans {
+			n += len(ss.Spans)
+		}
+	}
+	spans := make([]span.Span, 0, n)
+	for _, rs := range req.ResourceSpans {
+		res := resourceOf(rs.Resource)
+		for _, ss := range rs.ScopeSpans {
+			for _, p := range ss.Spans {
+				s, err := spanOf(p, res)
+				if err != nil {
+					return nil, fmt.Errorf("decode OTLP traces: span %d: %w", len(spans), err)
+				}
+				spans = append(spans, s)
+			}
+		}
+	}
+	return spans, nil
+}
+
+// resourceOf takes the first service.name and drops any other: attribute keys
+// are unique by OTLP's rules.
+func resourceOf(p *resourcepb.Resource) *span.Resource {
+	res := &span.Resource{}
+	found := false
+	for _, kv := range p.GetAttributes() {
+		switch {
+		case kv.GetKey() != serviceName:
+			res.Attrs = append(res.Attrs, attrOf(kv))
+		case !found:
+			found = true
+			res.Service = attrOf(kv).Text()
+		}
+	}
+	return res
+}
+
+var errInvalidID = errors.New("wrong length or all zero")
+
+func copyID(dst, src []byte) bool {
+	return len(src) == len(dst) && copy(dst, src) == len(dst)
+}
+
+func spanOf(p *tracepb.Span, res *span.Resource) (s span.Span, err error) {
+	if !copyID(s.TraceID[:], p.GetTraceId()) || s.TraceID.IsZero() {
+		return s, fmt.Errorf("%w: trace id of %d bytes", errInvalidID, len(p.GetTraceId()))
+	}
+	if !copyID(s.ID[:], p.GetSpanId()) || s.ID.IsZero() {
+		return s, fmt.Errorf("%w: span id of %d bytes", errInvalidID, len(p.GetSpanId()))
+	}
+	if len(p.GetParentSpanId()) != 0 && !copyID(s.Parent[:], p.GetParentSpanId()) {
+		return s, fmt.Errorf("%w: parent span id of %d bytes", errInvalidID, len(p.GetParentSpanId()))
+	}
+	s.Resource = res
+	s.Name = p.GetName()
+	s.TraceState = p.GetTraceState()
+	s.Start, s.End = p.GetStartTimeUnixNano(), p.GetEndTimeUnixNano()
+	s.Kind = kindOf(p.GetKind())
+	s.Status = statusOf(p.GetStatus().GetCode())
+	if len(p.GetAttributes()) > 0 {
+		s.Attrs = make([]span.Attr, len(p.Attributes))
+		for i, kv := range p.Attributes {
+			s.Attrs[i] = attrOf(kv)
+		}
+	}
+	return s, nil
+}
+
+// kindOf keeps producer and consumer: the model's values are OTLP's.
+func kindOf(k tracepb.Span_SpanKind) span.Kind {
+	if k < tracepb.Span_SPAN_KIND_INTERNAL || k > tracepb.Span_SPAN_KIND_CONSUMER {
+		return span.Internal
+	}
+	return span.Kind(k) //nolint:gosec // in range, checked above
+}
+
+func statusOf(c tracepb.Status_StatusCode) span.Status {
+	switch c {
+	case tracepb.Status_STATUS_CODE_OK:
+		return span.OK
+	case tracepb.Status_STATUS_CODE_ERROR:
+		return span.Error
+	default:
+		return span.Unset
+	}
+}
+
+func attrOf(kv *commonpb.KeyValue) span.Attr {
+	switch v := kv.GetValue().GetValue().(type) {
+	case *commonpb.AnyValue_StringValue:
+		return span.String(kv.GetKey(), v.StringValue)
+	case *commonpb.AnyValue_IntValue:
+		return span.Int(kv.GetKey(), v.IntValue)
+	case *commonpb.AnyValue_BoolValue:
+		return span.Bool(kv.GetKey(), v.BoolValue)
+	default:
+		return span.String(kv.GetKey(), valueText(kv.GetValue()))
+	}
+}
