@@ -22,7 +22,7 @@ const (
 	LostOrphan      = "record_orphaned"  // bytes of a span whose start was lost
 	LostTooMany     = "open_spans_full"  // a span that was closed early to make room
 	LostUnanswered  = "span_unanswered"  // a span that had no response when it became too old
-	LostUnknownRule = "service_unknown"  // a record of a service that is not known
+	LostUnknownService = "service_unknown"  // a record of a service that is not known
 )
 
 // Config of a Builder. The zero value of each field means its default.
@@ -42,6 +42,8 @@ type Config struct {
 	Quiet time.Duration
 	// MaxAge is how long a span may wait for bytes, default 5 minutes.
 	MaxAge time.Duration
+	// Messages makes a span of every message besides, see message.
+	Messages bool
 }
 
 // Builder is not safe for concurrent use.
@@ -55,7 +57,6 @@ type Builder struct {
 	names    addressNames
 	offset   uint64 // wall clock minus CLOCK_MONOTONIC, ns
 	built    uint64
-	messages bool
 }
 
 // open is a span in progress.
@@ -126,7 +127,7 @@ func (b *Builder) Handle(raw []byte) {
 func (b *Builder) begin(s *bpf.Start) {
 	res := b.cfg.Resource(s.Service)
 	if res == nil {
-		b.cfg.Lost(LostUnknownRule, 1)
+		b.cfg.Lost(LostUnknownService, 1)
 		return
 	}
 	if len(b.open) >= b.cfg.MaxOpen {
@@ -157,6 +158,9 @@ func (b *Builder) begin(s *bpf.Start) {
 		sp.TraceState = b.cfg.TraceState()
 	}
 	b.open[o.id] = o
+	if b.cfg.Messages {
+		b.message(o, s.Ts, s.Bytes, o.role == bpf.TareRoleTARE_CLIENT)
+	}
 }
 
 func (b *Builder) data(d *bpf.Data) {
@@ -172,6 +176,9 @@ func (b *Builder) data(d *bpf.Data) {
 		o.received += uint64(d.Bytes)
 	}
 	o.last = d.Ts
+	if b.cfg.Messages {
+		b.message(o, d.Ts, d.Bytes, sent)
+	}
 	if sent == (o.role == bpf.TareRoleTARE_SERVER) {
 		o.answered = d.Ts
 		if !o.responded {

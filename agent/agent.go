@@ -1,0 +1,299 @@
+// Package agent traces the services of this host: it loads the kernel side,
+// tells it which processes and sockets to trace, turns its records into spans
+// and hands them to an OTLP exporter or prints them. It never touches what it
+// traces, and when it dies the kernel removes every hook.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/export"
+	"github.com/tare-trace/tare/agent/kernel"
+	"github.com/tare-trace/tare/agent/print"
+	"github.com/tare-trace/tare/agent/spans"
+	"github.com/tare-trace/tare/span"
+)
+
+const (
+	pollInterval  = 50 * time.Millisecond  // of the event ring; it wakes the agent earlier when half full
+	sweepInterval = 100 * time.Millisecond // of spans that wait for more bytes
+	scanInterval  = 10 * time.Second       // of /proc, besides what exec and listen report
+	fileInterval  = time.Second            // of the configuration file's modification time
+	drainTimeout  = 10 * time.Second       // for the exporter at shutdown
+)
+
+// Options are what a command gives besides the configuration.
+type Options struct {
+	Config config.Config
+	// Reload reads the configuration again, on SIGHUP and when its file changes.
+	Reload func() (config.Config, error)
+	Stdout io.Writer // for Config.Print
+	Log    *slog.Logger
+}
+
+// Agent is a running agent.
+type Agent struct {
+	cfg       atomic.Pointer[config.Config]
+	opts      Options
+	log       *slog.Logger
+	tracer    *kernel.Tracer
+	builder   *spans.Builder
+	discovery *discovery
+	exporter  *export.Exporter // nil where spans are only printed
+	printer   print.Printer    // nil where spans are only exported
+	losses    *losses
+	state     atomic.Pointer[string] // tracestate of roots
+	healthy   atomic.Bool
+	builds    atomic.Uint64 // spans built
+	openSpans atomic.Int64
+}
+
+// Run traces until ctx ends. What it returns says what to do.
+func Run(ctx context.Context, o Options) error {
+	a := &Agent{opts: o, log: o.Log, losses: newLosses()}
+	a.cfg.Store(&o.Config)
+	if err := a.load(); err != nil {
+		return err
+	}
+	defer a.tracer.Close()
+	if o.Config.BPFStats {
+		stats, err := kernel.EnableStats()
+		if err != nil {
+			return err
+		}
+		defer stats.Close()
+	}
+	if err := a.output(ctx); err != nil {
+		return err
+	}
+	a.builder = spans.New(spans.Config{
+		Resource:   a.discovery.resource,
+		Emit:       a.emit,
+		Lost:       a.losses.Lost,
+		TraceState: func() string { return *a.state.Load() },
+		MaxOpen:    o.Config.MaxSpans,
+		Messages:   o.Config.Events,
+	})
+
+	g, ctx := errgroup.WithContext(ctx)
+	if o.Config.Listen != "" {
+		serve, err := a.listen(o.Config.Listen)
+		if err != nil {
+			return err
+		}
+		g.Go(func() error { return serve(ctx) })
+	}
+	g.Go(func() error { return a.pump(ctx) })
+	g.Go(func() error { return a.discovery.watch(ctx) })
+	g.Go(func() error { return a.reloads(ctx) })
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, a.drain())
+}
+
+func (a *Agent) load() error {
+	cfg := a.cfg.Load()
+	threshold, parentBased, err := config.Threshold(cfg.Sampler, cfg.SamplerArg)
+	if err != nil {
+		return err
+	}
+	a.setTraceState(threshold)
+	cgroup, err := kernel.CgroupRoot()
+	if err != nil {
+		return err
+	}
+	a.tracer, err = kernel.Load(kernel.Options{
+		Cgroup:      cgroup,
+		Payload:     cfg.Payload,
+		Traceparent: cfg.Payload,
+		ParentBased: parentBased,
+		Threshold:   threshold,
+	})
+	if err != nil {
+		return err
+	}
+	a.discovery = newDiscovery(a.tracer, *cfg, a.log)
+	return nil
+}
+
+func (a *Agent) setTraceState(threshold uint64) {
+	state := config.TraceState(threshold)
+	a.state.Store(&state)
+}
+
+// output sets up where spans go: to an OTLP receiver unless they are only to
+// be printed.
+func (a *Agent) output(ctx context.Context) error {
+	cfg := a.cfg.Load()
+	if cfg.Print != "" {
+		p, err := print.New(a.opts.Stdout, cfg.Print)
+		if err != nil {
+			return err
+		}
+		a.printer = p
+		if !endpointSet() {
+			return nil
+		}
+	}
+	e, err := export.New(ctx, export.Config{
+		Protocol:      cfg.Export.Protocol,
+		ScopeName:     "github.com/tare-trace/tare/agent",
+		ScopeVersion:  Version,
+		MaxQueue:      cfg.Queue,
+		MaxQueueBytes: 16 << 20,
+		Loss:          a.losses,
+		Log:           a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("set up the exporter: %w", err)
+	}
+	a.exporter = e
+	return nil
+}
+
+func endpointSet() bool {
+	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+}
+
+func (a *Agent) emit(finished []*span.Span) {
+	if a.printer != nil {
+		a.printer.Add(finished)
+	}
+	if a.exporter != nil {
+		a.exporter.Export(finished)
+	}
+}
+
+// pump moves records from the ring to the builder. It owns the builder.
+func (a *Agent) pump(ctx context.Context) error {
+	runtime.LockOSThread() // one thread, so that its CPU time can be told apart
+	defer runtime.UnlockOSThread()
+	if err := a.discovery.start(); err != nil {
+		return err
+	}
+	a.healthy.Store(true)
+	a.log.Info("tracing", "services", a.discovery.names(), "sampler", a.cfg.Load().Sampler, "arg", a.cfg.Load().SamplerArg)
+
+	var rec ringbuf.Record
+	swept := time.Now()
+	for ctx.Err() == nil {
+		if _, err := a.tracer.Poll(pollInterval, &rec, a.builder.Handle); err != nil {
+			a.healthy.Store(false)
+			return err
+		}
+		if time.Since(swept) >= sweepInterval {
+			a.builder.Sweep()
+			swept = time.Now()
+			if a.printer != nil {
+				a.printer.Flush(false)
+			}
+		} else {
+			a.builder.Flush()
+		}
+		a.builds.Store(a.builder.Built())
+		a.openSpans.Store(int64(a.builder.Open()))
+	}
+	return nil
+}
+
+// drain takes what is still in the ring, finishes spans and exports the rest.
+func (a *Agent) drain() error {
+	_ = a.tracer.EnableEntry(false)
+	var rec ringbuf.Record
+	_, err := a.tracer.Poll(0, &rec, a.builder.Handle)
+	a.builder.FinishAll()
+	if a.printer != nil {
+		a.printer.Flush(true)
+	}
+	if a.exporter != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+		defer cancel()
+		if down := a.exporter.Shutdown(ctx); down != nil {
+			err = errors.Join(err, fmt.Errorf("the receiver did not take all spans within %v: %w", drainTimeout, down))
+		}
+	}
+	return err
+}
+
+// reloads obeys SIGHUP and changes of the configuration file.
+func (a *Agent) reloads(ctx context.Context) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	tick := time.NewTicker(fileInterval)
+	defer tick.Stop()
+	modified := modTime(a.cfg.Load().File)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			a.reload()
+		case <-tick.C:
+			if m := modTime(a.cfg.Load().File); !m.Equal(modified) {
+				modified = m
+				a.reload()
+			}
+		}
+	}
+}
+
+func modTime(file string) time.Time {
+	if file == "" {
+		return time.Time{}
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// reload takes over what can change while running: sampler, services, trust.
+// A configuration that does not read is refused whole and the old one stays.
+func (a *Agent) reload() {
+	if a.opts.Reload == nil {
+		return
+	}
+	cfg, err := a.opts.Reload()
+	if err != nil {
+		a.log.Error("reload refused, the old configuration stays", "error", err)
+		return
+	}
+	threshold, parentBased, err := config.Threshold(cfg.Sampler, cfg.SamplerArg)
+	if err != nil {
+		a.log.Error("reload refused, the old configuration stays", "error", err)
+		return
+	}
+	old := a.cfg.Load()
+	_, wasParentBased, _ := config.Threshold(old.Sampler, old.SamplerArg)
+	if parentBased != wasParentBased || cfg.Payload != old.Payload || cfg.Listen != old.Listen || cfg.Print != old.Print {
+		a.log.Warn("payload, listen, print and whether a sampler is parent based change only at a restart")
+	}
+	if err := a.tracer.SetThreshold(threshold); err != nil {
+		a.log.Error("change the sampling rate", "error", err)
+		return
+	}
+	a.setTraceState(threshold)
+	a.cfg.Store(&cfg)
+	if err := a.discovery.reconfigure(cfg); err != nil {
+		a.log.Error("select services", "error", err)
+	}
+	a.log.Info("reloaded", "sampler", cfg.Sampler, "arg", cfg.SamplerArg, "services", a.discovery.names())
+}

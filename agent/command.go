@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-trace/tare/agent/config"
+)
+
+// Command is `tare agent`.
+func Command() *cobra.Command {
+	verbose := false
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Trace the services of this host and export OTLP spans",
+		Long: `Traces the services of this host that a configuration file, the environment or
+flags select, without touching them, and exports OpenTelemetry spans by OTLP to
+OTEL_EXPORTER_OTLP_ENDPOINT, or prints traces.
+
+Needs root, or CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN and
+CAP_SYS_PTRACE; "tare doctor" tells what this machine allows. SIGHUP, or a change
+of the configuration file, reloads it: the sampling rate changes without a gap.`,
+		Example: `  sudo tare agent --port 80 --port shop=8080 --sampler-arg 0.01
+  sudo tare agent --exe '*/nginx' --print tree
+  sudo tare agent --config /etc/tare.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(cmd.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			level := slog.LevelInfo
+			if verbose {
+				level = slog.LevelDebug
+			}
+			if os.Geteuid() != 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "tare agent: not root; without the capabilities that `tare agent --help` lists, this will fail")
+			}
+			return Run(cmd.Context(), Options{
+				Config: cfg,
+				Reload: func() (config.Config, error) { return config.Load(cmd.Flags(), os.Environ()) },
+				Stdout: cmd.OutOrStdout(),
+				Log:    slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+			})
+		},
+	}
+	config.Flags(cmd.Flags())
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log more")
+	return cmd
+}

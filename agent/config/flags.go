@@ -1,0 +1,86 @@
+package config
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+)
+
+// Flags registers the agent's flags. Their values are checked by Load, so
+// that an error reads the same wherever the value came from.
+func Flags(fs *pflag.FlagSet) {
+	fs.String("config", "", "YAML `file`; also TARE_CONFIG")
+	selectors := &[]selector{}
+	fs.Var(&selectorFlag{"port", selectors}, "port", "trace what listens on this port or range, such as 8080, 9000-9010, shop=8080; may be repeated")
+	fs.Var(&selectorFlag{"exe", selectors}, "exe", `trace executables by path, * crosses /, such as "*/nginx", "web=*/python3*"; may be repeated`)
+	fs.Var(&selectorFlag{"cgroup", selectors}, "cgroup", `trace cgroups by path, such as "/system.slice/shop.service*"; may be repeated`)
+	fs.String("linking", "auto", "how receives are linked to sends, where a rule does not say: auto, thread, loop, none")
+	fs.StringArray("trust", nil, `network that tags go to and are believed from: 10.0.0.0/8, loopback, host, or "none"; may be repeated (default loopback and host)`)
+	d := Default()
+	fs.String("sampler", d.Sampler, "OpenTelemetry sampler; also OTEL_TRACES_SAMPLER")
+	fs.String("sampler-arg", "1", "probability, of the ratio samplers; also OTEL_TRACES_SAMPLER_ARG")
+	fs.String("payload", "on", "on: read the first bytes of messages to name spans; off: read nothing")
+	fs.String("listen", d.Listen, `address of /metrics and /healthz, or "none"`)
+	fs.String("print", "", "print traces on standard output: tree or json")
+	fs.Bool("events", false, "also give out the raw message events")
+	fs.Bool("bpf-stats", false, "measure the run time of the kernel programs")
+}
+
+// selectorFlag collects --port, --exe and --cgroup in one list, because the
+// first match wins and the order of the command line is the user's.
+type selectorFlag struct {
+	kind string
+	list *[]selector
+}
+
+func (f *selectorFlag) Set(text string) error {
+	*f.list = append(*f.list, selector{f.kind, text})
+	return nil
+}
+
+func (f *selectorFlag) Type() string   { return f.kind }
+func (f *selectorFlag) String() string { return "" }
+
+// given is what the command line really said.
+type given struct {
+	scalars   map[string]string
+	trust     []string
+	selectors []selector
+}
+
+func givenFlags(fs *pflag.FlagSet) given {
+	g := given{scalars: map[string]string{}}
+	if fs == nil {
+		return g
+	}
+	fs.Visit(func(f *pflag.Flag) {
+		switch v := f.Value.(type) {
+		case *selectorFlag:
+			g.selectors = *v.list
+		case pflag.SliceValue:
+			if f.Name == "trust" {
+				g.trust = v.GetSlice()
+			}
+		default:
+			g.scalars[f.Name] = f.Value.String()
+		}
+	})
+	return g
+}
+
+func applyFlags(c *Config, g given) error {
+	var errs []error
+	for _, s := range settings {
+		if v, ok := g.scalars[s.flag]; ok && s.flag != "" {
+			errs = append(errs, s.set(c, "--"+s.flag, v))
+		}
+	}
+	if g.trust != nil {
+		errs = append(errs, parseTrustList(c, "--trust", g.trust))
+	}
+	errs = append(errs, applySelectors(c, g.selectors, func(kind string) string { return "--" + kind }))
+	if v, ok := g.scalars["linking"]; ok {
+		errs = append(errs, applyLinking(c, "--linking", v))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,35 @@
+package config
+
+// Linking says how the messages that a service receives are linked to those
+// that it sends. The numbers are those of enum tare_linking in bpf/event.h.
+type Linking uint8
+
+// Auto lets package discover decide by the runtime, and the kernel by the
+// socket where discover does not know better.
+const (
+	Auto   Linking = 0 // a blocking accepted socket: thread, else none
+	Thread Linking = 1 // one request at a time per thread
+	Loop   Linking = 2 // event loop: a receive is followed by what it causes
+	None   Linking = 3 // server spans only
+)
+
+var linkings = []string{Auto: "auto", Thread: "thread", Loop: "loop", None: "none"}
+
+func (l Linking) String() string {
+	if int(l) < len(linkings) {
+		return linkings[l]
+	}
+	return "invalid"
+}
+
+// MarshalText writes the name, for JSON.
+func (l Linking) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+func parseLinking(where, text string) (Linking, error) {
+	for l, name := range linkings {
+		if text == name {
+			return Linking(l), nil
+		}
+	}
+	return Auto, oneOf(where, text, linkings...)
+}

@@ -1,0 +1,184 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tare-trace/tare/agent/config"
+)
+
+const example = `
+services:
+  - name: shop
+    ports: [8080, "9000-9010"]
+    executable: "*/python3*"
+    cgroup: "/system.slice/shop.service*"
+    linking: thread
+  - ports: [80]
+trust: [127.0.0.0/8, "::1/128", host]
+sampler: parentbased_traceidratio
+sampler_arg: 0.01
+payload: off
+listen: ""
+export: {protocol: grpc}
+resource: {deployment.environment.name: prod, team: a}
+max_spans: 1000
+queue: 200
+`
+
+func load(t *testing.T, file string, environ []string, args ...string) (config.Config, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+	config.Flags(fs)
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "tare.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(fs, environ)
+}
+
+func TestFile(t *testing.T) {
+	c, err := load(t, example, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Rule{
+		{
+			Name: "shop", Ports: []config.PortRange{{First: 8080, Last: 8080}, {First: 9000, Last: 9010}},
+			Executable: "*/python3*", Cgroup: "/system.slice/shop.service*", Linking: config.Thread,
+		},
+		{Ports: []config.PortRange{{First: 80, Last: 80}}},
+	}
+	if !reflect.DeepEqual(c.Services, want) {
+		t.Errorf("services %+v, want %+v", c.Services, want)
+	}
+	if len(c.Trust) != 3 || c.Trust[0].String() != "127.0.0.0/8" || !c.Trust[2].Host || !c.TrustsHost() {
+		t.Errorf("trust %v", c.Trust)
+	}
+	if c.Sampler != "parentbased_traceidratio" || c.SamplerArg != 0.01 || c.Payload || c.Listen != "" ||
+		c.Export.Protocol != "grpc" || c.MaxSpans != 1000 || c.Queue != 200 || c.File == "" ||
+		c.Resource["deployment.environment.name"] != "prod" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	env := []string{
+		"OTEL_TRACES_SAMPLER=always_off", "OTEL_TRACES_SAMPLER_ARG=0.5", "TARE_PAYLOAD=on", "TARE_LISTEN=:1",
+		"OTEL_RESOURCE_ATTRIBUTES=team=b%2Cc,service.name=from-resource", "TARE_TRUST=10.0.0.0/8, host",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "TARE_PORTS=", "TARE_PORT=tcp://10.0.0.1:80",
+	}
+	c, err := load(t, example, env, "--sampler", "always_on", "--listen", "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Sampler != "always_on" || c.SamplerArg != 0.5 || !c.Payload || c.Listen != "" ||
+		c.Export.Protocol != "http/protobuf" || c.MaxSpans != 1000 {
+		t.Errorf("%+v", c)
+	}
+	if c.Resource["team"] != "b,c" || c.Resource["deployment.environment.name"] != "prod" || c.ServiceName != "from-resource" {
+		t.Errorf("resource %v, name %q", c.Resource, c.ServiceName)
+	}
+	if len(c.Trust) != 2 || len(c.Services) != 2 {
+		t.Errorf("trust %v, services %v", c.Trust, c.Services)
+	}
+
+	c, err = load(t, example, append(env, "OTEL_SERVICE_NAME=named", "TARE_EXES=x=*/x", "TARE_LINKING=loop"), "--trust", "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ServiceName != "named" || len(c.Trust) != 0 || len(c.Services) != 1 ||
+		c.Services[0].Executable != "*/x" || c.Services[0].Linking != config.Loop {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestSelectorsKeepTheirOrder(t *testing.T) {
+	c, err := load(t, "", nil, "--exe", "web=*/nginx", "--port", "shop=8080", "--cgroup", "/a=b/*", "--port", "1-2", "--linking", "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Rule{
+		{Name: "web", Executable: "*/nginx", Linking: config.None},
+		{Name: "shop", Ports: []config.PortRange{{First: 8080, Last: 8080}}, Linking: config.None},
+		{Cgroup: "/a=b/*", Linking: config.None},
+		{Ports: []config.PortRange{{First: 1, Last: 2}}, Linking: config.None},
+	}
+	if !reflect.DeepEqual(c.Services, want) {
+		t.Errorf("%+v", c.Services)
+	}
+}
+
+func TestNothingSelected(t *testing.T) {
+	_, err := load(t, "# empty", nil)
+	if !errors.Is(err, config.ErrNoServices) || !strings.Contains(err.Error(), "--port") {
+		t.Errorf("%v", err)
+	}
+	if _, err := config.Load(nil, []string{"TARE_PORTS=8080"}); err != nil {
+		t.Errorf("without flags: %v", err)
+	}
+	if _, err := config.Load(nil, []string{"TARE_CONFIG=/nonexistent/tare.yaml"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+// What is wrong must be named: place, value, and what is allowed.
+func TestErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		env, args  []string
+		want       []string
+	}{
+		{name: "unknown key", file: "servces: []", want: []string{"tare.yaml:1", `"servces"`, "services"}},
+		{name: "unknown key of a rule", file: "services:\n  - port: 80", want: []string{":2: services[0].(key)", `"port"`, "ports"}},
+		{name: "port", file: "services:\n  - ports:\n    - 80\n    - 70000", want: []string{":4: services[0].ports[1]", `"70000"`, "65535"}},
+		{name: "range", file: "services: [{ports: ['9-8']}]", want: []string{`"9-8"`}},
+		{name: "signed port", file: "services: [{ports: ['+80']}]", want: []string{`"+80"`}},
+		{name: "rule without selector", file: "services: [{name: x}]", want: []string{":1: services[0]", "ports, executable, cgroup"}},
+		{name: "linking", file: "services: [{ports: [1], linking: magic}]", want: []string{"linking", `"magic"`, "thread"}},
+		{name: "twice", file: "payload: on\npayload: off", want: []string{":2", "once"}},
+		{name: "type", file: "services: 8080", want: []string{"services", `"8080"`, "list"}},
+		{name: "null", file: "sampler:", want: []string{"sampler", "single value"}},
+		{name: "not a mapping", file: "- a", want: []string{":1"}},
+		{name: "two documents", file: "payload: on\n---\npayload: off", want: []string{"one YAML document"}},
+		{name: "syntax", file: "a: [", want: []string{"tare.yaml"}},
+		{name: "trust", file: "trust: [10.0.0.1/8]", want: []string{"trust[0]", `"10.0.0.1/8"`, "10.0.0.0/8"}},
+		{name: "trust none among others", file: "trust: [none, host]", want: []string{`"none"`}},
+		{name: "sampler", file: "sampler: sometimes", want: []string{`"sometimes"`, "parentbased_traceidratio"}},
+		{name: "sampler variable", env: []string{"OTEL_TRACES_SAMPLER=jaeger_remote"}, want: []string{"OTEL_TRACES_SAMPLER:", `"jaeger_remote"`, "always_on"}},
+		{name: "sampler arg", env: []string{"OTEL_TRACES_SAMPLER_ARG=NaN"}, want: []string{"OTEL_TRACES_SAMPLER_ARG", "0 to 1"}},
+		{name: "resource", env: []string{"OTEL_RESOURCE_ATTRIBUTES=a=b,c%zz=d"}, want: []string{"OTEL_RESOURCE_ATTRIBUTES", `"c%zz=d"`}},
+		{name: "protocol", env: []string{"OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}, want: []string{"http/json", "grpc"}},
+		{name: "payload", args: []string{"--payload", "some"}, want: []string{"--payload", `"some"`, "off"}},
+		{name: "listen", args: []string{"--listen", "9464"}, want: []string{"--listen", `"9464"`, "127.0.0.1:9464"}},
+		{name: "print", args: []string{"--print", "xml"}, want: []string{"--print", `"xml"`, "tree"}},
+		{name: "port flag", args: []string{"--port", "=80"}, want: []string{"--port", `"=80"`}},
+		{name: "empty glob", args: []string{"--exe", "name="}, want: []string{"--exe", `"name="`}},
+		{name: "queue", file: "queue: 0", want: []string{"queue", `"0"`}},
+		{name: "two at once", file: "queue: 0\npayload: 3", want: []string{"queue", "payload"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := load(t, tt.file, tt.env, tt.args...)
+			if err == nil || errors.Is(err, config.ErrNoServices) {
+				t.Fatalf("error %v", err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q lacks %q", err, want)
+				}
+			}
+		})
+	}
+}

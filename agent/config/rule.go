@@ -1,0 +1,106 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Rule selects processes and says how to treat them. Every selector that is
+// given must match; a rule without one is refused.
+type Rule struct {
+	Name       string // service.name, "" to derive one
+	Ports      []PortRange
+	Executable string // glob on the path of the executable
+	Cgroup     string // glob on the path in the cgroup v2 tree
+	Linking    Linking
+}
+
+// PortRange is a range of TCP ports, both ends included.
+type PortRange struct{ First, Last uint16 }
+
+// Contains reports whether the port is in the range.
+func (r PortRange) Contains(port uint16) bool { return r.First <= port && port <= r.Last }
+
+func (r PortRange) String() string {
+	if r.First == r.Last {
+		return strconv.Itoa(int(r.First))
+	}
+	return strconv.Itoa(int(r.First)) + "-" + strconv.Itoa(int(r.Last))
+}
+
+const portRange = `a port from 1 to 65535, or a range such as "9000-9010"`
+
+// ParsePorts reads "8080" or "9000-9010".
+func ParsePorts(where, text string) (PortRange, error) {
+	first, last, isRange := strings.Cut(text, "-")
+	a, err1 := strconv.ParseUint(first, 10, 16)
+	b, err2 := a, error(nil)
+	if isRange {
+		b, err2 = strconv.ParseUint(last, 10, 16)
+	}
+	if err1 != nil || err2 != nil || a == 0 || a > b || first[0] == '+' {
+		return PortRange{}, &Error{where, text, portRange}
+	}
+	return PortRange{uint16(a), uint16(b)}, nil
+}
+
+// WantsPort reports whether the rule asks for one of these listening ports;
+// true for a rule without ports.
+func (r *Rule) WantsPort(listening []uint16) bool {
+	if len(r.Ports) == 0 {
+		return true
+	}
+	for _, p := range listening {
+		for _, want := range r.Ports {
+			if want.Contains(p) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// WantsPath reports whether executable and cgroup are what the rule asks for.
+func (r *Rule) WantsPath(executable, cgroup string) bool {
+	return (r.Executable == "" || Glob(r.Executable, executable)) &&
+		(r.Cgroup == "" || Glob(r.Cgroup, cgroup))
+}
+
+func (r *Rule) empty() bool {
+	return len(r.Ports) == 0 && r.Executable == "" && r.Cgroup == ""
+}
+
+// selector is one of the short forms that make a rule: "8080", "shop=8080",
+// "*/nginx", "proxy=*/nginx".
+type selector struct{ kind, text string }
+
+// The kinds of selector: names of flags, and of variables in the plural.
+var selectorKinds = []string{"port", "exe", "cgroup"}
+
+func (s selector) rule(where string) (Rule, error) {
+	text := s.text
+	var r Rule
+	// A path may hold "=", but then it holds "/" or "*" before it.
+	if name, rest, ok := strings.Cut(text, "="); ok && !strings.ContainsAny(name, "/*?") {
+		if name == "" {
+			return r, &Error{where, s.text, "a name before the ="}
+		}
+		r.Name, text = name, rest
+	}
+	if text == "" {
+		return r, &Error{where, s.text, "something to select by"}
+	}
+	switch s.kind {
+	case "port":
+		p, err := ParsePorts(where, text)
+		if err != nil {
+			return r, err
+		}
+		r.Ports = []PortRange{p}
+	case "exe":
+		r.Executable = text
+	case "cgroup":
+		r.Cgroup = text
+	}
+	return r, nil
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Samplers are OpenTelemetry's names that the kernel can carry out.
+var Samplers = []string{
+	"always_on", "always_off", "traceidratio",
+	"parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio",
+}
+
+const probabilityRange = "a probability from 0 to 1"
+
+// Never is the threshold that no trace id reaches: rv has 56 bits.
+const Never = uint64(1) << 56
+
+// Threshold turns a sampler into OpenTelemetry's consistent probability form:
+// a trace is sampled iff the low 56 bits of its id, rv, are >= th. A parent
+// based sampler obeys a parent's decision and uses th at roots only.
+//
+// A probability below 2^-57 rounds to Never.
+func Threshold(sampler string, arg float64) (th uint64, parentBased bool, err error) {
+	if !slices.Contains(Samplers, sampler) {
+		return Never, false, oneOf("sampler", sampler, Samplers...)
+	}
+	root, parentBased := strings.CutPrefix(sampler, "parentbased_")
+	switch root {
+	case "always_on":
+		return 0, parentBased, nil
+	case "always_off":
+		return Never, parentBased, nil
+	}
+	if math.IsNaN(arg) || arg < 0 || arg > 1 {
+		return Never, parentBased, &Error{"sampler_arg", fmt.Sprint(arg), probabilityRange}
+	}
+	// Not (1-arg)*2^56: scaling by a power of two is exact, 1-arg is not.
+	return Never - uint64(math.Round(arg*float64(Never))), parentBased, nil
+}
+
+// TraceState is the tracestate member that tells a threshold to others: 14
+// hexadecimal digits without the zeros at their end. Empty for Never: nothing
+// is sampled, so nothing is told.
+func TraceState(th uint64) string {
+	if th >= Never {
+		return ""
+	}
+	digits := strings.TrimRight(fmt.Sprintf("%014x", th), "0")
+	if digits == "" {
+		digits = "0"
+	}
+	return "ot=th:" + digits
+}
+
+// Probability is the share of traces that a threshold keeps.
+func Probability(th uint64) float64 {
+	if th >= Never {
+		return 0
+	}
+	return float64(Never-th) / float64(Never)
+}
+
+// ParseTraceState reads the threshold back from a tracestate; ok is false if
+// it has none or a malformed one.
+func ParseTraceState(tracestate string) (th uint64, ok bool) {
+	for member := range strings.SplitSeq(tracestate, ",") {
+		fields, found := strings.CutPrefix(strings.TrimSpace(member), "ot=")
+		if !found {
+			continue
+		}
+		for field := range strings.SplitSeq(fields, ";") {
+			digits, found := strings.CutPrefix(field, "th:")
+			if !found {
+				continue
+			}
+			if len(digits) < 1 || len(digits) > 14 || strings.Trim(digits, "0123456789abcdef") != "" {
+				return 0, false
+			}
+			v, err := strconv.ParseUint(digits+strings.Repeat("0", 14-len(digits)), 16, 64)
+			return v, err == nil
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// setting is one scalar that a file, the environment or a flag may give. One
+// parser serves all three, so that they cannot differ.
+type setting struct {
+	key  string // in the file
+	env  string
+	flag string // "": none
+	set  func(c *Config, where, value string) error
+}
+
+var settings = []setting{
+	{"sampler", "OTEL_TRACES_SAMPLER", "sampler", func(c *Config, where, v string) error {
+		c.Sampler = v
+		return oneOf(where, v, Samplers...)
+	}},
+	{"sampler_arg", "OTEL_TRACES_SAMPLER_ARG", "sampler-arg", func(c *Config, where, v string) error {
+		p, err := strconv.ParseFloat(v, 64)
+		if err != nil || math.IsNaN(p) || p < 0 || p > 1 {
+			return &Error{where, v, probabilityRange}
+		}
+		c.SamplerArg = p
+		return nil
+	}},
+	{"payload", "TARE_PAYLOAD", "payload", boolean(func(c *Config) *bool { return &c.Payload })},
+	{"listen", "TARE_LISTEN", "listen", func(c *Config, where, v string) error {
+		if v == "" || v == "none" {
+			c.Listen = ""
+			return nil
+		}
+		_, port, err := net.SplitHostPort(v)
+		if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
+			return &Error{where, v, `address:port such as 127.0.0.1:9464, or "none"`}
+		}
+		c.Listen = v
+		return nil
+	}},
+	{"print", "TARE_PRINT", "print", func(c *Config, where, v string) error {
+		c.Print = v
+		if v == "" {
+			return nil
+		}
+		return oneOf(where, v, "tree", "json")
+	}},
+	{"events", "TARE_EVENTS", "events", boolean(func(c *Config) *bool { return &c.Events })},
+	{"bpf_stats", "TARE_BPF_STATS", "bpf-stats", boolean(func(c *Config) *bool { return &c.BPFStats })},
+	{"max_spans", "TARE_MAX_SPANS", "", count(func(c *Config) *int { return &c.MaxSpans })},
+	{"queue", "TARE_QUEUE", "", count(func(c *Config) *int { return &c.Queue })},
+	{"trust", "TARE_TRUST", "", func(c *Config, where, v string) error {
+		return parseTrustList(c, where, strings.Split(v, ","))
+	}},
+	{"", "OTEL_SERVICE_NAME", "", func(c *Config, _, v string) error {
+		c.ServiceName = v
+		return nil
+	}},
+	{"", "OTEL_RESOURCE_ATTRIBUTES", "", parseResource},
+	{"", "OTEL_EXPORTER_OTLP_PROTOCOL", "", setProtocol},
+	{"", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "", setProtocol}, // after the general one: it wins
+}
+
+func setProtocol(c *Config, where, v string) error {
+	c.Export.Protocol = v
+	return oneOf(where, v, Protocols...)
+}
+
+func boolean(field func(*Config) *bool) func(*Config, string, string) error {
+	return func(c *Config, where, v string) error {
+		switch v {
+		case "on", "true":
+			*field(c) = true
+		case "off", "false":
+			*field(c) = false
+		default:
+			return &Error{where, v, "on, off"}
+		}
+		return nil
+	}
+}
+
+// maxCount keeps what a slip of the finger can allocate within reason.
+const maxCount = 1 << 20
+
+func count(field func(*Config) *int) func(*Config, string, string) error {
+	return func(c *Config, where, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > maxCount {
+			return &Error{where, v, fmt.Sprintf("a number from 1 to %d", maxCount)}
+		}
+		*field(c) = n
+		return nil
+	}
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+)
+
+// Trust is a network that tags go to and are believed from: a prefix, or one
+// of two names for what only the running machine knows.
+type Trust struct {
+	Prefix   netip.Prefix // masked; the zero value with Loopback or Host
+	Loopback bool         // "loopback": 127.0.0.0/8 and ::1
+	Host     bool         // "host": this host's own addresses
+}
+
+func (t Trust) String() string {
+	switch {
+	case t.Loopback:
+		return "loopback"
+	case t.Host:
+		return "host"
+	}
+	return t.Prefix.String()
+}
+
+// Prefixes are the networks that t means; host gives the own addresses.
+func (t Trust) Prefixes(host []netip.Prefix) []netip.Prefix {
+	switch {
+	case t.Loopback:
+		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	case t.Host:
+		return host
+	}
+	return []netip.Prefix{t.Prefix}
+}
+
+// TrustsHost reports whether the host's own addresses must be found out.
+func (c *Config) TrustsHost() bool {
+	for _, t := range c.Trust {
+		if t.Host {
+			return true
+		}
+	}
+	return false
+}
+
+// ParseTrust reads "10.0.0.0/8", "::1", "loopback" or "host". An address in a
+// prefix's host part is refused: it is more often a slip than a wish.
+func ParseTrust(where, text string) (Trust, error) {
+	switch text {
+	case "loopback":
+		return Trust{Loopback: true}, nil
+	case "host":
+		return Trust{Host: true}, nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		a, aerr := netip.ParseAddr(text)
+		if aerr != nil || a.Zone() != "" {
+			return Trust{}, &Error{where, text, `a network such as 10.0.0.0/8 or fd00::/8, an address, "loopback", "host", or "none" alone`}
+		}
+		p = netip.PrefixFrom(a, a.BitLen())
+	}
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return Trust{}, &Error{where, text, "an IPv4 network written as such"}
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	if p != p.Masked() {
+		return Trust{}, &Error{where, text, "the network without host bits: " + p.Masked().String()}
+	}
+	return Trust{Prefix: p}, nil
+}
+
+// parseTrustList replaces the list; "none" alone empties it.
+func parseTrustList(c *Config, where string, texts []string) error {
+	var list []Trust
+	var errs []error
+	for _, text := range texts {
+		text = strings.TrimSpace(text)
+		if text == "none" && len(texts) == 1 {
+			break
+		}
+		t, err := ParseTrust(where, text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		list = append(list, t)
+	}
+	c.Trust = list
+	return errors.Join(errs...)
+}

@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/discover"
+	"github.com/tare-trace/tare/agent/kernel"
+	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/span"
+)
+
+// discovery keeps the kernel side's tables in step with the processes that
+// the rules select, and knows the resource of every service index.
+type discovery struct {
+	tracer *kernel.Tracer
+	log    *slog.Logger
+
+	mu        sync.Mutex
+	cfg       config.Config
+	scanner   *discover.Scanner
+	known     map[int]discover.Process
+	services  []discover.Service // by index − 1
+	resources atomic.Pointer[[]*span.Resource]
+}
+
+func newDiscovery(t *kernel.Tracer, cfg config.Config, log *slog.Logger) *discovery {
+	d := &discovery{
+		tracer: t, log: log, cfg: cfg,
+		scanner: discover.New("", cfg),
+		known:   map[int]discover.Process{},
+	}
+	d.resources.Store(&[]*span.Resource{})
+	return d
+}
+
+// resource finds the resource of a service index; nil if there is none.
+func (d *discovery) resource(index uint16) *span.Resource {
+	list := *d.resources.Load()
+	if index == 0 || int(index) > len(list) {
+		return nil
+	}
+	return list[index-1]
+}
+
+// service gives a service its index. d.mu is held.
+func (d *discovery) service(s discover.Service) (bpf.Service, error) {
+	for i, have := range d.services {
+		if have.Equal(s) {
+			return bpf.Service{Index: uint16(i + 1), Linking: uint8(s.Linking)}, nil
+		}
+	}
+	if len(d.services) >= 1<<16-1 {
+		return bpf.Service{}, fmt.Errorf("more than %d services since the agent began", 1<<16-1)
+	}
+	d.services = append(d.services, s)
+	list := append([]*span.Resource{}, *d.resources.Load()...)
+	list = append(list, s.Resource())
+	d.resources.Store(&list)
+	d.log.Info("service", "name", s.Name, "linking", s.Linking.String(), "why", s.Why)
+	return bpf.Service{Index: uint16(len(d.services)), Linking: uint8(s.Linking)}, nil
+}
+
+// start finds and arms what runs already, then lets traces begin.
+func (d *discovery) start() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.scan(); err != nil {
+		return err
+	}
+	return d.tracer.EnableEntry(true)
+}
+
+// scan looks at all processes. d.mu is held.
+func (d *discovery) scan() error {
+	found, err := d.scanner.Scan()
+	if err != nil {
+		return err
+	}
+	now := make(map[int]discover.Process, len(found))
+	for _, p := range found {
+		now[p.PID] = p
+	}
+	for pid := range d.known {
+		if _, ok := now[pid]; !ok {
+			if err := d.tracer.RemoveProcess(uint32(pid)); err != nil {
+				return err
+			}
+		}
+	}
+	d.known = now
+	return d.apply()
+}
+
+// apply tells the kernel side what is known, and arms it. d.mu is held.
+func (d *discovery) apply() error {
+	inodes := map[uint64]bpf.Service{}
+	all := make([]discover.Process, 0, len(d.known))
+	for pid, p := range d.known {
+		s, err := d.service(p.Service)
+		if err != nil {
+			return err
+		}
+		if err := d.tracer.AddProcess(uint32(pid), s); err != nil {
+			return err
+		}
+		for _, ino := range p.Sockets {
+			inodes[ino] = s
+		}
+		all = append(all, p)
+	}
+	if err := d.tracer.SetInodes(inodes); err != nil {
+		return err
+	}
+	places := discover.OnePerNetNS(all)
+	if err := d.trust(places); err != nil {
+		return err
+	}
+	for _, p := range places {
+		if err := discover.InNetNS(p.PID, d.tracer.Arm); err != nil {
+			d.log.Warn("cannot arm the open connections of a network namespace", "pid", p.PID, "error", err)
+		}
+	}
+	return nil
+}
+
+func (d *discovery) trust(places []discover.Process) error {
+	pids := make([]int, 0, len(places))
+	for _, p := range places {
+		pids = append(pids, p.PID)
+	}
+	own, err := discover.HostPrefixes(pids...)
+	if err != nil {
+		if d.cfg.TrustsHost() {
+			d.log.Warn("some of this host's addresses are not known, connections to them are not tagged", "error", err)
+		}
+	}
+	prefixes := own[:0:0]
+	for _, t := range d.cfg.Trust {
+		prefixes = append(prefixes, t.Prefixes(own)...)
+	}
+	return d.tracer.Trust(prefixes)
+}
+
+// reconfigure selects by other rules from now on.
+func (d *discovery) reconfigure(cfg config.Config) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cfg = cfg
+	d.scanner = discover.New("", cfg)
+	return d.scan()
+}
+
+// inspect looks at one process that has changed.
+func (d *discovery) inspect(pid int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, ok, err := d.scanner.Inspect(pid)
+	if err != nil {
+		d.log.Debug("inspect a process", "pid", pid, "error", err)
+		return
+	}
+	if !ok {
+		delete(d.known, pid)
+		if err := d.tracer.RemoveProcess(uint32(pid)); err != nil {
+			d.log.Warn("stop tracing a process", "pid", pid, "error", err)
+		}
+		return
+	}
+	d.known[pid] = p
+	if err := d.apply(); err != nil {
+		d.log.Warn("trace a process", "pid", pid, "error", err)
+	}
+}
+
+// watch follows exec, listen and exit, and scans from time to time.
+func (d *discovery) watch(ctx context.Context) error {
+	changed := make(chan int, 256)
+	failed := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer cancel()
+	reader.Go(func() {
+		failed <- d.tracer.Control(ctx, func(c bpf.Control) {
+			switch bpf.TareControlType(c.Type) {
+			case bpf.TareControlTypeTARE_EXEC, bpf.TareControlTypeTARE_LISTEN:
+				select {
+				case changed <- int(c.Tgid):
+				default: // the next scan finds it
+				}
+			}
+		})
+	})
+	tick := time.NewTicker(scanInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case pid := <-changed:
+			d.inspect(pid)
+		case <-tick.C:
+			d.mu.Lock()
+			err := d.scan()
+			d.mu.Unlock()
+			if err != nil {
+				d.log.Warn("look for services", "error", err)
+			}
+		}
+	}
+}
+
+// names lists the services that were found, sorted.
+func (d *discovery) names() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	seen := map[string]bool{}
+	names := []string{}
+	for _, p := range d.known {
+		if !seen[p.Service.Name] {
+			seen[p.Service.Name] = true
+			names = append(names, p.Service.Name)
+		}
+	}
+	sort.Strings(names)
+	return names
+}

@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tare-trace/tare/agent/export"
+	"github.com/tare-trace/tare/agent/kernel"
+	"github.com/tare-trace/tare/agent/spans"
+	"github.com/tare-trace/tare/bpf"
+)
+
+// losses counts what was lost in user space, by reason.
+type losses struct {
+	mu sync.Mutex
+	n  map[string]uint64
+}
+
+func newLosses() *losses {
+	l := &losses{n: map[string]uint64{}}
+	for _, r := range append(export.Reasons(),
+		spans.LostMalformed, spans.LostOrphan, spans.LostTooMany, spans.LostUnanswered, spans.LostUnknownService) {
+		l.n[r] = 0
+	}
+	return l
+}
+
+// Lost implements export.LossCounter.
+func (l *losses) Lost(reason string, n uint64) {
+	l.mu.Lock()
+	l.n[reason] += n
+	l.mu.Unlock()
+}
+
+var (
+	descLost = prometheus.NewDesc("tare_lost_total",
+		"What should have become part of a span and did not, by reason.", []string{"reason"}, nil)
+	descRoots = prometheus.NewDesc("tare_roots_total",
+		"Root decisions at entry sockets.", []string{"sampled"}, nil)
+	descAdopted = prometheus.NewDesc("tare_adopted_total",
+		"Requests whose traceparent header was adopted.", nil, nil)
+	descTags = prometheus.NewDesc("tare_tags_total",
+		"Tags written (retransmissions included) and tags that began a request.", []string{"direction"}, nil)
+	descIgnored = prometheus.NewDesc("tare_tags_ignored_total",
+		"Received tags that were not believed, by reason.", []string{"reason"}, nil)
+	descUnlinked = prometheus.NewDesc("tare_unlinked_total",
+		"Messages sent while requests were sampled that could not be linked to one, by reason.", []string{"reason"}, nil)
+	descConnections = prometheus.NewDesc("tare_connections_total",
+		"Connections that were open before the agent, by what became of them.", []string{"state"}, nil)
+	descNotRequests = prometheus.NewDesc("tare_tls_handshakes_total",
+		"Messages that were recognised as TLS handshakes and are no requests.", nil, nil)
+	descPipelined = prometheus.NewDesc("tare_pipelined_total",
+		"Requests that began before the response to the one before.", nil, nil)
+	descRuns = prometheus.NewDesc("tare_bpf_program_runs_total",
+		"Runs of a kernel program; counted only while BPF statistics are enabled.", []string{"program", "hook"}, nil)
+	descSeconds = prometheus.NewDesc("tare_bpf_program_run_seconds_total",
+		"Time in a kernel program; measured only while BPF statistics are enabled.", []string{"program", "hook"}, nil)
+	descSpans = prometheus.NewDesc("tare_spans_total", "Spans built.", nil, nil)
+	descOpen  = prometheus.NewDesc("tare_open_spans", "Spans in progress.", nil, nil)
+	descLive  = prometheus.NewDesc("tare_live_requests", "Sampled requests that wait for their response, as the kernel side sees it.", nil, nil)
+)
+
+// kernelCounters says where each counter of event.h is published.
+var kernelCounters = []struct {
+	counter bpf.Counter
+	desc    *prometheus.Desc
+	label   []string
+}{
+	{bpf.TareCounterTARE_C_ROOTS_SAMPLED, descRoots, []string{"true"}},
+	{bpf.TareCounterTARE_C_ROOTS_UNSAMPLED, descRoots, []string{"false"}},
+	{bpf.TareCounterTARE_C_ADOPTED, descAdopted, nil},
+	{bpf.TareCounterTARE_C_TAG_SENT, descTags, []string{"sent"}},
+	{bpf.TareCounterTARE_C_TAG_RECEIVED, descTags, []string{"received"}},
+	{bpf.TareCounterTARE_C_RING_FULL, descLost, []string{"ring_full"}},
+	{bpf.TareCounterTARE_C_REQUESTS_FULL, descLost, []string{"requests_full"}},
+	{bpf.TareCounterTARE_C_STORAGE_FULL, descLost, []string{"storage_full"}},
+	{bpf.TareCounterTARE_C_TAG_NO_ROOM, descLost, []string{"tag_no_room"}},
+	{bpf.TareCounterTARE_C_TAG_QUEUE_FULL, descLost, []string{"tag_queue_full"}},
+	{bpf.TareCounterTARE_C_TAG_STALE, descLost, []string{"tag_stale"}},
+	{bpf.TareCounterTARE_C_TAG_OVERFLOW, descLost, []string{"tag_overflow"}},
+	{bpf.TareCounterTARE_C_TAG_UNTRUSTED, descIgnored, []string{"untrusted"}},
+	{bpf.TareCounterTARE_C_TAG_MALFORMED, descIgnored, []string{"malformed"}},
+	{bpf.TareCounterTARE_C_TAG_REPLAYED, descIgnored, []string{"replayed"}},
+	{bpf.TareCounterTARE_C_LINK_STALE, descUnlinked, []string{"stale"}},
+	{bpf.TareCounterTARE_C_LINK_NONE, descUnlinked, []string{"runtime"}},
+	{bpf.TareCounterTARE_C_ARMED, descConnections, []string{"armed"}},
+	{bpf.TareCounterTARE_C_UNARMED, descConnections, []string{"unarmed"}},
+	{bpf.TareCounterTARE_C_TLS_HANDSHAKE, descNotRequests, nil},
+	{bpf.TareCounterTARE_C_PIPELINED, descPipelined, nil},
+}
+
+type collector struct{ a *Agent }
+
+func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	a := c.a
+	counter := func(d *prometheus.Desc, v float64, label ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, label...)
+	}
+	if n, err := a.tracer.Counters(); err == nil {
+		for _, k := range kernelCounters {
+			counter(k.desc, float64(n[k.counter]), k.label...)
+		}
+	}
+	a.losses.mu.Lock()
+	for reason, n := range a.losses.n {
+		counter(descLost, float64(n), reason)
+	}
+	a.losses.mu.Unlock()
+	if programs, err := a.tracer.Programs(); err == nil {
+		for _, p := range programs {
+			counter(descRuns, float64(p.Runs), p.Name, p.Hook)
+			counter(descSeconds, p.Runtime.Seconds(), p.Name, p.Hook)
+		}
+	}
+	counter(descSpans, float64(a.builds.Load()))
+	ch <- prometheus.MustNewConstMetric(descOpen, prometheus.GaugeValue, float64(a.openSpans.Load()))
+	if live, err := a.tracer.LiveRequests(); err == nil {
+		ch <- prometheus.MustNewConstMetric(descLive, prometheus.GaugeValue, float64(live))
+	}
+}
+
+// Counters of kernel.CounterName that have no place above would be lost in
+// silence; a test compares.
+var _ = kernel.CounterName
+
+// listen opens the address of /metrics and /healthz.
+func (a *Agent) listen(address string) (serve func(context.Context) error, err error) {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collector{a}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if a.exporter != nil {
+		reg.MustRegister(a.exporter)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if !a.healthy.Load() {
+			http.Error(w, "not tracing", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "tracing")
+	})
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for /metrics and /healthz (choose another address with --listen, or none with --listen=): %w", err)
+	}
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	return func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+		defer stop()
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}, nil
+}

@@ -1,0 +1,33 @@
+// Command tare is the one binary of Tare. Its parts are packages; this only
+// puts their commands together.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-trace/tare/agent"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{
+		Use:           "tare",
+		Short:         "Distributed tracing that knows its own weight",
+		Version:       agent.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(agent.Command())
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "tare:", err)
+		stop()
+		os.Exit(1)
+	}
+}
