@@ -18,10 +18,10 @@ import (
 
 // Reasons under which the builder counts losses.
 const (
-	LostMalformed   = "record_malformed" // a record that could not be decoded
-	LostOrphan      = "record_orphaned"  // bytes of a span whose start was lost
-	LostTooMany     = "open_spans_full"  // a span that was closed early to make room
-	LostUnanswered  = "span_unanswered"  // a span that had no response when it became too old
+	LostMalformed      = "record_malformed" // a record that could not be decoded
+	LostOrphan         = "record_orphaned"  // bytes of a span whose start was lost
+	LostTooMany        = "open_spans_full"  // a span that was closed early to make room
+	LostUnanswered     = "span_unanswered"  // a span that had no response when it became too old
 	LostUnknownService = "service_unknown"  // a record of a service that is not known
 )
 
@@ -48,15 +48,15 @@ type Config struct {
 
 // Builder is not safe for concurrent use.
 type Builder struct {
-	cfg      Config
-	open     map[uint64]*open
-	done     []*span.Span
-	owners   []*open // of done
-	free     []*open
-	rec      event.Record
-	names    addressNames
-	offset   uint64 // wall clock minus CLOCK_MONOTONIC, ns
-	built    uint64
+	cfg    Config
+	open   map[uint64]*open
+	done   []*span.Span
+	owners []*open // of done
+	free   []*open
+	rec    event.Record
+	names  addressNames
+	offset uint64 // wall clock minus CLOCK_MONOTONIC, ns
+	built  uint64
 }
 
 // open is a span in progress.
