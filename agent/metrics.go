@@ -92,6 +92,7 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_TAG_REPLAYED, descIgnored, []string{"replayed"}},
 	{bpf.TareCounterTARE_C_LINK_STALE, descUnlinked, []string{"stale"}},
 	{bpf.TareCounterTARE_C_LINK_NONE, descUnlinked, []string{"runtime"}},
+	{bpf.TareCounterTARE_C_LINK_OVERFLOW, descUnlinked, []string{"overflow"}},
 	{bpf.TareCounterTARE_C_ARMED, descConnections, []string{"armed"}},
 	{bpf.TareCounterTARE_C_UNARMED, descConnections, []string{"unarmed"}},
 	{bpf.TareCounterTARE_C_TLS_HANDSHAKE, descNotRequests, nil},

@@ -43,6 +43,8 @@ enum linking {
 	TARE_LINK_THREAD = 1, /* one request at a time per thread, run to completion */
 	TARE_LINK_LOOP = 2,   /* event loop: a receive is followed by what it causes */
 	TARE_LINK_NONE = 3,   /* cannot be linked: server spans only */
+	TARE_LINK_QUEUE =
+	    4, /* event loop: several receives, then what they cause, see queue.bpf.h */
 };
 
 enum start_flags {
@@ -135,6 +137,7 @@ enum counter {
 	TARE_C_TAG_STALE,      /* tags for bytes that were read already */
 	TARE_C_TAG_OVERFLOW,   /* more pending tags than a socket keeps */
 	TARE_C_LINK_STALE,     /* sends after the response, not linked */
+	TARE_C_LINK_OVERFLOW,  /* requests of a thread that waited behind too many others */
 	TARE_C_LINK_NONE, /* sends of services that cannot be linked, while requests are sampled */
 	TARE_C_UNARMED,	  /* connections that could not be armed */
 	TARE_C_ARMED,	  /* connections that were open before */

@@ -59,7 +59,7 @@ INLINE void server_begin(struct sock *sk, struct socket_state *s, struct context
 	s->ctx = *ctx;
 	if (linking == TARE_LINK_NONE)
 		flags |= TARE_F_UNLINKED;
-	else
+	else if (linking != TARE_LINK_QUEUE)
 		thread_set(ctx);
 	emit_start(sk, s, TARE_SERVER, flags, ctx, parent, now, size, b);
 }
@@ -195,21 +195,44 @@ INLINE void server_next(struct sock *sk, struct socket_state *s)
 	server_begin_tagged(sk, s, &tag, TARE_F_PIPELINED, 0, none);
 }
 
+/* Decides about a request that begins now; tag: index of its tag, or -1. */
+INLINE void server_request(struct sock *sk, struct socket_state *s, int tag, u32 size,
+			   struct bytes *b)
+{
+	if (tag >= 0) {
+		struct tag_context ctx = s->rx[tag & (TAGS - 1)].ctx;
+		rx_remove(s, tag);
+		*b = received_bytes(size);
+		server_begin_tagged(sk, s, &ctx, 0, size, *b);
+		return;
+	}
+	if (!(s->flags & S_PEER_TRACED)) {
+		struct context ctx = {};
+		u64 parent = 0;
+		u8 flags = 0;
+		if (decide_root(s, size, b, &ctx, &parent, &flags)) {
+			server_begin(sk, s, &ctx, parent, flags, size, *b);
+			return;
+		}
+	}
+	thread_clear();
+}
+
 INLINE void server_received(struct sock *sk, struct tcp_sock *tp, struct socket_state *s, u32 prev,
 			    u32 seq)
 {
 	u32 sent = tp->write_seq - s->snd_seq, size = seq - prev;
 	bool fresh = sent && sent != INTERIM_SIZE;
 	struct bytes b = {};
-	int at = -1;
+	int tag = -1;
 
 	s->snd_seq += sent;
 	if (s->tags)
-		at = rx_take(s, prev, seq);
+		tag = rx_take(s, prev, seq);
 	if (!fresh) {
 		if (s->ctx.span) {
 			emit_data(s->ctx.span, TARE_RECEIVED, false, size, bpf_ktime_get_ns(), b);
-			if (s->linking != TARE_LINK_NONE)
+			if (s->linking == TARE_LINK_THREAD || s->linking == TARE_LINK_LOOP)
 				thread_set(&s->ctx);
 		} else {
 			thread_clear();
@@ -218,22 +241,15 @@ INLINE void server_received(struct sock *sk, struct tcp_sock *tp, struct socket_
 	}
 	server_finish(s);
 	s->msg_end = tp->write_seq;
-	if (at >= 0) {
-		struct tag_context tag = s->rx[at & (TAGS - 1)].ctx;
-		rx_remove(s, at);
-		server_begin_tagged(sk, s, &tag, 0, size, received_bytes(size));
-		return;
+	server_request(sk, s, tag, size, &b);
+	if (s->linking == TARE_LINK_QUEUE) {
+		if (!b.data)
+			b = received_bytes(size);
+		if (s->flags & S_WAITING)
+			queue_drop(sk);
+		s->flags |= S_WAITING;
+		queue_push(sk, line_hash(b), &s->ctx);
 	}
-	if (!(s->flags & S_PEER_TRACED)) {
-		struct context ctx = {};
-		u64 parent = 0;
-		u8 flags = 0;
-		if (decide_root(s, size, &b, &ctx, &parent, &flags)) {
-			server_begin(sk, s, &ctx, parent, flags, size, b);
-			return;
-		}
-	}
-	thread_clear();
 }
 
 INLINE void client_received(struct socket_state *s, u32 size)

@@ -15,6 +15,10 @@ INLINE void server_send(struct sock *sk, struct socket_state *s, const struct ms
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	u32 size = msg->msg_iter.count;
+	if (s->flags & S_WAITING) {
+		s->flags &= ~S_WAITING;
+		queue_drop(sk);
+	}
 	if (!tp || !size || before(tp->write_seq, s->msg_end))
 		return;
 	s->msg_end = tp->write_seq + size;
@@ -79,7 +83,8 @@ INLINE void tx_push(struct socket_state *s, const struct context *ctx, u32 start
 }
 
 /* The context for what is sent now, if any. */
-INLINE bool client_context(struct socket_state *s, bool fresh, bool live, struct context *ctx)
+INLINE bool client_context(struct socket_state *s, bool fresh, bool live, const struct msghdr *msg,
+			   struct context *ctx)
 {
 	if (s->flags & S_BOUND) {
 		s->flags &= ~S_BOUND;
@@ -93,6 +98,8 @@ INLINE bool client_context(struct socket_state *s, bool fresh, bool live, struct
 			count(TARE_C_LINK_NONE);
 		return false;
 	}
+	if (s->linking == TARE_LINK_QUEUE)
+		return fresh && queue_take(line_hash(sent_bytes(msg)), ctx);
 	bool loop = s->linking == TARE_LINK_LOOP;
 	return thread_get(loop, loop, ctx);
 }
@@ -109,7 +116,7 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 
 	if (s->span && !fresh && before(seq, s->msg_end))
 		return;
-	bool have = client_context(s, fresh, live, &ctx);
+	bool have = client_context(s, fresh, live, msg, &ctx);
 	u32 size = msg->msg_iter.count;
 	struct bytes b = {};
 	if (!fresh) {
@@ -160,7 +167,7 @@ int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 	if (!s)
 		return 0;
 	if (s->flags & S_SERVER) {
-		if (s->ctx.span | s->span | s->tags)
+		if (s->ctx.span | s->span | s->tags | (s->flags & S_WAITING))
 			server_send(sk, s, msg);
 	} else if (s->flags & S_CLIENT) {
 		client_send(sk, s, msg);

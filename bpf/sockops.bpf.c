@@ -206,6 +206,8 @@ INLINE bool may_tag(struct socket_state *s)
 		return false;
 	if (s->flags & S_BOUND)
 		return s->ctx.span != 0;
+	if (s->linking == TARE_LINK_QUEUE)
+		return true;
 	struct thread_state *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	return t && t->ctx.span;
 }

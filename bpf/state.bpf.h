@@ -41,6 +41,7 @@ enum socket_flags {
 	S_BOUND = 1 << 6, /* client: ctx was bound at connect, for the first send */
 	S_SENT = 1 << 7,  /* client: something was sent */
 	S_HTTP = 1 << 8,  /* server: a request on this socket was HTTP/1 */
+	S_WAITING = 1 << 9, /* server: its request may be in the queue of a thread */
 };
 
 struct rx_tag {

@@ -19,6 +19,7 @@
 #include "emit.bpf.h"
 #include "userbuf.bpf.h"
 #include "traceparent.bpf.h"
+#include "queue.bpf.h"
 
 #include "recv.bpf.c"
 #include "send.bpf.c"

@@ -49,17 +49,18 @@ const (
 	TareCounterTARE_C_TAG_STALE       TareCounter = 13
 	TareCounterTARE_C_TAG_OVERFLOW    TareCounter = 14
 	TareCounterTARE_C_LINK_STALE      TareCounter = 15
-	TareCounterTARE_C_LINK_NONE       TareCounter = 16
-	TareCounterTARE_C_UNARMED         TareCounter = 17
-	TareCounterTARE_C_ARMED           TareCounter = 18
-	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 19
-	TareCounterTARE_C_PIPELINED       TareCounter = 20
-	TareCounterTARE_C_MAX             TareCounter = 21
+	TareCounterTARE_C_LINK_OVERFLOW   TareCounter = 16
+	TareCounterTARE_C_LINK_NONE       TareCounter = 17
+	TareCounterTARE_C_UNARMED         TareCounter = 18
+	TareCounterTARE_C_ARMED           TareCounter = 19
+	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 20
+	TareCounterTARE_C_PIPELINED       TareCounter = 21
+	TareCounterTARE_C_MAX             TareCounter = 22
 )
 
 type TareCounters struct {
 	_ structs.HostLayout
-	N [21]uint64
+	N [22]uint64
 }
 
 type TareDataRecord struct {
@@ -106,6 +107,7 @@ const (
 	TareLinkingTARE_LINK_THREAD TareLinking = 1
 	TareLinkingTARE_LINK_LOOP   TareLinking = 2
 	TareLinkingTARE_LINK_NONE   TareLinking = 3
+	TareLinkingTARE_LINK_QUEUE  TareLinking = 4
 )
 
 type TarePortKey struct {
@@ -217,6 +219,25 @@ type TareStartRecord struct {
 	Payload    [192]uint8
 }
 
+type TareThreadQueue struct {
+	_     structs.HostLayout
+	Next  uint32
+	Pad   uint32
+	Entry [32]struct {
+		_      structs.HostLayout
+		Socket uint64
+		Hash   uint64
+		Ctx    struct {
+			_    structs.HostLayout
+			Hi   uint64
+			Lo   uint64
+			Span uint64
+			Slot uint32
+			_    [4]byte
+		}
+	}
+}
+
 type TareThreadState struct {
 	_   structs.HostLayout
 	Ctx struct {
@@ -240,6 +261,7 @@ const (
 	TareMapInodes            = "inodes"
 	TareMapListeners         = "listeners"
 	TareMapProcesses         = "processes"
+	TareMapQueues            = "queues"
 	TareMapRequests          = "requests"
 	TareMapScratch           = "scratch"
 	TareMapSeen              = "seen"
@@ -337,6 +359,7 @@ type TareMapSpecs struct {
 	Inodes    *ebpf.MapSpec `ebpf:"inodes"`
 	Listeners *ebpf.MapSpec `ebpf:"listeners"`
 	Processes *ebpf.MapSpec `ebpf:"processes"`
+	Queues    *ebpf.MapSpec `ebpf:"queues"`
 	Requests  *ebpf.MapSpec `ebpf:"requests"`
 	Scratch   *ebpf.MapSpec `ebpf:"scratch"`
 	Seen      *ebpf.MapSpec `ebpf:"seen"`
@@ -396,6 +419,7 @@ type TareMaps struct {
 	Inodes    *ebpf.Map `ebpf:"inodes"`
 	Listeners *ebpf.Map `ebpf:"listeners"`
 	Processes *ebpf.Map `ebpf:"processes"`
+	Queues    *ebpf.Map `ebpf:"queues"`
 	Requests  *ebpf.Map `ebpf:"requests"`
 	Scratch   *ebpf.Map `ebpf:"scratch"`
 	Seen      *ebpf.Map `ebpf:"seen"`
@@ -412,6 +436,7 @@ func (m *TareMaps) Close() error {
 		m.Inodes,
 		m.Listeners,
 		m.Processes,
+		m.Queues,
 		m.Requests,
 		m.Scratch,
 		m.Seen,

@@ -18,6 +18,7 @@ const (
 	LinkThread = TareLinkingTARE_LINK_THREAD
 	LinkLoop   = TareLinkingTARE_LINK_LOOP
 	LinkNone   = TareLinkingTARE_LINK_NONE
+	LinkQueue  = TareLinkingTARE_LINK_QUEUE
 )
 
 // DataShort is the size in bytes of a Data record without payload.

@@ -14,7 +14,7 @@ func Flags(fs *pflag.FlagSet) {
 	fs.Var(&selectorFlag{"port", selectors}, "port", "trace what listens on this port or range, such as 8080, 9000-9010, shop=8080; may be repeated")
 	fs.Var(&selectorFlag{"exe", selectors}, "exe", `trace executables by path, * crosses /, such as "*/nginx", "web=*/python3*"; may be repeated`)
 	fs.Var(&selectorFlag{"cgroup", selectors}, "cgroup", `trace cgroups by path, such as "/system.slice/shop.service*"; may be repeated`)
-	fs.String("linking", "auto", "how receives are linked to sends, where a rule does not say: auto, thread, loop, none")
+	fs.String("linking", "auto", "how receives are linked to sends, where a rule does not say: auto, thread, loop, queue, none")
 	fs.StringArray("trust", nil, `network that tags go to and are believed from: 10.0.0.0/8, loopback, host, or "none"; may be repeated (default loopback and host)`)
 	d := Default()
 	fs.String("sampler", d.Sampler, "OpenTelemetry sampler; also OTEL_TRACES_SAMPLER")

@@ -11,9 +11,10 @@ const (
 	Thread Linking = 1 // one request at a time per thread
 	Loop   Linking = 2 // event loop: a receive is followed by what it causes
 	None   Linking = 3 // server spans only
+	Queue  Linking = 4 // event loop: several receives, then what they cause; matched by the first line
 )
 
-var linkings = []string{Auto: "auto", Thread: "thread", Loop: "loop", None: "none"}
+var linkings = []string{Auto: "auto", Thread: "thread", Loop: "loop", None: "none", Queue: "queue"}
 
 func (l Linking) String() string {
 	if int(l) < len(linkings) {

@@ -13,6 +13,7 @@ func TestLinkingAgreesWithTheKernelSide(t *testing.T) {
 		config.Thread: bpf.TareLinkingTARE_LINK_THREAD,
 		config.Loop:   bpf.TareLinkingTARE_LINK_LOOP,
 		config.None:   bpf.TareLinkingTARE_LINK_NONE,
+		config.Queue:  bpf.TareLinkingTARE_LINK_QUEUE,
 	} {
 		if uint32(l) != uint32(c) {
 			t.Errorf("%v is %d here and %d there", l, l, c)

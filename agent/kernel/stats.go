@@ -101,6 +101,7 @@ var counterNames = func() map[bpf.Counter]string {
 		bpf.TareCounterTARE_C_TAG_STALE:       "TAG_STALE",
 		bpf.TareCounterTARE_C_TAG_OVERFLOW:    "TAG_OVERFLOW",
 		bpf.TareCounterTARE_C_LINK_STALE:      "LINK_STALE",
+		bpf.TareCounterTARE_C_LINK_OVERFLOW:   "LINK_OVERFLOW",
 		bpf.TareCounterTARE_C_LINK_NONE:       "LINK_NONE",
 		bpf.TareCounterTARE_C_UNARMED:         "UNARMED",
 		bpf.TareCounterTARE_C_ARMED:           "ARMED",

@@ -1,0 +1,283 @@
+// Package discover finds the processes that the configuration's rules select,
+// by reading /proc: which process listens where, runs what, and belongs to
+// which cgroup. It also says how each is named, and how its receives may be
+// linked to its sends.
+//
+// It only reads. It keeps nothing between scans but what it learnt of
+// executables, does not watch (the kernel side reports exec and listen; the
+// caller then asks Inspect), and leaves to the kernel what can only be seen on
+// a socket. A process that vanishes while it is looked at is no error.
+//
+// Cost: a few µs per process and file descriptor, and, for each network
+// namespace that is read, one walk of the kernel's TCP hash table (some ms on
+// a big machine, for each of IPv4 and IPv6, however few the connections are).
+package discover
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/span"
+)
+
+// Process is a process that a rule selects.
+type Process struct {
+	PID         int
+	StartTime   uint64 // clock ticks after boot; with PID, unique until reboot
+	Exe         string // path as the process sees it
+	Cgroup      string // path in the cgroup v2 tree, "" without one
+	Unit        string // systemd unit without its suffix, "" outside of one
+	ContainerID string
+	NetNS       uint32 // inode number of its network namespace
+	Service     Service
+	Sockets     []uint64 // inodes of its TCP sockets, sorted
+	Listening   []uint16 // ports that it listens on, sorted
+}
+
+// Service is what spans of a process are attributed to. Processes of one
+// service (nginx and its workers) have equal Services: process.pid is not
+// among the attributes.
+type Service struct {
+	Name    string
+	Linking config.Linking
+	Why     string      // reason for Linking
+	Attrs   []span.Attr // resource attributes without service.name, sorted by key
+}
+
+// Equal reports whether both are the same service, treated in the same way.
+func (s Service) Equal(o Service) bool {
+	return s.Name == o.Name && s.Linking == o.Linking && slices.Equal(s.Attrs, o.Attrs)
+}
+
+// Resource is the service as spans refer to it.
+func (s Service) Resource() *span.Resource {
+	return &span.Resource{Service: s.Name, Attrs: s.Attrs}
+}
+
+// Stats tells what the last scan did and could not do.
+type Stats struct {
+	Processes int // looked at, kernel threads left out
+	Denied    int // of them: not readable with the agent's privileges
+	Selected  int
+	Duration  time.Duration
+}
+
+// Scanner looks for processes. It may be used by several goroutines.
+type Scanner struct {
+	root     string
+	config   config.Config
+	hostname string
+	ports    bool // some rule asks for ports
+
+	mu       sync.Mutex
+	runtimes runtimeCache
+	stats    Stats
+}
+
+// New makes a scanner for the rules of c. proc is where the proc file system
+// is mounted, "" for /proc.
+func New(proc string, c config.Config) *Scanner {
+	hostname, _ := os.Hostname() // without it, host.name is left out
+	s := &Scanner{root: cmp.Or(proc, "/proc"), config: c, hostname: hostname}
+	for _, r := range c.Services {
+		s.ports = s.ports || len(r.Ports) > 0
+	}
+	return s
+}
+
+// Stats tells of the last Scan.
+func (s *Scanner) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats
+}
+
+// Scan looks at every process and returns those that are selected, by PID.
+// The error says that /proc itself cannot be listed.
+func (s *Scanner) Scan() ([]Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start := time.Now()
+	dir, err := os.Open(s.root)
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	names, err := dir.Readdirnames(-1)
+	_ = dir.Close() // only read from
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+
+	var stats Stats
+	t := newTables(s.root)
+	var all []*process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		p, err := openProcess(s.root, pid)
+		switch {
+		case err == nil:
+			all = append(all, p)
+			stats.Processes++
+		case errors.Is(err, fs.ErrPermission):
+			stats.Processes++
+			stats.Denied++
+		}
+	}
+	slices.SortFunc(all, func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
+	if s.ports {
+		// All namespaces before any match: systemd hands sockets of the host's
+		// namespace to services that have their own.
+		for _, p := range all {
+			_ = t.read(p) // an error comes again from match, if the process matters
+		}
+	}
+
+	var selected []Process
+	s.runtimes.begin()
+	for _, p := range all {
+		switch found, ok, err := s.match(p, t); {
+		case ok:
+			selected = append(selected, found)
+		case errors.Is(err, fs.ErrPermission):
+			stats.Denied++
+		}
+	}
+	s.runtimes.end()
+	stats.Selected = len(selected)
+	stats.Duration = time.Since(start)
+	s.stats = stats
+	return selected, nil
+}
+
+// Inspect looks at one process, for instance one that has just begun to run
+// another executable or to listen. ok is false if no rule selects it, or if it
+// is gone; the error says that it could not be looked at.
+func (s *Scanner) Inspect(pid int) (found Process, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := openProcess(s.root, pid)
+	if err == nil {
+		found, ok, err = s.match(p, newTables(s.root))
+	}
+	if gone(err) {
+		err = nil
+	}
+	return found, ok, err
+}
+
+// match finds the first rule that selects the process, and completes what is
+// known of it.
+func (s *Scanner) match(p *process, t *tables) (Process, bool, error) {
+	i, err := s.rule(p, t)
+	if i < 0 || err != nil {
+		return Process{}, false, err
+	}
+	r := &s.config.Services[i]
+	start, err := p.startTime()
+	if err != nil {
+		return Process{}, false, err
+	}
+	cgroup, err := p.cgroup()
+	if err != nil {
+		return Process{}, false, err
+	}
+	sockets, listening, err := p.sockets(t)
+	if err != nil {
+		return Process{}, false, err
+	}
+	netns, err := p.netns()
+	if err != nil {
+		return Process{}, false, err
+	}
+	unit, container := unitOf(cgroup), containerOf(cgroup)
+	linking, why := r.Linking, "configured"
+	if linking == config.Auto {
+		linking, why = s.runtimes.linking(p)
+	}
+	return Process{
+		PID: p.pid, StartTime: start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
+		NetNS: netns, Sockets: sockets, Listening: listening,
+		Service: Service{
+			Name:    cmp.Or(r.Name, s.config.ServiceName, nameOfUnit(unit), path.Base(p.exe)),
+			Linking: linking, Why: why, Attrs: s.attributes(p.exe, container),
+		},
+	}, true, nil
+}
+
+// rule returns the index of the first rule that matches, or -1. What is cheap
+// to know is asked first.
+func (s *Scanner) rule(p *process, t *tables) (int, error) {
+	for i := range s.config.Services {
+		r := &s.config.Services[i]
+		cgroup := ""
+		if r.Cgroup != "" {
+			var err error
+			if cgroup, err = p.cgroup(); err != nil {
+				return -1, err
+			}
+		}
+		if !r.WantsPath(p.exe, cgroup) {
+			continue
+		}
+		if len(r.Ports) > 0 {
+			_, listening, err := p.sockets(t)
+			if err != nil {
+				return -1, err
+			}
+			if !r.WantsPort(listening) {
+				continue
+			}
+		}
+		return i, nil
+	}
+	return -1, nil
+}
+
+// attributes are the service's resource attributes by OpenTelemetry's
+// semantic conventions; what the user configured wins over what was detected.
+func (s *Scanner) attributes(exe, container string) []span.Attr {
+	values := map[string]string{
+		"process.executable.name": path.Base(exe),
+		"process.executable.path": exe,
+	}
+	if s.hostname != "" {
+		values["host.name"] = s.hostname
+	}
+	if container != "" {
+		values["container.id"] = container
+	}
+	for k, v := range s.config.Resource {
+		values[k] = v
+	}
+	attrs := make([]span.Attr, 0, len(values))
+	for k, v := range values {
+		attrs = append(attrs, span.String(k, v))
+	}
+	slices.SortFunc(attrs, func(a, b span.Attr) int { return cmp.Compare(a.Key, b.Key) })
+	return attrs
+}
+
+// OnePerNetNS picks one process of each network namespace, for InNetNS.
+func OnePerNetNS(ps []Process) []Process {
+	seen := map[uint32]bool{}
+	var picked []Process
+	for _, p := range ps {
+		if !seen[p.NetNS] {
+			seen[p.NetNS] = true
+			picked = append(picked, p)
+		}
+	}
+	return picked
+}

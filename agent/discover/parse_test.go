@@ -1,0 +1,79 @@
+package discover
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestCgroup(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	for _, tt := range []struct{ cgroup, unit, container, name string }{
+		{"/system.slice/nginx.service", "nginx", "", "nginx"},
+		{"/system.slice/postgresql@15-main.service", "postgresql@15-main", "", "postgresql@15-main"},
+		{`/system.slice/a\x2db.service/worker`, "a-b", "", "a-b"},
+		{"/system.slice/ssh.service", "ssh", "", ""},
+		{"/user.slice/user-1000.slice/user@1000.service/app.slice/shop.service", "shop", "", "shop"},
+		{"/user.slice/user-1000.slice/user@1000.service/init.scope", "", "", ""},
+		{"/user.slice/user-0.slice/session-3.scope", "", "", ""},
+		{"/system.slice/docker-" + id + ".scope", "", id, ""},
+		{"/docker/" + id, "", id, ""},
+		{"/system.slice/docker.service/docker/" + id, "", id, ""},
+		{"/system.slice/docker-" + id + ".scope/system.slice/app.service", "app", id, "app"},
+		{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-" + id + ".scope", "", id, ""},
+		{"/kubepods/besteffort/pod1/" + id, "", id, ""},
+		{"/machine.slice/libpod-" + id + ".scope/container", "", id, ""},
+		{"/kubepods.slice/crio-conmon-" + id + ".scope", "", "", ""},
+		{"/kubepods.slice/crio-" + id + ".scope", "", id, ""},
+		{"/ecs/task/0123456789abcdef0123456789abcdef-1234567890", "", "0123456789abcdef0123456789abcdef-1234567890", ""},
+		{"/", "", "", ""},
+		{"", "", "", ""},
+	} {
+		unit := unitOf(tt.cgroup)
+		if unit != tt.unit || containerOf(tt.cgroup) != tt.container || nameOfUnit(unit) != tt.name {
+			t.Errorf("%s: unit %q, container %q, name %q", tt.cgroup, unit, containerOf(tt.cgroup), nameOfUnit(unit))
+		}
+	}
+}
+
+func FuzzCgroup(f *testing.F) {
+	f.Add("1:cpu:/\n0::/system.slice/a\\x2.service (deleted)\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		path := parseCgroup(text)
+		if unit := unitOf(path); unit == "" && nameOfUnit(unit) != "" {
+			t.Errorf("a name from nothing: %q", text)
+		}
+		containerOf(path)
+	})
+}
+
+func FuzzStat(f *testing.F) {
+	f.Add([]byte("1 (a) b) S " + strings.Repeat("1 ", 18) + "77 0"))
+	f.Add([]byte("1 (a"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if start, err := parseStartTime(text); err != nil && start != 0 {
+			t.Errorf("%d with %v", start, err)
+		}
+	})
+}
+
+func FuzzTable(f *testing.F) {
+	f.Add([]byte(tableHead + row(80, 10, 5) + row(80, 1, 0)))
+	f.Add([]byte("a b:zz c 0A e f g h i 1\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		into := map[uint64]socket{}
+		_ = parseTable(bytes.NewReader(text), into) // an error is fine, a panic is not
+		if _, ok := into[0]; ok {
+			t.Error("a socket of nobody")
+		}
+	})
+}
+
+func FuzzBracketed(f *testing.F) {
+	f.Add("socket:[123]")
+	f.Fuzz(func(t *testing.T, link string) {
+		if n, ok := bracketed(link, "socket:"); !ok && n != 0 && !strings.HasPrefix(link, "socket:[") {
+			t.Errorf("%q is %d", link, n)
+		}
+	})
+}

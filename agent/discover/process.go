@@ -1,0 +1,171 @@
+package discover
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// process reads /proc/PID, each file at most once and only when it is asked
+// for.
+type process struct {
+	dir string
+	pid int
+	exe string
+
+	cgroupPath  *string
+	netnsInode  uint32
+	inodes      []uint64 // sockets of any family
+	inodesKnown bool
+}
+
+var (
+	errKernelThread = errors.New("kernel thread")
+	errMalformed    = errors.New("malformed /proc file")
+)
+
+// gone reports that the process vanished, or never had what was looked for.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, errKernelThread)
+}
+
+func openProcess(root string, pid int) (*process, error) {
+	p := &process{pid: pid, dir: filepath.Join(root, strconv.Itoa(pid))}
+	exe, err := os.Readlink(filepath.Join(p.dir, "exe"))
+	if errors.Is(err, fs.ErrNotExist) || exe == "" && err == nil {
+		return nil, errKernelThread // or a zombie, or gone
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The kernel marks executables that were replaced while they run.
+	p.exe = strings.TrimSuffix(exe, " (deleted)")
+	return p, nil
+}
+
+func (p *process) startTime() (uint64, error) {
+	text, err := os.ReadFile(filepath.Join(p.dir, "stat"))
+	if err != nil {
+		return 0, err
+	}
+	return parseStartTime(text)
+}
+
+// parseStartTime reads field 22 of /proc/PID/stat. The second field is the
+// command in parentheses, which may itself hold spaces and parentheses.
+func parseStartTime(stat []byte) (uint64, error) {
+	end := bytes.LastIndexByte(stat, ')')
+	fields := bytes.Fields(stat[end+1:])
+	if end < 0 || len(fields) < 20 {
+		return 0, errMalformed
+	}
+	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
+	if err != nil {
+		return 0, errMalformed
+	}
+	return start, nil
+}
+
+func (p *process) cgroup() (string, error) {
+	if p.cgroupPath == nil {
+		text, err := os.ReadFile(filepath.Join(p.dir, "cgroup"))
+		if err != nil {
+			return "", err
+		}
+		path := parseCgroup(string(text))
+		p.cgroupPath = &path
+	}
+	return *p.cgroupPath, nil
+}
+
+func (p *process) netns() (uint32, error) {
+	if p.netnsInode == 0 {
+		link, err := os.Readlink(filepath.Join(p.dir, "ns/net"))
+		if err != nil {
+			return 0, err
+		}
+		inode, ok := bracketed(link, "net:")
+		if !ok || inode>>32 != 0 {
+			return 0, errMalformed
+		}
+		p.netnsInode = uint32(inode)
+	}
+	return p.netnsInode, nil
+}
+
+// sockets returns the inodes of the process's TCP sockets and the ports that
+// it listens on. Without any socket, no table is read: this keeps Inspect
+// cheap for the many short processes of a shell script.
+func (p *process) sockets(t *tables) (tcp []uint64, listening []uint16, err error) {
+	if !p.inodesKnown {
+		if p.inodes, err = socketInodes(filepath.Join(p.dir, "fd")); err != nil {
+			return nil, nil, err
+		}
+		p.inodesKnown = true
+	}
+	if len(p.inodes) == 0 {
+		return nil, nil, nil
+	}
+	if err := t.read(p); err != nil {
+		return nil, nil, err
+	}
+	for _, inode := range p.inodes {
+		e, ok := t.sockets[inode]
+		if !ok {
+			continue
+		}
+		tcp = append(tcp, inode)
+		if e.listening {
+			listening = append(listening, e.port)
+		}
+	}
+	slices.Sort(tcp)
+	slices.Sort(listening)
+	return slices.Compact(tcp), slices.Compact(listening), nil
+}
+
+// socketInodes reads the links of a directory of descriptors.
+func socketInodes(dir string) ([]uint64, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var inodes []uint64
+	var buf [64]byte // a longer link is no socket
+	for _, name := range names {
+		n, err := unix.Readlinkat(int(f.Fd()), name, buf[:])
+		if err != nil {
+			continue // closed in the meantime
+		}
+		if inode, ok := bracketed(string(buf[:n]), "socket:"); ok {
+			inodes = append(inodes, inode)
+		}
+	}
+	return inodes, nil
+}
+
+// bracketed reads the number of links such as "socket:[123]".
+func bracketed(link, prefix string) (uint64, bool) {
+	rest, ok := strings.CutPrefix(link, prefix+"[")
+	if !ok {
+		return 0, false
+	}
+	digits, ok := strings.CutSuffix(rest, "]")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil
+}

@@ -1,0 +1,229 @@
+package discover
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tare-trace/tare/agent/config"
+	"go.uber.org/goleak"
+)
+
+// TestMain turns into the child that listens, if told so.
+func TestMain(m *testing.M) {
+	if os.Getenv("TARE_TEST_LISTEN") != "" {
+		listenAndWait()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func listenAndWait() {
+	l, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(l.Addr().(*net.TCPAddr).Port)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it
+}
+
+// child starts a process that listens and returns its PID and port.
+func child(t *testing.T, attr *syscall.SysProcAttr) (pid int, port string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "TARE_TEST_LISTEN=1")
+	cmd.SysProcAttr = attr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	port = strings.TrimSpace(line)
+	if _, perr := strconv.Atoi(port); err != nil || perr != nil {
+		t.Fatalf("child said %q: %v", line, err)
+	}
+	return cmd.Process.Pid, port
+}
+
+// needRoot skips without privileges, except where CI promises them.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("CI must run this as root")
+	}
+	t.Skip("needs root: other network namespaces")
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestRealProcesses(t *testing.T) {
+	pid, port := child(t, nil)
+	s := New("", rules(t, "TARE_PORTS=child="+port))
+	ps, err := s.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok := byPID(ps)[pid]
+	if !ok || len(ps) != 1 {
+		t.Fatalf("port %s: %+v, stats %+v", port, ps, s.Stats())
+	}
+	if p.Service.Name != "child" || p.Service.Linking != config.None || !strings.HasPrefix(p.Service.Why, "Go:") ||
+		len(p.Sockets) != 1 || p.StartTime == 0 || p.NetNS == 0 {
+		t.Errorf("%+v", p)
+	}
+	before := descriptors(t)
+	for range 20 {
+		if _, err := s.Scan(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%+v", s.Stats())
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	if one, ok, err := s.Inspect(pid); !ok || err != nil || one.StartTime != p.StartTime {
+		t.Errorf("%+v %v %v", one, ok, err)
+	}
+	if _, ok, err := s.Inspect(os.Getpid()); ok || err != nil {
+		t.Errorf("self is selected: %v", err)
+	}
+	exe, _ := os.Readlink("/proc/self/exe")
+	self, ok, err := New("", rules(t, "TARE_EXES="+exe)).Inspect(os.Getpid())
+	if !ok || err != nil || self.Exe != exe || self.Service.Linking != config.None {
+		t.Errorf("%+v %v %v", self, ok, err)
+	}
+}
+
+// Processes come and go while they are scanned.
+func TestVanishing(t *testing.T) {
+	s := New("", rules(t, "TARE_EXES=*", "TARE_PORTS=1-65535"))
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = exec.Command("true").Run()
+			}
+		}
+	}()
+	for range 30 {
+		if _, err := s.Scan(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	<-done
+}
+
+func TestOtherNetworkNamespace(t *testing.T) {
+	needRoot(t)
+	pid, port := child(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET})
+	ps, err := New("", rules(t, "TARE_PORTS="+port)).Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok := byPID(ps)[pid]
+	if !ok {
+		t.Fatalf("port %s: %+v", port, ps)
+	}
+	threads := func() string { s, _ := os.Readlink("/proc/thread-self/ns/net"); return s }
+	runtime.LockOSThread()
+	own := threads()
+	runtime.UnlockOSThread()
+	var inside string
+	if err := InNetNS(pid, func() error { inside = threads(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if inside != fmt.Sprintf("net:[%d]", p.NetNS) || inside == own {
+		t.Errorf("ran in %s, own is %s, wanted %d", inside, own, p.NetNS)
+	}
+	before := descriptors(t)
+	failure := errors.New("failure")
+	for range 50 {
+		if err := InNetNS(pid, func() error { return failure }); !errors.Is(err, failure) {
+			t.Fatal(err)
+		}
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	if err := InNetNS(pid, func() error { runtime.Goexit(); return nil }); err == nil {
+		t.Error("a function that never returned succeeded")
+	}
+	if err := InNetNS(1<<30, func() error { return nil }); !gone(err) {
+		t.Errorf("no such process: %v", err)
+	}
+
+	// An address that only the other namespace has.
+	if err := InNetNS(pid, func() error { return exec.Command("ip", "addr", "add", "198.51.100.7/24", "dev", "lo").Run() }); err != nil {
+		t.Skipf("ip: %v", err)
+	}
+	prefixes, err := HostPrefixes(pid, pid, 1<<30)
+	want := netip.MustParsePrefix("198.51.100.7/32")
+	if err != nil || !slices.Contains(prefixes, want) {
+		t.Errorf("%v lacks %v: %v", prefixes, want, err)
+	}
+}
+
+func TestHostPrefixes(t *testing.T) {
+	prefixes, err := HostPrefixes(os.Getpid())
+	if err != nil || !slices.Contains(prefixes, netip.MustParsePrefix("127.0.0.1/32")) {
+		t.Errorf("%v %v", prefixes, err)
+	}
+	for _, p := range prefixes {
+		if p.Bits() != p.Addr().BitLen() {
+			t.Errorf("%v is a network", p)
+		}
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	c, err := config.Load(nil, []string{"TARE_PORTS=80", "TARE_EXES=*/nginx"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := New("", c)
+	for b.Loop() {
+		if _, err := s.Scan(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(s.Stats().Processes), "processes")
+}
