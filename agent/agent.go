@@ -24,6 +24,7 @@ import (
 	"github.com/tare-trace/tare/agent/export"
 	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/agent/print"
+	"github.com/tare-trace/tare/agent/probe"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/span"
 )
@@ -114,7 +115,7 @@ func (a *Agent) load() error {
 		return err
 	}
 	a.setTraceState(threshold)
-	cgroup, err := kernel.CgroupRoot()
+	cgroup, err := probe.CgroupV2()
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,10 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
+// maxExecs bounds how many new executables a second are looked at at once; on
+// a host that starts more, a compiler's for instance, the next scan finds them.
+const maxExecs = 100
+
 // discovery keeps the kernel side's tables in step with the processes that
 // the rules select, and knows the resource of every service index.
 type discovery struct {
@@ -184,17 +188,28 @@ func (d *discovery) watch(ctx context.Context) error {
 	changed := make(chan int, 256)
 	failed := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
+	var second time.Time
+	execs := 0
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	defer cancel()
 	reader.Go(func() {
 		failed <- d.tracer.Control(ctx, func(c bpf.Control) {
 			switch bpf.TareControlType(c.Type) {
-			case bpf.TareControlTypeTARE_EXEC, bpf.TareControlTypeTARE_LISTEN:
-				select {
-				case changed <- int(c.Tgid):
-				default: // the next scan finds it
+			case bpf.TareControlTypeTARE_EXEC:
+				if now := time.Now(); now.Sub(second) > time.Second {
+					second, execs = now, 0
 				}
+				if execs++; execs > maxExecs {
+					return
+				}
+			case bpf.TareControlTypeTARE_LISTEN:
+			default:
+				return
+			}
+			select {
+			case changed <- int(c.Tgid):
+			default: // the next scan finds it
 			}
 		})
 	})

@@ -8,14 +8,14 @@ import (
 )
 
 func TestLinkingAgreesWithTheKernelSide(t *testing.T) {
-	for l, c := range map[config.Linking]bpf.TareLinking{
-		config.Auto:   bpf.TareLinkingTARE_LINK_AUTO,
-		config.Thread: bpf.TareLinkingTARE_LINK_THREAD,
-		config.Loop:   bpf.TareLinkingTARE_LINK_LOOP,
-		config.None:   bpf.TareLinkingTARE_LINK_NONE,
-		config.Queue:  bpf.TareLinkingTARE_LINK_QUEUE,
+	for l, c := range map[config.Linking]uint32{
+		config.Auto:   uint32(bpf.LinkAuto),
+		config.Thread: uint32(bpf.LinkThread),
+		config.Loop:   uint32(bpf.LinkLoop),
+		config.None:   uint32(bpf.LinkNone),
+		config.Queue:  uint32(bpf.LinkQueue),
 	} {
-		if uint32(l) != uint32(c) {
+		if uint32(l) != c {
 			t.Errorf("%v is %d here and %d there", l, l, c)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
@@ -69,7 +70,9 @@ func Load(o Options) (*Tracer, error) {
 		}
 	}
 	t := &Tracer{trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
-	if err := spec.LoadAndAssign(&t.objs, nil); err != nil {
+	err = spec.LoadAndAssign(&t.objs, nil)
+	btf.FlushKernelSpec() // the library's copy of the kernel's types: megabytes that are not needed again
+	if err != nil {
 		return nil, explainLoad(err)
 	}
 	if err := t.attach(o.Cgroup); err != nil {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-trace/tare/agent"
+	"github.com/tare-trace/tare/doctor"
 )
 
 func main() {
@@ -24,9 +26,11 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(agent.Command())
+	root.AddCommand(agent.Command(), doctor.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "tare:", err)
+		if !errors.Is(err, doctor.ErrCannotRun) { // its report says it all
+			fmt.Fprintln(os.Stderr, "tare:", err)
+		}
 		stop()
 		os.Exit(1)
 	}

@@ -1,0 +1,82 @@
+//go:build cgo
+
+package hosttest
+
+/*
+#include <linux/types.h>
+#include "../tag.h"
+#include "../payload.h"
+
+static int tag_encode_(void *o, void *c, unsigned offset) { return tag_encode(o, c, offset); }
+static int tag_decode_(const void *o, void *c, __u32 *offset) { return tag_decode(o, c, offset); }
+static int payload_kind_(const void *p, unsigned len) { return payload_kind(p, len); }
+static int traceparent_(const void *p, void *out) { return payload_traceparent(p, out); }
+static int key_(const void *p) { return payload_is_traceparent_key(p); }
+*/
+import "C"
+
+import "unsafe"
+
+// Context is a tag's content.
+type Context struct {
+	TraceID [16]byte
+	SpanID  [8]byte
+}
+
+// Results of DecodeTag.
+const (
+	TagOK        = int(C.TAG_OK)
+	TagUnsampled = int(C.TAG_UNSAMPLED)
+	TagMalformed = int(C.TAG_MALFORMED)
+)
+
+// Kinds of payload.
+const (
+	Other        = int(C.PAYLOAD_OTHER)
+	HTTPRequest  = int(C.PAYLOAD_HTTP_REQUEST)
+	HTTPResponse = int(C.PAYLOAD_HTTP_RESPONSE)
+	HTTPInterim  = int(C.PAYLOAD_HTTP_INTERIM)
+	TLSHandshake = int(C.PAYLOAD_TLS_HANDSHAKE)
+)
+
+// EncodeTag returns the option as it goes on the wire.
+func EncodeTag(c Context, offset uint32) []byte {
+	var o [28]byte
+	n := C.tag_encode_(unsafe.Pointer(&o), unsafe.Pointer(&c), C.uint(offset))
+	return o[:n]
+}
+
+// DecodeTag reads an option; bytes beyond those given are zero.
+func DecodeTag(option []byte) (c Context, offset uint32, result int) {
+	var o [28]byte
+	copy(o[:], option)
+	var off C.__u32
+	r := C.tag_decode_(unsafe.Pointer(&o), unsafe.Pointer(&c), &off)
+	return c, uint32(off), int(r)
+}
+
+// PayloadKind classifies the beginning of a message.
+func PayloadKind(b []byte) int {
+	var p [12]byte
+	n := copy(p[:], b)
+	return int(C.payload_kind_(unsafe.Pointer(&p), C.uint(n)))
+}
+
+// Traceparent reads the value of a traceparent header.
+func Traceparent(value []byte) (c Context, sampled, ok bool) {
+	var p [64]byte
+	var out struct {
+		c       Context
+		sampled uint8
+	}
+	copy(p[:], value)
+	ok = C.traceparent_(unsafe.Pointer(&p), unsafe.Pointer(&out)) != 0
+	return out.c, out.sampled != 0, ok
+}
+
+// IsTraceparentKey reports whether a header line begins with "traceparent:".
+func IsTraceparentKey(line []byte) bool {
+	var p [12]byte
+	copy(p[:], line)
+	return C.key_(unsafe.Pointer(&p)) != 0
+}

@@ -1,0 +1,171 @@
+//go:build cgo
+
+package hosttest
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/quick"
+)
+
+func TestTagRoundTrip(t *testing.T) {
+	check := func(c Context, offset uint16) bool {
+		c.TraceID[3], c.SpanID[5] = c.TraceID[3]|1, c.SpanID[5]|1 // never zero
+		wire := EncodeTag(c, uint32(offset))
+		got, off, result := DecodeTag(wire)
+		wantLen := 26
+		if offset != 0 {
+			wantLen = 28
+		}
+		return result == TagOK && got == c && off == uint32(offset) &&
+			wire[0] == 25 && int(wire[1]) == len(wire) && len(wire) == wantLen
+	}
+	if err := quick.Check(check, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// The two forms of OpenTelemetry eBPF Instrumentation, byte by byte.
+func TestTagOfOBI(t *testing.T) {
+	ids := "0af7651916cd43dd8448eb211c80319c" + "b7ad6b7169203331"
+	for _, tc := range []struct {
+		name, option string
+		want         int
+	}{
+		{"26 bytes, sampled implied", "191a" + ids, TagOK},
+		{"27 bytes, sampled", "191b" + ids + "01", TagOK},
+		{"27 bytes, sampled and random", "191b" + ids + "03", TagOK},
+		{"27 bytes, not sampled", "191b" + ids + "00", TagUnsampled},
+	} {
+		raw, _ := hex.DecodeString(tc.option)
+		c, offset, result := DecodeTag(raw)
+		if result != tc.want || offset != 0 {
+			t.Errorf("%s: result %d, offset %d", tc.name, result, offset)
+		}
+		if got := hex.EncodeToString(c.TraceID[:]) + hex.EncodeToString(c.SpanID[:]); got != ids {
+			t.Errorf("%s: ids %s", tc.name, got)
+		}
+	}
+}
+
+func TestTagMalformed(t *testing.T) {
+	ids := bytes.Repeat([]byte{7}, 24)
+	for length := 0; length <= 255; length++ {
+		option := append([]byte{25, byte(length)}, append(ids, 1, 1)...)
+		_, _, result := DecodeTag(option)
+		want := TagMalformed
+		if length >= 26 && length <= 28 {
+			want = TagOK
+		}
+		if result != want {
+			t.Errorf("length %d: result %d, want %d", length, result, want)
+		}
+	}
+	zeroTrace := append([]byte{25, 26}, append(make([]byte, 16), ids[:8]...)...)
+	zeroSpan := append([]byte{25, 26}, append(ids[:16:16], make([]byte, 8)...)...)
+	for name, option := range map[string][]byte{"zero trace id": zeroTrace, "zero span id": zeroSpan, "other kind": append([]byte{24, 26}, ids...)} {
+		if _, _, result := DecodeTag(option); result != TagMalformed {
+			t.Errorf("%s: result %d", name, result)
+		}
+	}
+}
+
+func TestPayloadKind(t *testing.T) {
+	for text, want := range map[string]int{
+		"GET / HTTP/1.1":                HTTPRequest,
+		"POST /x HTTP/1.1":              HTTPRequest,
+		"DELETE /x HTTP/1.1":            HTTPRequest,
+		"HTTP/1.1 200 OK":               HTTPResponse,
+		"HTTP/1.1 100 Continue":         HTTPInterim,
+		"HTTP/1.1 103 Early Hints":      HTTPInterim,
+		"\x16\x03\x01\x02\x00\x01":      TLSHandshake,
+		"\x14\x03\x03\x00\x01\x01":      TLSHandshake,
+		"\x17\x03\x03\x00\x35\x01":      Other, // application data
+		"*1\r\n$4\r\nPING\r\n":          Other,
+		"get item:1\r\n":                Other,
+		"":                              Other,
+		"GET":                           Other,
+		"GETX/":                         Other,
+		"\x00\x00\x00\x00\x00\x00\x00x": Other,
+	} {
+		if got := PayloadKind([]byte(text)); got != want {
+			t.Errorf("%q: kind %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestTraceparent(t *testing.T) {
+	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	c, sampled, ok := Traceparent([]byte(good))
+	if !ok || !sampled || hex.EncodeToString(c.TraceID[:]) != good[3:35] || hex.EncodeToString(c.SpanID[:]) != good[36:52] {
+		t.Fatalf("%s: %x sampled %v ok %v", good, c, sampled, ok)
+	}
+	if _, sampled, ok := Traceparent([]byte(good[:54] + "0")); !ok || sampled {
+		t.Error("flags 00: must be read, and say not sampled")
+	}
+	for _, bad := range []string{
+		"", "00", "01" + good[2:], "ff" + good[2:], strings.ToUpper(good), strings.Replace(good, "-", "_", 1),
+		"00-00000000000000000000000000000000-b7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+		good[:54] + "g", good[:53] + "/0", strings.Replace(good, "a", "`", 1), strings.Replace(good, "a", ":", 1),
+	} {
+		if _, _, ok := Traceparent([]byte(bad)); ok {
+			t.Errorf("%q was believed", bad)
+		}
+	}
+	// every byte in every place against the grammar
+	for at := range len(good) {
+		for b := range 256 {
+			text := []byte(good)
+			text[at] = byte(b)
+			if _, _, ok := Traceparent(text); ok != grammar.Match(text) {
+				t.Fatalf("%q: believed %v", text, ok)
+			}
+		}
+	}
+}
+
+// W3C trace context 3.2, version 00; all-zero ids are excluded besides.
+var grammar = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+func FuzzTraceparent(f *testing.F) {
+	f.Add([]byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if len(value) != 55 {
+			return
+		}
+		c, _, ok := Traceparent(value)
+		valid := grammar.Match(value) && c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
+		if ok != valid {
+			t.Errorf("%q: believed %v, want %v", value, ok, valid)
+		}
+		if ok && fmt.Sprintf("%x-%x", c.TraceID, c.SpanID) != string(value[3:52]) {
+			t.Errorf("%q: read as %x-%x", value, c.TraceID, c.SpanID)
+		}
+	})
+}
+
+func FuzzTag(f *testing.F) {
+	f.Add(EncodeTag(Context{TraceID: [16]byte{1}, SpanID: [8]byte{2}}, 3))
+	f.Fuzz(func(t *testing.T, option []byte) {
+		c, offset, result := DecodeTag(option)
+		if result == TagOK && (c.TraceID == [16]byte{} || c.SpanID == [8]byte{} || offset > 0xffff) {
+			t.Errorf("%x: believed as %x at %d", option, c, offset)
+		}
+	})
+}
+
+func TestTraceparentKey(t *testing.T) {
+	for line, want := range map[string]bool{
+		"traceparent: 00": true, "Traceparent:00": true, "TRACEPARENT: 00": true,
+		"traceparent 00": false, "tracestate: x": false, "traceparent": false, "xtraceparent:": false, "traceparentz": false,
+	} {
+		if got := IsTraceparentKey([]byte(line)); got != want {
+			t.Errorf("%q: %v", line, got)
+		}
+	}
+}
