@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
@@ -71,7 +70,6 @@ func Load(o Options) (*Tracer, error) {
 	}
 	t := &Tracer{trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
 	err = spec.LoadAndAssign(&t.objs, nil)
-	btf.FlushKernelSpec() // the library's copy of the kernel's types: megabytes that are not needed again
 	if err != nil {
 		return nil, explainLoad(err)
 	}

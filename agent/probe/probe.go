@@ -7,9 +7,6 @@
 // It decides nothing by the kernel's version, which it only reports. It
 // touches no socket but its own. What it cannot try for lack of privileges it
 // reports as unknown, never as missing.
-//
-// cilium/ebpf keeps the kernel's type information after a run; who needs the
-// memory back calls btf.FlushKernelSpec.
 package probe
 
 import (
