@@ -26,13 +26,12 @@ func identifyRedis(request, response []byte) (f facts, ok bool) {
 	f.protocol = protocolRedis
 	f.operation = string(bytes.ToUpper(command))
 	f.target = f.operation
-	if n > 1 && !redisKeyless[f.operation] {
-		if key, _, ok := respBulk(rest); ok {
-			f.target += " " + printable(key)
-		}
-		if n > 2 {
-			f.target += " ?"
-		}
+	if key, _, ok := respBulk(rest); ok && n > 1 && !redisKeyless[f.operation] {
+		f.target += " " + printable(key)
+		n--
+	}
+	if n > 1 {
+		f.target += " ?"
 	}
 	if len(response) > 1 && response[0] == '-' {
 		word, _, _ := bytes.Cut(response[1:], []byte{' '})

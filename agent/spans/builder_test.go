@@ -1,0 +1,261 @@
+package spans
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/span"
+)
+
+type fixture struct {
+	*Builder
+	spans []span.Span
+	lost  map[string]uint64
+}
+
+func newFixture(cfg Config) *fixture {
+	f := &fixture{lost: map[string]uint64{}}
+	web := &span.Resource{Service: "web"}
+	cfg.Resource = func(i uint16) *span.Resource {
+		if i == 1 {
+			return web
+		}
+		return nil
+	}
+	cfg.Emit = func(list []*span.Span) {
+		for _, s := range list {
+			c := *s
+			c.Attrs = slices.Clone(s.Attrs)
+			f.spans = append(f.spans, c)
+		}
+	}
+	cfg.Lost = func(reason string, n uint64) { f.lost[reason] += n }
+	f.Builder = New(cfg)
+	return f
+}
+
+func raw[T any](v T) []byte {
+	return slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
+}
+
+func (f *fixture) start(id uint64, role bpf.TareRole, ts uint64, payload string, change func(*bpf.Start)) {
+	s := bpf.Start{
+		Type: uint8(bpf.TareRecordTypeTARE_START), Role: uint8(role), Family: 2, Service: 1, Ts: ts, SpanId: id,
+		TraceHi: 1, TraceLo: 2, LocalPort: 8080, RemotePort: 40000, Bytes: uint32(len(payload)),
+		Local: [16]byte{127, 0, 0, 1}, Remote: [16]byte{10, 0, 0, 9},
+	}
+	s.PayloadLen = uint16(copy(s.Payload[:], payload))
+	if change != nil {
+		change(&s)
+	}
+	f.Handle(raw(s))
+}
+
+func (f *fixture) data(id uint64, direction bpf.TareDirection, ts uint64, payload string) {
+	d := bpf.Data{Type: uint8(bpf.TareRecordTypeTARE_DATA), Direction: uint8(direction), Ts: ts, SpanId: id, Bytes: uint32(len(payload))}
+	d.PayloadLen = uint8(copy(d.Payload[:], payload))
+	f.Handle(raw(d))
+}
+
+func (f *fixture) end(id uint64, reason bpf.TareEndReason, errno uint16) {
+	f.Handle(raw(bpf.End{Type: uint8(bpf.TareRecordTypeTARE_END), Reason: uint8(reason), Error: errno, SpanId: id}))
+	f.Flush()
+}
+
+const (
+	server   = bpf.TareRoleTARE_SERVER
+	client   = bpf.TareRoleTARE_CLIENT
+	sent     = bpf.TareDirectionTARE_SENT
+	received = bpf.TareDirectionTARE_RECEIVED
+	next     = bpf.TareEndReasonTARE_END_NEXT
+	closed   = bpf.TareEndReasonTARE_END_CLOSED
+)
+
+func attrs(s span.Span) map[string]string {
+	m := map[string]string{}
+	for _, a := range s.Attrs {
+		m[a.Key] = a.Text()
+	}
+	return m
+}
+
+func TestServerSpan(t *testing.T) {
+	f := newFixture(Config{TraceState: func() string { return "ot=th:8" }})
+	f.start(5, server, 1000, "POST /cart/7?secret=x HTTP/1.1\r\nHost: a\r\n", func(s *bpf.Start) {
+		s.Flags = uint8(bpf.TareStartFlagsTARE_F_ROOT)
+	})
+	f.data(5, received, 1500, "body")
+	f.data(5, sent, 3000, "HTTP/1.1 201 Created\r\n")
+	f.data(5, sent, 4000, "more")
+	f.end(5, next, 0)
+	if len(f.spans) != 1 {
+		t.Fatalf("%d spans", len(f.spans))
+	}
+	s := f.spans[0]
+	if s.Name != "POST" || s.Kind != span.Server || s.Duration() != 3000 || s.Status != span.Unset || s.TraceState != "ot=th:8" || !s.Parent.IsZero() {
+		t.Errorf("span %+v", s)
+	}
+	want := map[string]string{
+		"http.request.method": "POST", "url.path": "/cart/7", "url.scheme": "http", "http.response.status_code": "201",
+		"network.protocol.name": "http", "network.protocol.version": "1.1", "network.transport": "tcp",
+		"server.address": "127.0.0.1", "server.port": "8080", "network.peer.address": "10.0.0.9", "network.peer.port": "40000",
+		"tare.bytes.received": "45", "tare.bytes.sent": "26",
+	}
+	if got := attrs(s); !maps.Equal(got, want) {
+		t.Errorf("attributes %v\nwant %v", got, want)
+	}
+	if drift := time.Since(time.Unix(0, int64(s.Start))); drift < 0 {
+		t.Errorf("began %v in the future", -drift)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		role             bpf.TareRole
+		response         string
+		errno            uint16
+		status           span.Status
+		errorType, query string
+	}{
+		"server 500":          {role: server, response: "HTTP/1.1 500 X", status: span.Error, errorType: "500"},
+		"server 404":          {role: server, response: "HTTP/1.1 404 X", status: span.Unset},
+		"client 404":          {role: client, response: "HTTP/1.1 404 X", status: span.Error, errorType: "404"},
+		"client 200":          {role: client, response: "HTTP/1.1 200 X", status: span.Unset},
+		"closed, no response": {role: client, status: span.Error, errorType: "no_response"},
+		"reset":               {role: client, errno: 104, status: span.Error, errorType: "ECONNRESET"},
+	} {
+		f := newFixture(Config{})
+		f.start(1, tc.role, 10, "GET / HTTP/1.1\r\n", nil)
+		if tc.response != "" {
+			direction := sent
+			if tc.role == client {
+				direction = received
+			}
+			f.data(1, direction, 20, tc.response)
+		}
+		f.end(1, closed, tc.errno)
+		if got := attrs(f.spans[0])["error.type"]; got != tc.errorType || f.spans[0].Status != tc.status {
+			t.Errorf("%s: status %v, error.type %q", name, f.spans[0].Status, got)
+		}
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	for _, tc := range []struct {
+		request, response string
+		want              facts
+	}{
+		{"GET /a?b=c HTTP/1.0\r\n", "HTTP/1.0 200 OK", facts{protocolHTTP, "GET", "/a", "1.0", 200, ""}},
+		{"GET http://user:pw@host/a?b HTTP/1.1\r\n", "", facts{protocolHTTP, "GET", "/a", "1.1", 0, ""}},
+		{"GET /cut-off", "HTTP/1.1 2", facts{protocolHTTP, "GET", "/cut-off", "1.1", 0, ""}},
+		{"BREW /pot HTTP/1.1\r\n", "", facts{protocol: protocolTCP}},
+		{"GET /\x1b[31m HTTP/1.1\r\n", "", facts{protocolHTTP, "GET", "/.[31m", "1.1", 0, ""}},
+		{"*2\r\n$3\r\nGET\r\n$6\r\nitem:7\r\n", "$1\r\nx\r\n", facts{protocolRedis, "GET", "GET item:7", "", 0, ""}},
+		{"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$6\r\nsecret\r\n", "-ERR wrong\r\n", facts{protocolRedis, "SET", "SET k ?", "", 0, "ERR"}},
+		{"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n", "+OK\r\n", facts{protocolRedis, "AUTH", "AUTH ?", "", 0, ""}},
+		{"*1\r\n$4\r\nPING\r\n", "+PONG\r\n", facts{protocolRedis, "PING", "PING", "", 0, ""}},
+		{"get item:7\r\n", "END\r\n", facts{protocolMemcached, "get", "get item:7", "", 0, ""}},
+		{"set k 0 0 6\r\nsecret\r\n", "STORED\r\n", facts{protocolMemcached, "set", "set k ?", "", 0, ""}},
+		{"get " + "x\r\n", "SERVER_ERROR out of memory\r\n", facts{protocolMemcached, "get", "get x", "", 0, "SERVER_ERROR"}},
+		{"\x17\x03\x03\x00\x20abc", "", facts{protocol: protocolTLS}},
+		{"", "", facts{protocol: protocolTCP}},
+		{"*9999999999\r\n", "", facts{protocol: protocolTCP}},
+	} {
+		if got := identify([]byte(tc.request), []byte(tc.response)); got != tc.want {
+			t.Errorf("%q: %+v\nwant %+v", tc.request, got, tc.want)
+		}
+	}
+}
+
+func TestLosses(t *testing.T) {
+	f := newFixture(Config{MaxOpen: 2, MaxAge: time.Nanosecond})
+	f.Handle([]byte{77})
+	f.data(99, sent, 1, "bytes of a span whose start was lost")
+	f.start(1, server, 1, "", func(s *bpf.Start) { s.Service = 5 })
+	for id := uint64(10); id < 13; id++ {
+		f.start(id, server, 1, "", nil)
+	}
+	f.Sweep()
+	want := map[string]uint64{LostMalformed: 1, LostOrphan: 1, LostUnknownService: 1, LostTooMany: 1, LostUnanswered: 2}
+	if !maps.Equal(f.lost, want) {
+		t.Errorf("lost %v, want %v", f.lost, want)
+	}
+	if f.Open() != 0 || len(f.spans) != 3 {
+		t.Errorf("%d open, %d emitted", f.Open(), len(f.spans))
+	}
+}
+
+func TestQuietSpansFinish(t *testing.T) {
+	f := newFixture(Config{Quiet: time.Nanosecond})
+	now := monotonic()
+	f.start(1, server, now, "GET / HTTP/1.1\r\n", nil)
+	f.Sweep()
+	if len(f.spans) != 0 {
+		t.Fatal("finished before its response")
+	}
+	f.data(1, sent, now+1, "HTTP/1.1 200 OK")
+	f.Sweep()
+	if len(f.spans) != 1 || f.spans[0].Duration() != 1 {
+		t.Errorf("spans %+v", f.spans)
+	}
+}
+
+func TestMessages(t *testing.T) {
+	f := newFixture(Config{Messages: true})
+	f.start(1, client, 5, "get x\r\n", nil)
+	f.data(1, received, 9, "END\r\n")
+	f.end(1, next, 0)
+	if len(f.spans) != 3 {
+		t.Fatalf("%d spans, want the span and two messages", len(f.spans))
+	}
+	for _, m := range f.spans[:2] {
+		if m.Parent != f.spans[2].ID || m.Kind != span.Internal || m.ID == f.spans[2].ID {
+			t.Errorf("message %+v", m)
+		}
+	}
+	if f.spans[0].Name != "sent" || f.spans[1].Name != "received" {
+		t.Errorf("messages %q, %q", f.spans[0].Name, f.spans[1].Name)
+	}
+}
+
+// Objects are reused: nothing of one span may show up in another.
+func TestReuse(t *testing.T) {
+	f := newFixture(Config{})
+	f.start(1, server, 1, "GET /first HTTP/1.1\r\n", func(s *bpf.Start) { s.ParentId = 77; s.Flags = 0xff })
+	f.data(1, sent, 2, "HTTP/1.1 500 X")
+	f.end(1, next, 0)
+	f.start(2, server, 3, "", nil)
+	f.data(2, sent, 4, "")
+	f.end(2, next, 0)
+	s := f.spans[1]
+	if s.Name != "tcp" || s.Status != span.Unset || !s.Parent.IsZero() || attrs(s)["url.path"] != "" || attrs(s)["tare.linking"] != "" {
+		t.Errorf("second span has something of the first: %+v", s)
+	}
+}
+
+func FuzzHandle(f *testing.F) {
+	fx := newFixture(Config{})
+	fx.start(1, server, 1, "GET / HTTP/1.1\r\n", nil)
+	f.Add(raw(bpf.Start{Type: 1, Role: 1, Service: 1}), []byte("GET /x HTTP/1.1\r\n"), []byte("HTTP/1.1 200 OK"))
+	f.Add(raw(bpf.End{Type: 3}), []byte("*2\r\n$3\r\nGET\r\n$1\r\nx\r\n"), []byte("-ERR x"))
+	f.Fuzz(func(t *testing.T, record, request, response []byte) {
+		b := newFixture(Config{MaxOpen: 4})
+		b.Handle(record)
+		b.start(1, server, 1, string(request[:min(len(request), bpf.TarePayloadStart)]), nil)
+		b.data(1, sent, 2, string(response[:min(len(response), bpf.TarePayloadData)]))
+		b.FinishAll()
+		for _, s := range b.spans {
+			for _, a := range s.Attrs {
+				for _, c := range []byte(a.Str) {
+					if c < 0x20 || c > 0x7e {
+						t.Fatalf("attribute %s holds byte %#x", a.Key, c)
+					}
+				}
+			}
+		}
+	})
+}
