@@ -37,6 +37,8 @@ type Config struct {
 	MaxSpans    int     // spans in progress that the agent keeps
 	Queue       int     // finished spans that wait for the exporter
 	Export      Export
+
+	samplerGiven, argGiven bool
 }
 
 // Export is what OTEL_EXPORTER_OTLP_* does not already say to the exporter.
@@ -57,7 +59,7 @@ func Default() Config {
 		Payload:    true,
 		Listen:     "127.0.0.1:9464",
 		MaxSpans:   16384,
-		Queue:      8192,
+		Queue:      65536,
 		Export:     Export{Protocol: "http/protobuf"},
 		Resource:   map[string]string{},
 	}
@@ -105,6 +107,9 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	}
 	if len(c.Services) == 0 {
 		return c, ErrNoServices
+	}
+	if c.argGiven && !c.samplerGiven {
+		c.Sampler = "parentbased_traceidratio" // a probability alone says what is wanted
 	}
 	if _, _, err := Threshold(c.Sampler, c.SamplerArg); err != nil {
 		return c, err

@@ -19,7 +19,7 @@ type setting struct {
 
 var settings = []setting{
 	{"sampler", "OTEL_TRACES_SAMPLER", "sampler", func(c *Config, where, v string) error {
-		c.Sampler = v
+		c.Sampler, c.samplerGiven = v, true
 		return oneOf(where, v, Samplers...)
 	}},
 	{"sampler_arg", "OTEL_TRACES_SAMPLER_ARG", "sampler-arg", func(c *Config, where, v string) error {
@@ -27,7 +27,7 @@ var settings = []setting{
 		if err != nil || math.IsNaN(p) || p < 0 || p > 1 {
 			return &Error{where, v, probabilityRange}
 		}
-		c.SamplerArg = p
+		c.SamplerArg, c.argGiven = p, true
 		return nil
 	}},
 	{"payload", "TARE_PAYLOAD", "payload", boolean(func(c *Config) *bool { return &c.Payload })},
