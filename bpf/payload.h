@@ -48,7 +48,10 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 	case PAYLOAD_WORD('Q', 'U', 'E', 'R'):
 		return PAYLOAD_HTTP_REQUEST;
 	case PAYLOAD_WORD('H', 'T', 'T', 'P'):
-		return len >= 10 && p[9] == '1' ? PAYLOAD_HTTP_INTERIM : PAYLOAD_HTTP_RESPONSE;
+		/* "HTTP/1.1 100": RFC 9110 15.2; 101 is final */
+		if (len >= 12 && p[9] == '1' && p[11] != '1')
+			return PAYLOAD_HTTP_INTERIM;
+		return PAYLOAD_HTTP_RESPONSE;
 	}
 	/* RFC 8446 5.1: content types 20 change_cipher_spec, 21 alert, 22 handshake; major version
 	 * 3 */

@@ -82,6 +82,7 @@ func TestPayloadKind(t *testing.T) {
 		"HTTP/1.1 200 OK":               HTTPResponse,
 		"HTTP/1.1 100 Continue":         HTTPInterim,
 		"HTTP/1.1 103 Early Hints":      HTTPInterim,
+		"HTTP/1.1 101 Switching":        HTTPResponse,
 		"\x16\x03\x01\x02\x00\x01":      TLSHandshake,
 		"\x14\x03\x03\x00\x01\x01":      TLSHandshake,
 		"\x17\x03\x03\x00\x35\x01":      Other, // application data
