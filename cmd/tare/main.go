@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-trace/tare/agent"
+	"github.com/tare-trace/tare/demo"
 	"github.com/tare-trace/tare/doctor"
 )
 
@@ -26,7 +27,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(agent.Command(), doctor.Command())
+	root.AddCommand(agent.Command(), demo.Command(), doctor.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, doctor.ErrCannotRun) { // its report says it all
 			fmt.Fprintln(os.Stderr, "tare:", err)

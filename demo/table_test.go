@@ -1,0 +1,184 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/stats"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+func example(t *testing.T) *Result {
+	t.Helper()
+	o := Defaults()
+	o.Sample, o.Rounds = 0.01, 6
+	r := newResult(o)
+	r.Machine = Machine{CPUs: 2, Kernel: "6.1.0", Arch: "amd64"}
+	r.Requests, r.Failed = 100_000, 1
+	report := fidelity.Report{
+		Traces: 998, Complete: 995, Incomplete: map[string]int{"missing redis server GET item:": 2}, Wrong: 1, Orphaned: 4, Split: 1,
+	}
+	metrics := agentMetrics{
+		sampled: 1000, unsampled: 99_000,
+		lost:     map[string]uint64{"ring_full": 12, "queue_full": 0},
+		programs: []Program{{"sock_recv", 500_000, 250}, {"sock_send", 400_000, 101.5}},
+	}
+	if err := r.fidelity(report, metrics); err != nil {
+		t.Fatal(err)
+	}
+	var c cost
+	for i := range 6 {
+		d := float64(i)
+		c[untracedA] = append(c[untracedA], sample{rps: 2000 + d, cpu: 800})
+		c[untracedB] = append(c[untracedB], sample{rps: 2010 + d, cpu: 802})
+		c[traced] = append(c[traced], sample{rps: 1985 - d, cpu: 809 + d, cores: 0.01 + d/1000, rss: 30 + d, peak: 40})
+	}
+	c[traced][2].failed = 7
+	c.into(r, o.Seed)
+	return r
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := example(t).WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "table.txt", out.Bytes())
+}
+
+func TestTableWithoutRounds(t *testing.T) {
+	o := Defaults()
+	o.Rounds = 0
+	r := newResult(o)
+	r.Machine = Machine{CPUs: 2, Kernel: "6.1.0", Arch: "arm64"}
+	r.Requests, r.Sampled, r.Complete = 10, 10, 10
+	var out bytes.Buffer
+	if err := r.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "table-no-rounds.txt", out.Bytes())
+}
+
+// Others read these keys.
+func TestJSONKeys(t *testing.T) {
+	var out bytes.Buffer
+	if err := example(t).WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Count(out.Bytes(), []byte("\n")) != 1 {
+		t.Errorf("not one line: %s", out.String())
+	}
+	var got map[string]any
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{
+		"requests", "failed", "sampled", "complete", "incomplete", "orphaned", "wrong", "lost", "rps",
+		"cpu_us_per_request", "baseline", "ratio", "control", "agent", "programs",
+	} {
+		if _, ok := got[key]; !ok {
+			t.Errorf("no key %q", key)
+		}
+	}
+	keys := func(path ...string) []string {
+		m := got
+		for _, key := range path {
+			m = m[key].(map[string]any)
+		}
+		return slices.Sorted(maps.Keys(m))
+	}
+	for _, c := range []struct{ got, want []string }{
+		{keys("baseline"), []string{"cpu_us_per_request", "rps"}},
+		{keys("ratio", "rps"), []string{"hi", "lo", "median", "n"}},
+		{keys("ratio", "cpu"), []string{"hi", "lo", "median", "n"}},
+		{keys("control", "cpu"), []string{"hi", "lo", "median", "n"}},
+		{keys("agent"), []string{"cpu_cores", "peak_rss_mib", "rss_mib"}},
+		{keys("lost"), []string{"queue_full", "ring_full"}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("keys %v, want %v", c.got, c.want)
+		}
+	}
+	program := got["programs"].([]any)[0].(map[string]any)
+	if program["name"] != "sock_recv" || program["runs"] != 500_000.0 || program["ns_per_run"] != 250.0 {
+		t.Errorf("program %v", program)
+	}
+}
+
+func TestCostComparesWithinRounds(t *testing.T) {
+	// The machine gets slower by half from round to round; the tracer costs
+	// 10% in each. Medians of all windows would hide it, pairs do not.
+	var c cost
+	base := 1000.0
+	for range 6 {
+		c[untracedA] = append(c[untracedA], sample{rps: base, cpu: 1e6 / base})
+		c[untracedB] = append(c[untracedB], sample{rps: base, cpu: 1e6 / base})
+		c[traced] = append(c[traced], sample{rps: base / 1.1, cpu: 1.1e6 / base})
+		base /= 1.5
+	}
+	r := newResult(Defaults())
+	c.into(r, 1)
+	near := func(e stats.Ratio, want float64) bool { return e.Lo > want-1e-9 && e.Hi < want+1e-9 && e.N == 6 }
+	if !near(r.Ratio.CPU, 1.1) || !near(r.Ratio.RPS, 1/1.1) || !near(r.Control.CPU, 1) || !near(r.Control.RPS, 1) {
+		t.Errorf("ratio %+v, control %+v", r.Ratio, r.Control)
+	}
+}
+
+func TestShareIsNotRoundedUpTo100(t *testing.T) {
+	for want, c := range map[string][2]uint64{"": {0, 0}, "100%": {5, 5}, "99.999%": {999_999_999, 1_000_000_000}, "50.000%": {1, 2}} {
+		if got := share(c[0], c[1]); got != want {
+			t.Errorf("share(%d, %d) = %q, want %q", c[0], c[1], got, want)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, []step{{"one", 10 * time.Second}, {"two", 20 * time.Second}})
+	p.begin("one")
+	now := p.stepped
+	if got := p.remaining(now.Add(4 * time.Second)); got != 26*time.Second {
+		t.Errorf("remaining %v", got)
+	}
+	p.fraction(0.5)
+	if got := p.remaining(now.Add(30 * time.Second)); got != 50*time.Second {
+		t.Errorf("remaining %v at half of a step that took 30 s so far", got)
+	}
+	p.begin("two")
+	if got := p.remaining(p.stepped.Add(time.Minute)); got != 0 {
+		t.Errorf("remaining %v", got)
+	}
+	p.stop()
+	if want := "0:00 elapsed, about 0:30 remaining: one\n0:00 elapsed, about 0:20 remaining: two\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+	if clock(125*time.Second) != "2:05" {
+		t.Errorf("clock %s", clock(125*time.Second))
+	}
+}

@@ -1,0 +1,177 @@
+package fidelity
+
+import (
+	"fmt"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// Classify holds the spans of a run, in any order, against the shape of the
+// chain that produced them.
+func Classify(spans []span.Span, shape Shape) Report {
+	r := Report{Spans: len(spans), Incomplete: map[string]int{}}
+	traces := map[span.TraceID][]int{} // indices into spans
+	var order []span.TraceID
+	for i := range spans {
+		id := spans[i].TraceID
+		if traces[id] == nil {
+			order = append(order, id)
+		}
+		traces[id] = append(traces[id], i)
+	}
+	r.Traces = len(order)
+	holders := map[uint64]int{} // traces that hold a number
+	for _, id := range order {
+		t := newTrace(spans, traces[id])
+		r.Orphaned += t.orphans
+		for n := range t.numbers {
+			holders[n]++
+		}
+		switch reason := t.verdict(shape); {
+		case len(t.numbers) > 1:
+			r.Wrong++
+			r.WrongIDs = append(r.WrongIDs, id)
+		case reason == "":
+			r.Complete++
+			r.CompleteIDs = append(r.CompleteIDs, id)
+		default:
+			r.Incomplete[reason]++
+		}
+	}
+	for _, n := range holders {
+		if n > 1 {
+			r.Split++
+		}
+	}
+	return r
+}
+
+// trace is the tree of one trace.
+type trace struct {
+	nodes   []*node
+	roots   []*node // without a parent
+	orphans int     // with a parent that is not there
+	numbers map[uint64]struct{}
+}
+
+type node struct {
+	span     *span.Span
+	subject  subject
+	children []*node
+	used     bool // has a place in the shape
+}
+
+func newTrace(spans []span.Span, indices []int) *trace {
+	t := &trace{numbers: map[uint64]struct{}{}}
+	byID := make(map[span.ID]*node, len(indices))
+	for _, i := range indices {
+		n := &node{span: &spans[i], subject: subjectOf(&spans[i])}
+		t.nodes = append(t.nodes, n)
+		if byID[n.span.ID] == nil { // of two with one id, the first has the children
+			byID[n.span.ID] = n
+		}
+		if n.subject.named {
+			t.numbers[n.subject.number] = struct{}{}
+		}
+	}
+	for _, n := range t.nodes {
+		switch parent := byID[n.span.Parent]; {
+		case n.span.Parent.IsZero():
+			t.roots = append(t.roots, n)
+		case parent == nil || parent == n:
+			t.orphans++
+		default:
+			parent.children = append(parent.children, n)
+		}
+	}
+	return t
+}
+
+// verdict is the first reason why the trace does not have the shape, or "".
+// What is missing comes before what is too much: it explains more.
+func (t *trace) verdict(shape Shape) string {
+	if reason := t.place(shape, t.roots); reason != "" {
+		return reason
+	}
+	if t.orphans > 0 {
+		return "orphaned span" // beside a whole tree
+	}
+	for _, n := range t.nodes {
+		if !n.used {
+			return fmt.Sprintf("unexpected %s %s span", n.service(), n.span.Kind)
+		}
+	}
+	return ""
+}
+
+// place finds the span for a shape among the candidates, then those below it.
+func (t *trace) place(s Shape, candidates []*node) string {
+	var found *node
+	for _, n := range candidates {
+		if !n.is(s) {
+			continue
+		}
+		if found != nil {
+			return "duplicated " + s.String()
+		}
+		found = n
+	}
+	if found == nil {
+		return t.absence(s, candidates)
+	}
+	found.used = true
+	for _, c := range s.Children {
+		if reason := t.place(c, found.children); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// absence says in which way the span for a shape is not where it must be.
+func (t *trace) absence(s Shape, candidates []*node) string {
+	for _, n := range candidates {
+		if n.at(s) && !n.subject.named && !n.used {
+			return "unnamed " + s.String()
+		}
+	}
+	for _, n := range t.nodes {
+		if !n.is(s) {
+			continue
+		}
+		switch {
+		case n.span.Parent.IsZero():
+			return "unlinked " + s.String() // it came as a root
+		case t.parentOf(n) != nil:
+			return "misplaced " + s.String() // below another span
+		default:
+			return "orphaned " + s.String() // its parent never came
+		}
+	}
+	return "missing " + s.String()
+}
+
+func (t *trace) parentOf(child *node) *node {
+	for _, n := range t.nodes {
+		if n.span.ID == child.span.Parent && n != child {
+			return n
+		}
+	}
+	return nil
+}
+
+func (n *node) service() string {
+	if n.span.Resource == nil {
+		return "(no service)"
+	}
+	return n.span.Resource.Service
+}
+
+// at compares where the span was made, is also what it says.
+func (n *node) at(s Shape) bool {
+	return n.span.Kind == s.Kind && n.service() == s.Service
+}
+
+func (n *node) is(s Shape) bool {
+	return n.at(s) && n.subject.named && n.subject.prefix == s.Prefix
+}

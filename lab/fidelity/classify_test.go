@@ -1,0 +1,244 @@
+package fidelity
+
+import (
+	"encoding/binary"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// run builds spans as a faultless tracer would, for tests to spoil.
+type run struct{ spans []span.Span }
+
+func (r *run) trace(t *testing.T, chain string, number uint64) *run {
+	t.Helper()
+	shape, err := ShapeOf(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id span.TraceID
+	binary.BigEndian.PutUint64(id[:], number+1)
+	r.add(shape, id, span.ID{}, number)
+	return r
+}
+
+func (r *run) add(s Shape, id span.TraceID, parent span.ID, number uint64) {
+	sp := span.Span{TraceID: id, Parent: parent, Kind: s.Kind, Resource: &span.Resource{Service: s.Service}}
+	binary.BigEndian.PutUint64(sp.ID[:], uint64(len(r.spans)+1))
+	key := "url.path"
+	if s.Prefix[0] != '/' {
+		key = "db.query.text"
+	}
+	sp.Attrs = []span.Attr{span.Int("x", 1), span.String(key, s.Prefix+strconv.FormatUint(number, 10))}
+	r.spans = append(r.spans, sp)
+	for _, c := range s.Children {
+		r.add(c, id, sp.ID, number)
+	}
+}
+
+// The order of the shop's spans, depth first.
+const (
+	proxyServer = iota
+	proxyClient
+	shopServer
+	redisClient
+	redisServer
+	memcachedClient
+	memcachedServer
+	stockClient
+	stockServer
+)
+
+func (r *run) drop(i int) *run {
+	r.spans = append(r.spans[:i:i], r.spans[i+1:]...)
+	return r
+}
+
+func (r *run) change(i int, f func(*span.Span)) *run {
+	f(&r.spans[i])
+	return r
+}
+
+func unnamed(s *span.Span)  { s.Attrs = nil }
+func unlinked(s *span.Span) { s.Parent = span.ID{} }
+func lost(s *span.Span)     { s.Parent = span.ID{0xff} }
+
+func numbered(text string) func(*span.Span) {
+	return func(s *span.Span) { s.Attrs[1].Str = text }
+}
+
+func TestClassify(t *testing.T) {
+	for name, c := range map[string]struct {
+		chain string
+		run   func(*run) *run
+		want  Report // of one trace of number 17, then spoiled
+	}{
+		"nginx":   {chain: "nginx", want: Report{Traces: 1, Complete: 1}},
+		"shop":    {chain: "shop", want: Report{Traces: 1, Complete: 1}},
+		"nothing": {chain: "nginx", run: func(r *run) *run { r.spans = nil; return r }},
+
+		"missing leaf": {chain: "shop", run: func(r *run) *run { return r.drop(redisServer) },
+			want: Report{Traces: 1, Incomplete: map[string]int{"missing redis server GET item:": 1}}},
+		"missing root": {chain: "nginx", run: func(r *run) *run { return r.drop(0) },
+			want: Report{Traces: 1, Orphaned: 1, Incomplete: map[string]int{"missing proxy server /n/": 1}}},
+		"missing middle": {chain: "shop", run: func(r *run) *run { return r.drop(redisClient) },
+			want: Report{Traces: 1, Orphaned: 1, Incomplete: map[string]int{"missing shop client GET item:": 1}}},
+		"parent never came": {chain: "shop", run: func(r *run) *run { return r.change(stockServer, lost) },
+			want: Report{Traces: 1, Orphaned: 1, Incomplete: map[string]int{"orphaned stock server /stock/": 1}}},
+		"unnamed": {chain: "shop", run: func(r *run) *run { return r.change(memcachedServer, unnamed) },
+			want: Report{Traces: 1, Incomplete: map[string]int{"unnamed memcached server get item:": 1}}},
+		"unnamed client": {chain: "shop", run: func(r *run) *run { return r.change(memcachedClient, unnamed) },
+			want: Report{Traces: 1, Incomplete: map[string]int{"unnamed shop client get item:": 1}}},
+		"name without a number": {chain: "shop", run: func(r *run) *run { return r.change(shopServer, numbered("/item/")) },
+			want: Report{Traces: 1, Incomplete: map[string]int{"unnamed shop server /item/": 1}}},
+		"another root": {chain: "shop", run: func(r *run) *run { return r.change(stockClient, unlinked) },
+			want: Report{Traces: 1, Incomplete: map[string]int{"unlinked shop client /stock/": 1}}},
+		"below another": {chain: "shop", run: func(r *run) *run {
+			return r.change(stockClient, func(s *span.Span) { s.Parent = r.spans[redisClient].ID })
+		},
+			want: Report{Traces: 1, Incomplete: map[string]int{"misplaced shop client /stock/": 1}}},
+		"its own parent": {chain: "nginx", run: func(r *run) *run {
+			return r.change(2, func(s *span.Span) { s.Parent = s.ID })
+		},
+			want: Report{Traces: 1, Orphaned: 1, Incomplete: map[string]int{"orphaned backend server /n/": 1}}},
+		"each other's parent": {chain: "nginx", run: func(r *run) *run {
+			return r.change(1, func(s *span.Span) { s.Parent = r.spans[2].ID })
+		},
+			want: Report{Traces: 1, Incomplete: map[string]int{"misplaced proxy client /n/": 1}}},
+		"the same span twice": {chain: "nginx", run: func(r *run) *run { r.spans = append(r.spans, r.spans[2]); return r },
+			want: Report{Traces: 1, Incomplete: map[string]int{"duplicated backend server /n/": 1}}},
+		"two calls": {chain: "shop", run: func(r *run) *run {
+			again := r.spans[redisClient]
+			again.ID = span.ID{9}
+			r.spans = append(r.spans, again)
+			return r
+		},
+			want: Report{Traces: 1, Incomplete: map[string]int{"duplicated shop client GET item:": 1}}},
+		"one too many": {chain: "nginx", run: func(r *run) *run {
+			r.spans = append(r.spans, span.Span{TraceID: r.spans[0].TraceID, ID: span.ID{9}, Parent: r.spans[2].ID, Kind: span.Client})
+			return r
+		},
+			want: Report{Traces: 1, Incomplete: map[string]int{"unexpected (no service) client span": 1}}},
+		"orphan beside a whole tree": {chain: "nginx", run: func(r *run) *run {
+			stray := r.spans[2]
+			stray.ID, stray.Parent = span.ID{9}, span.ID{8}
+			r.spans = append(r.spans, stray)
+			return r
+		},
+			want: Report{Traces: 1, Orphaned: 1, Incomplete: map[string]int{"orphaned span": 1}}},
+		"wrong service": {chain: "nginx", run: func(r *run) *run {
+			return r.change(2, func(s *span.Span) { s.Resource = &span.Resource{Service: "proxy"} })
+		},
+			want: Report{Traces: 1, Incomplete: map[string]int{"missing backend server /n/": 1}}},
+		"wrong key": {chain: "shop", run: func(r *run) *run { return r.change(redisServer, numbered("SET item:17")) },
+			want: Report{Traces: 1, Incomplete: map[string]int{"missing redis server GET item:": 1}}},
+
+		"two numbers": {chain: "shop", run: func(r *run) *run { return r.change(redisServer, numbered("GET item:18")) },
+			want: Report{Traces: 1, Wrong: 1}},
+		// Wrong even where it is also incomplete: that is the worse of both.
+		"two numbers and a span missing": {chain: "shop", run: func(r *run) *run {
+			return r.change(redisServer, numbered("GET item:18")).drop(proxyServer)
+		},
+			want: Report{Traces: 1, Wrong: 1, Orphaned: 1}},
+		"one request, two traces": {chain: "nginx", run: func(r *run) *run {
+			return r.change(1, unlinked).change(1, func(s *span.Span) { s.TraceID[0] = 9 }).change(2, func(s *span.Span) { s.TraceID[0] = 9 })
+		},
+			want: Report{Traces: 2, Split: 1, Incomplete: map[string]int{"missing proxy client /n/": 1, "missing proxy server /n/": 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := (&run{}).trace(t, c.chain, 17)
+			if c.run != nil {
+				r = c.run(r)
+			}
+			shape, err := ShapeOf(c.chain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, Classify(r.spans, shape), c.want, len(r.spans))
+		})
+	}
+}
+
+func compare(t *testing.T, got, want Report, spans int) {
+	t.Helper()
+	if got.Traces != want.Traces || got.Complete != want.Complete || got.Wrong != want.Wrong ||
+		got.Orphaned != want.Orphaned || got.Split != want.Split || got.Spans != spans ||
+		!maps.Equal(got.Incomplete, want.Incomplete) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if len(got.CompleteIDs) != got.Complete || len(got.WrongIDs) != got.Wrong {
+		t.Errorf("%d and %d ids of %d complete and %d wrong traces", len(got.CompleteIDs), len(got.WrongIDs), got.Complete, got.Wrong)
+	}
+	if sum := got.Complete + got.IncompleteTotal() + got.Wrong; sum != got.Traces {
+		t.Errorf("%d of %d traces have a verdict", sum, got.Traces)
+	}
+}
+
+func TestManyTracesInAnyOrder(t *testing.T) {
+	r := &run{}
+	for n := range uint64(200) {
+		r.trace(t, "shop", n)
+	}
+	shape, err := ShapeOf("shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shape.Size() != 9 || len(r.spans) != 200*9 {
+		t.Fatalf("%d spans of %d", len(r.spans), shape.Size())
+	}
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(r.spans), func(i, j int) { r.spans[i], r.spans[j] = r.spans[j], r.spans[i] })
+	compare(t, Classify(r.spans, shape), Report{Traces: 200, Complete: 200}, 1800)
+	// A span that swaps its trace with another request's makes both wrong.
+	for i := range r.spans {
+		j := (i + 1) % len(r.spans)
+		if a, b := &r.spans[i], &r.spans[j]; a.TraceID != b.TraceID {
+			a.TraceID, b.TraceID = b.TraceID, a.TraceID
+			break
+		}
+	}
+	got := Classify(r.spans, shape)
+	if got.Wrong != 2 || got.Complete != 198 || got.Split != 2 {
+		t.Errorf("after a swap: %+v", got)
+	}
+}
+
+func TestExpectCountsWhatNeverCame(t *testing.T) {
+	shape, err := ShapeOf("nginx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Classify((&run{}).trace(t, "nginx", 1).spans, shape)
+	r.Expect(5)
+	if r.Traces != 5 || r.Incomplete[NoSpan] != 4 || r.IncompleteTotal() != 4 {
+		t.Errorf("%+v", r)
+	}
+	r.Expect(3) // fewer than came: nothing is taken away
+	if r.Traces != 5 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	for text, want := range map[string]subject{
+		"/item/17":                      {"/item/", 17, true},
+		"GET item:0":                    {"GET item:", 0, true},
+		"17":                            {"", 17, true},
+		"/item/":                        {prefix: "/item/"},
+		"":                              {},
+		"/n/1x":                         {prefix: "/n/1x"},
+		"/n/9" + "99999999999999999999": {prefix: "/n/", number: 1<<64 - 1},
+	} {
+		if got := split(text); got != want {
+			t.Errorf("split(%q) = %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestShapesOfUnknownChains(t *testing.T) {
+	if _, err := ShapeOf("none"); err == nil {
+		t.Error("no error")
+	}
+}

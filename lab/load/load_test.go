@@ -1,0 +1,301 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func appendPath(dst []byte, n uint64) []byte {
+	return strconv.AppendUint(append(dst, "/n/"...), n, 10)
+}
+
+// recorder is a server that remembers the numbers it was asked for.
+type recorder struct {
+	*httptest.Server
+	mu    sync.Mutex
+	seen  map[string]int
+	conns atomic.Int64
+}
+
+func newRecorder(t *testing.T, answer http.HandlerFunc) *recorder {
+	t.Helper()
+	r := &recorder{seen: map[string]int{}}
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.mu.Lock()
+		r.seen[req.URL.Path]++
+		r.mu.Unlock()
+		answer(w, req)
+	}))
+	r.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			r.conns.Add(1)
+		}
+	}
+	r.Start()
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *recorder) addr() string { return r.Listener.Addr().String() }
+
+// each checks that every number of [first, first+n) was asked for once.
+func (r *recorder) each(t *testing.T, first, n uint64) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.seen) != int(n) {
+		t.Errorf("%d different paths, want %d", len(r.seen), n)
+	}
+	for i := first; i < first+n; i++ {
+		if got := r.seen[fmt.Sprintf("/n/%d", i)]; got != 1 {
+			t.Fatalf("number %d was sent %d times", i, got)
+		}
+	}
+}
+
+func hello(w http.ResponseWriter, req *http.Request) { _, _ = io.WriteString(w, "hello "+req.URL.Path) }
+
+func TestEveryNumberIsSentOnce(t *testing.T) {
+	for _, closing := range []bool{false, true} {
+		t.Run(fmt.Sprintf("close=%v", closing), func(t *testing.T) {
+			srv := newRecorder(t, hello)
+			res, err := Run(context.Background(), Options{
+				Addr: srv.addr(), Connections: 7, Requests: 500, First: 1000, Close: closing, AppendPath: appendPath,
+				Check: func(n uint64, body []byte) error {
+					if string(body) != fmt.Sprintf("hello /n/%d", n) {
+						return fmt.Errorf("body %q of number %d", body, n)
+					}
+					return nil
+				},
+			})
+			if err != nil || res.OK != 500 || res.Failed != 0 || res.Next != 1500 || res.Latency.TotalCount() != 500 {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			srv.each(t, 1000, 500)
+			want := int64(7)
+			if closing {
+				want = 500
+			}
+			if got := srv.conns.Load(); got != want {
+				t.Errorf("%d connections, want %d", got, want)
+			}
+		})
+	}
+}
+
+func TestBodiesAndChunkedAnswers(t *testing.T) {
+	const size = 300_000
+	srv := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
+		n, err := io.Copy(io.Discard, req.Body)
+		if err != nil || n != size || req.Method != http.MethodPost {
+			http.Error(w, fmt.Sprintf("%s of %d bytes, %v", req.Method, n, err), http.StatusBadRequest)
+			return
+		}
+		for range 10 {
+			_, _ = w.Write(bytes.Repeat([]byte("y"), 10_000))
+			w.(http.Flusher).Flush()
+		}
+	})
+	res, err := Run(context.Background(), Options{
+		Addr: srv.addr(), Connections: 2, Requests: 20, BodySize: size, AppendPath: appendPath,
+		Check: func(_ uint64, body []byte) error {
+			if len(body) != 100_000 || strings.Trim(string(body), "y") != "" {
+				return fmt.Errorf("%d bytes", len(body))
+			}
+			return nil
+		},
+	})
+	if err != nil || res.OK != 20 || res.Failed != 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+}
+
+func TestFailuresAreCountedByReasonAndSurvived(t *testing.T) {
+	srv := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
+		n, _ := strconv.Atoi(strings.TrimPrefix(req.URL.Path, "/n/"))
+		switch n % 5 {
+		case 1:
+			http.Error(w, "no", http.StatusServiceUnavailable)
+		case 2:
+			c, _, _ := w.(http.Hijacker).Hijack()
+			_ = c.Close()
+		case 3:
+			c, _, _ := w.(http.Hijacker).Hijack()
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+			_ = c.Close()
+		default:
+			hello(w, req)
+		}
+	})
+	res, err := Run(context.Background(), Options{
+		Addr: srv.addr(), Connections: 4, Requests: 100, AppendPath: appendPath,
+		Check: func(n uint64, _ []byte) error {
+			if n%5 == 4 {
+				return errors.New("not liked")
+			}
+			return nil
+		},
+	})
+	if err != nil || res.OK != 20 || res.Failed != 80 || res.Latency.TotalCount() != 20 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for reason, want := range map[string]uint64{
+		"status 503": 20, "not liked": 20,
+		"connection closed before the response": 20, "connection closed within the response": 20,
+	} {
+		if res.Errors[reason] != want {
+			t.Errorf("%s: %d, want %d (%v)", reason, res.Errors[reason], want, res.Errors)
+		}
+	}
+	srv.each(t, 0, 100) // none was retried
+}
+
+func TestNobodyListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	res, err := Run(context.Background(), Options{Addr: addr, Connections: 2, Requests: 4, AppendPath: appendPath})
+	if err != nil || res.Failed != 4 || res.Errors["dial: connection refused"] != 4 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+}
+
+func TestDurationWaitsForWhatIsInFlight(t *testing.T) {
+	srv := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
+		time.Sleep(30 * time.Millisecond)
+		hello(w, req)
+	})
+	res, err := Run(context.Background(), Options{
+		Addr: srv.addr(), Connections: 3, Duration: 100 * time.Millisecond, AppendPath: appendPath,
+	})
+	if err != nil || res.OK == 0 || res.Failed+res.Aborted != 0 || res.Next != res.OK {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	srv.each(t, 0, res.OK)
+}
+
+func TestCancelAbortsAndTimeoutFails(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	var reached atomic.Int64
+	srv := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
+		reached.Add(1)
+		select {
+		case <-release:
+		case <-req.Context().Done():
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	g, err := Start(ctx, Options{Addr: srv.addr(), Connections: 3, Requests: 100, AppendPath: appendPath})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reached.Load() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	res, err := g.Wait()
+	if !errors.Is(err, context.Canceled) || res.Aborted != 3 || res.Failed != 0 || res.Next != 3 {
+		t.Fatalf("cancelled: %+v, %v", res, err)
+	}
+	res, err = Run(context.Background(), Options{
+		Addr: srv.addr(), Connections: 2, Requests: 2, First: 200, Timeout: 50 * time.Millisecond, AppendPath: appendPath,
+	})
+	if err != nil || res.Failed != 2 || res.Errors["timeout"] != 2 {
+		t.Fatalf("timed out: %+v, %v", res, err)
+	}
+}
+
+func TestProgressEndsWithTheResult(t *testing.T) {
+	srv := newRecorder(t, hello)
+	var last, calls uint64
+	res, err := Run(context.Background(), Options{
+		Addr: srv.addr(), Connections: 2, Duration: 60 * time.Millisecond, AppendPath: appendPath,
+		ProgressEvery: 5 * time.Millisecond,
+		Progress: func(ok, _ uint64) {
+			if ok < last {
+				t.Errorf("progress went from %d to %d", last, ok)
+			}
+			last, calls = ok, calls+1
+		},
+	})
+	if err != nil || calls < 2 || last != res.OK {
+		t.Fatalf("%d calls, last %d: %+v, %v", calls, last, res, err)
+	}
+}
+
+func TestOptionsThatCannotWork(t *testing.T) {
+	good := Options{Addr: "127.0.0.1:1", Connections: 1, Requests: 1, AppendPath: appendPath}
+	for name, spoil := range map[string]func(*Options){
+		"no address":     func(o *Options) { o.Addr = "" },
+		"no connections": func(o *Options) { o.Connections = 0 },
+		"no path":        func(o *Options) { o.AppendPath = nil },
+		"no end":         func(o *Options) { o.Requests = 0 },
+		"negative body":  func(o *Options) { o.BodySize = -1 },
+	} {
+		o := good
+		spoil(&o)
+		if _, err := Start(context.Background(), o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// A request must not allocate: the collector's pauses and CPU would be taken
+// for the system's under test.
+func TestRequestsDoNotAllocate(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		answer := []byte("HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nhello world!\n")
+		b := make([]byte, 4096)
+		for {
+			if _, err := c.Read(b); err != nil {
+				return
+			}
+			if _, err := c.Write(answer); err != nil {
+				return
+			}
+		}
+	}()
+	g := &Generator{opts: Options{Addr: l.Addr().String(), AppendPath: appendPath, Timeout: time.Second}, latency: newLatencies(), started: time.Now()}
+	w := newWorker(g, 0)
+	w.request(0)
+	if got := testing.AllocsPerRun(500, func() { w.request(1) }); got > 0.1 {
+		t.Errorf("%v allocations per request", got)
+	}
+	if w.failed.Load() != 0 {
+		t.Errorf("failed: %v", w.errors)
+	}
+	w.hangUp()
+	_ = l.Close()
+	<-done
+}

@@ -1,0 +1,81 @@
+package workloads
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"text/template"
+)
+
+// builder makes the specs of one chain.
+type builder struct {
+	dir     string
+	workers int
+	ports   map[string]int // by service
+}
+
+// executable finds a program; daemons live in sbin, which is not on the path
+// of a user without privileges.
+func executable(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not installed", name)
+}
+
+// file copies an embedded file into the directory.
+func (b *builder) file(files fs.FS, name string) (string, error) {
+	content, err := fs.ReadFile(files, name)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(b.dir, filepath.Base(name))
+	return path, os.WriteFile(path, content, 0o644) //nolint:gosec // workers read it
+}
+
+// nginx writes the configuration of one nginx from a template and says how to
+// start it: everything below a directory of its own.
+func (b *builder) nginx(files fs.FS, conf, service, upstream string) (spec, error) {
+	exe, err := executable("nginx")
+	if err != nil {
+		return spec{}, err
+	}
+	prefix := filepath.Join(b.dir, service)
+	if err := os.Mkdir(prefix, 0o755); err != nil { //nolint:gosec // workers enter it
+		return spec{}, err
+	}
+	text, err := template.ParseFS(files, conf)
+	if err != nil {
+		return spec{}, err
+	}
+	var out bytes.Buffer
+	err = text.Option("missingkey=error").Execute(&out, map[string]any{
+		"Prefix":   prefix,
+		"Port":     b.ports[service],
+		"Upstream": b.ports[upstream],
+		"Workers":  b.workers,
+		"Root":     os.Geteuid() == 0,
+	})
+	if err != nil {
+		return spec{}, err
+	}
+	path := filepath.Join(prefix, "nginx.conf")
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil { //nolint:gosec // no secrets
+		return spec{}, err
+	}
+	return spec{
+		name: service,
+		port: b.ports[service],
+		argv: []string{exe, "-p", prefix, "-c", path},
+
+		workers: b.workers,
+	}, nil
+}

@@ -1,0 +1,147 @@
+package workloads
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestGroupReportsHowAProcessEnded(t *testing.T) {
+	g, err := NewGroup("tare-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := g.Start("sh", []string{"/bin/sh", "-c", "echo $WORD >&2; exit 3"}, []string{"WORD=sorry"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	if text := p.Exited().Error(); !strings.Contains(text, "exit status 3") || !strings.Contains(text, "sorry") {
+		t.Errorf("error %q", text)
+	}
+	if p.Success() {
+		t.Error("success with status 3")
+	}
+	if _, err := g.Start("none", []string{"/nonexistent/program"}, nil); err == nil {
+		t.Error("started a program that is not there")
+	}
+	if err := errors.Join(g.Stop(), g.Stop()); err != nil {
+		t.Errorf("stop, twice: %v", err)
+	}
+}
+
+func TestStopReachesGrandchildrenAndDeafProcesses(t *testing.T) {
+	g, err := NewGroup("tare-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The shell ends on SIGTERM; its child does not, and is not ours to wait for.
+	p, err := g.Start("sh", []string{"/bin/sh", "-c", `sh -c "trap '' TERM; echo \$\$; sleep 100" & wait`}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	for pid == 0 {
+		time.Sleep(time.Millisecond)
+		pid, _ = strconv.Atoi(p.Output())
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("grandchild %d: %v", pid, err)
+	}
+	if _, err := os.Stat(g.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory: %v", err)
+	}
+}
+
+// A parent that is killed with SIGKILL cannot clean up: the leader does.
+func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
+	if os.Getenv("TARE_TEST_PARENT") != "" {
+		g, err := NewGroup("tare-test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := g.Start("sleep", []string{"sleep", "100"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("started %d %s\n", p.PID(), g.Dir)
+		select {}
+	}
+	parent := exec.Command(os.Args[0], "-test.run=^TestNothingIsLeftWhenTheParentIsKilled$")
+	parent.Env = append(os.Environ(), "TARE_TEST_PARENT=1")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	var dir string
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err == nil {
+		_, err = fmt.Sscanf(line, "started %d %s", &pid, &dir)
+	}
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	if err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, statErr := os.Stat(dir)
+		killErr := syscall.Kill(pid, 0)
+		// Whoever adopted the process may not have waited for it yet.
+		if errors.Is(statErr, os.ErrNotExist) && (errors.Is(killErr, syscall.ESRCH) || zombie(pid)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d: %v; directory %s: %v", pid, killErr, dir, statErr)
+		}
+	}
+}
+
+func zombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && strings.Contains(string(b), ") Z ")
+}
+
+func TestParsePIDs(t *testing.T) {
+	for in, want := range map[string][2]int{
+		"12 (sh) S 3 12 12": {12, 3},
+		"7 (a) b (c)) S 1 ": {7, 1},
+	} {
+		pid, ppid, ok := parsePIDs([]byte(in))
+		if !ok || pid != want[0] || ppid != want[1] {
+			t.Errorf("%q: %d %d %v", in, pid, ppid, ok)
+		}
+	}
+	for _, in := range []string{"", "x", "1 (sh", "1 (sh) S", "a (sh) S 1", ") ("} {
+		if _, _, ok := parsePIDs([]byte(in)); ok {
+			t.Errorf("%q: ok", in)
+		}
+	}
+}
+
+func TestFreePortsAreDifferent(t *testing.T) {
+	ports, err := freePorts(50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, p := range ports {
+		if seen[p] || p < firstPort || p >= lastPort {
+			t.Errorf("port %d", p)
+		}
+		seen[p] = true
+	}
+}

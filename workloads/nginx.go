@@ -1,0 +1,24 @@
+package workloads
+
+import "embed"
+
+//go:embed nginx/*.conf
+var nginxFiles embed.FS
+
+// nginxPlan: an nginx in front of an nginx that answers 13 bytes (figure 4 of
+// the ChainScope paper). Request 7 is /n/7.
+var nginxPlan = plan{
+	path:     "/n/",
+	services: []string{"proxy", "backend"},
+	specs: func(b *builder) ([]spec, error) {
+		proxy, err := b.nginx(nginxFiles, "nginx/proxy.conf", "proxy", "backend")
+		if err != nil {
+			return nil, err
+		}
+		backend, err := b.nginx(nginxFiles, "nginx/backend.conf", "backend", "")
+		if err != nil {
+			return nil, err
+		}
+		return []spec{proxy, backend}, nil
+	},
+}

@@ -1,0 +1,30 @@
+package workloads
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+)
+
+// Ports of services are taken from below the range from which Linux gives
+// ports to outgoing connections (from 32768 by default): a client under load
+// must not hold the port of a service that is being restarted.
+const firstPort, lastPort = 20000, 32000
+
+// freePorts finds n different ports that nobody listens on.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for tries := 0; len(ports) < n; tries++ {
+		if tries == 1000 {
+			return nil, fmt.Errorf("no %d free ports between %d and %d", n, firstPort, lastPort)
+		}
+		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // not a secret
+		l, err := net.Listen("tcp", loopback(port))
+		if err != nil {
+			continue
+		}
+		defer func() { _ = l.Close() }() // held until all are found: all different
+		ports = append(ports, port)
+	}
+	return ports, nil
+}

@@ -1,0 +1,101 @@
+package workloads
+
+import (
+	"embed"
+	"os"
+	"strconv"
+)
+
+//go:embed shop/*.conf shop/service.py
+var shopFiles embed.FS
+
+// shopPlan: an nginx in front of a threaded Python service that asks redis,
+// memcached and a second nginx. Request 7 is /item/7; the service gets item:7
+// from both stores and asks for /stock/7.
+var shopPlan = plan{
+	path:     "/item/",
+	services: []string{"proxy", "shop", "redis", "memcached", "stock"},
+	specs:    shopSpecs,
+}
+
+func shopSpecs(b *builder) ([]spec, error) {
+	proxy, err := b.nginx(shopFiles, "shop/proxy.conf", "proxy", "shop")
+	if err != nil {
+		return nil, err
+	}
+	stock, err := b.nginx(shopFiles, "shop/stock.conf", "stock", "")
+	if err != nil {
+		return nil, err
+	}
+	shop, err := pythonShop(b)
+	if err != nil {
+		return nil, err
+	}
+	redis, err := redisServer(b)
+	if err != nil {
+		return nil, err
+	}
+	memcached, err := memcachedServer(b)
+	if err != nil {
+		return nil, err
+	}
+	return []spec{proxy, shop, redis, memcached, stock}, nil
+}
+
+func pythonShop(b *builder) (spec, error) {
+	// The distribution's, if it is there: users have other interpreters on
+	// their path, whose start is slow and whose build is unknown.
+	python := "/usr/bin/python3"
+	if _, err := os.Stat(python); err != nil {
+		if python, err = executable("python3"); err != nil {
+			return spec{}, err
+		}
+	}
+	program, err := b.file(shopFiles, "shop/service.py")
+	if err != nil {
+		return spec{}, err
+	}
+	return spec{
+		name: "shop",
+		port: b.ports["shop"],
+		// -I -S: nothing of the user's environment.
+		argv: []string{
+			python, "-I", "-S", program,
+			"--port", strconv.Itoa(b.ports["shop"]),
+			"--redis", strconv.Itoa(b.ports["redis"]),
+			"--memcached", strconv.Itoa(b.ports["memcached"]),
+			"--stock", strconv.Itoa(b.ports["stock"]),
+		},
+	}, nil
+}
+
+func redisServer(b *builder) (spec, error) {
+	exe, err := executable("redis-server")
+	if err != nil {
+		return spec{}, err
+	}
+	return spec{
+		name: "redis",
+		port: b.ports["redis"],
+		// Without a configuration file, and without files of its own.
+		argv: []string{
+			exe, "--bind", "127.0.0.1", "--port", strconv.Itoa(b.ports["redis"]),
+			"--save", "", "--appendonly", "no", "--dir", b.dir, "--daemonize", "no",
+		},
+	}, nil
+}
+
+func memcachedServer(b *builder) (spec, error) {
+	exe, err := executable("memcached")
+	if err != nil {
+		return spec{}, err
+	}
+	argv := []string{
+		exe, "-l", "127.0.0.1", "-p", strconv.Itoa(b.ports["memcached"]),
+		"-U", "0", "-t", "2", "-m", "16",
+	}
+	if os.Geteuid() == 0 {
+		argv = append(argv, "-u", "root") // it refuses to be root by accident
+	}
+	return spec{name: "memcached", port: b.ports["memcached"], argv: argv}, nil
+}

@@ -1,0 +1,233 @@
+package workloads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// need skips a test whose programs are not installed; CI must have them.
+func need(t *testing.T, chains ...string) {
+	t.Helper()
+	missing, err := Missing(chains...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(missing) == 0 {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("not installed: %v", missing)
+	}
+	t.Skipf("not installed: %v", missing)
+}
+
+func start(t *testing.T, name string) *Chain {
+	t.Helper()
+	need(t, name)
+	c, err := Start(t.Context(), name, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return c
+}
+
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+
+func get(t *testing.T, c *Chain, path string) (int, string) {
+	t.Helper()
+	resp, err := client.Get("http://" + c.Entry + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// gone checks that a stopped chain left nothing behind.
+func gone(t *testing.T, c *Chain) {
+	t.Helper()
+	for _, s := range c.Services {
+		for _, pid := range s.PIDs {
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+				t.Errorf("process %d of %s: %v", pid, s.Name, err)
+			}
+		}
+		if conn, err := net.Dial("tcp", loopback(s.Port)); err == nil {
+			_ = conn.Close()
+			t.Errorf("%s still listens", s.Name)
+		}
+	}
+	if _, err := os.Stat(c.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory %s: %v", c.Dir, err)
+	}
+}
+
+func TestNginxChain(t *testing.T) {
+	c := start(t, "nginx")
+	path := string(c.AppendPath([]byte("x"), 17))
+	if path != "x/n/17" {
+		t.Errorf("path %q", path)
+	}
+	if status, body := get(t, c, path[1:]); status != 200 || body != "hello world!\n" {
+		t.Errorf("%d %q", status, body)
+	}
+	for i, want := range []string{"proxy", "backend"} {
+		s := c.Services[i]
+		if s.Name != want || len(s.PIDs) != 3 || !strings.HasSuffix(s.Exe, "/nginx") {
+			t.Errorf("service %d: %+v", i, s)
+		}
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+	gone(t, c)
+}
+
+func TestShopChain(t *testing.T) {
+	c := start(t, "shop")
+	for n := range uint64(3) {
+		status, body := get(t, c, string(c.AppendPath(nil, n)))
+		want := fmt.Sprintf(`{"item": %d, "price": null, "cached": false, "stock": 7}`, n)
+		if status != 200 || strings.TrimSpace(body) != want {
+			t.Errorf("%d %q", status, body)
+		}
+	}
+	// What is in the stores is what comes out.
+	tell(t, c.Port("redis"), "SET item:5 19.90\r\n", "+OK")
+	tell(t, c.Port("memcached"), "set item:5 0 0 1\r\nx\r\n", "STORED")
+	if _, body := get(t, c, "/item/5"); !strings.Contains(body, `"price": "19.90", "cached": true`) {
+		t.Errorf("body %q", body)
+	}
+	for _, path := range []string{"/", "/item/", "/item/x", "/item/1/2"} {
+		if status, _ := get(t, c, path); status != 404 {
+			t.Errorf("%s: status %d", path, status)
+		}
+	}
+	var names []string
+	for _, s := range c.Services {
+		names = append(names, s.Name)
+	}
+	if want := []string{"proxy", "shop", "redis", "memcached", "stock"}; !slices.Equal(names, want) {
+		t.Errorf("services %v", names)
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+	gone(t, c)
+}
+
+// tell sends a line to a store and checks how its answer begins.
+func tell(t *testing.T, port int, line, want string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", loopback(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, line); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 64)
+	if n, err := conn.Read(b); err != nil || !strings.HasPrefix(string(b[:n]), want) {
+		t.Fatalf("%q, %v", b[:n], err)
+	}
+}
+
+func TestRestartOfOneService(t *testing.T) {
+	c := start(t, "shop")
+	if status, _ := get(t, c, "/item/1"); status != 200 {
+		t.Fatalf("status %d", status)
+	}
+	before := c.Services[1]
+	if err := c.Restart(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	after := c.Services[1]
+	if after.Port != before.Port || after.PIDs[0] == before.PIDs[0] {
+		t.Errorf("%+v, then %+v", before, after)
+	}
+	if status, _ := get(t, c, "/item/2"); status != 200 {
+		t.Errorf("status %d", status)
+	}
+	if err := c.Restart(t.Context(), "nobody"); err == nil {
+		t.Error("restarted a service that is not there")
+	}
+}
+
+func TestStoresThatEndAreReportedAndReconnected(t *testing.T) {
+	c := start(t, "shop")
+	if status, _ := get(t, c, "/item/1"); status != 200 {
+		t.Fatalf("status %d", status)
+	}
+	if err := syscall.Kill(c.Services[2].PIDs[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-c.specs[2].proc.done
+	if status, _ := get(t, c, "/item/2"); status != 502 {
+		t.Errorf("without redis: status %d", status)
+	}
+	if err := c.Restart(t.Context(), "redis"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := get(t, c, "/item/3"); status != 200 {
+		t.Errorf("with redis again: status %d", status)
+	}
+}
+
+func TestStartThatFailsLeavesNothing(t *testing.T) {
+	need(t, "nginx")
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Start(ctx, "nginx", Options{Workers: -1}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := Start(ctx, "none", Options{}); err == nil || !strings.Contains(err.Error(), "nginx, shop") {
+		t.Errorf("unknown chain: %v", err)
+	}
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestRequirements(t *testing.T) {
+	for _, name := range Names() {
+		r, err := Requirements(name)
+		if err != nil || len(r) == 0 {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+	if _, err := Requirements("none"); err == nil {
+		t.Error("unknown chain: no error")
+	}
+	need(t, "shop")
+	var said strings.Builder
+	if err := Ensure(t.Context(), &said, "nginx", "shop"); err != nil || said.Len() != 0 {
+		t.Errorf("nothing was missing: %v, %q", err, said.String())
+	}
+}
