@@ -37,13 +37,15 @@ INLINE void copy_addresses(struct start_record *e, struct sock *sk)
 }
 
 INLINE void emit_start(struct sock *sk, const struct socket_state *s, u8 role, u8 flags,
-		       const struct context *ctx, u64 parent, u64 now, u32 size, struct bytes b)
+		       const struct context *ctx, u64 parent, u64 ends, u64 now, u32 size,
+		       struct bytes b)
 {
 	struct start_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 	if (!e) {
 		count(TARE_C_RING_FULL);
 		return;
 	}
+	e->ends = ends;
 	e->type = TARE_START;
 	e->role = role;
 	e->flags = flags;

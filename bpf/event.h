@@ -7,8 +7,10 @@
  * A span's life in records, all keyed by the span id that the kernel drew:
  *
  *	START  request received (server) or sent (client), with its context and its socket
- *	DATA   more bytes of the request, or bytes of the response; the first of the response is
- *marked END    nothing more will come: next request on the socket, socket closed
+ *	DATA   more bytes of the request, or bytes of the response (its first are marked)
+ *	END    nothing more will come: next request on the socket, socket closed
+ *
+ * A START that follows on the same socket stands for the END of the span before it.
  *
  * Only sampled requests produce records.
  */
@@ -77,6 +79,7 @@ struct start_record {
 	__u64 trace_hi;
 	__u64 trace_lo;
 	__u64 parent_id; /* 0: none */
+	__u64 ends;	 /* span that ends with this, 0: none */
 	__u64 cookie;	 /* the socket's */
 	__u32 tgid;
 	__u32 tid;

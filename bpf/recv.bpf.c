@@ -20,17 +20,19 @@
 /* "HTTP/1.1 100 Continue\r\n\r\n": a send of this size does not end a request. */
 #define INTERIM_SIZE 25
 
-INLINE void server_finish(struct socket_state *s)
+/* The request before is over. Returns its span, for which a START or an END must follow. */
+INLINE u64 server_finish(struct socket_state *s)
 {
+	u64 ends = s->span;
+	s->span = 0;
 	if (s->ctx.span) { /* never answered, yet the next request began */
+		if (ends)
+			emit_end(ends, TARE_END_NEXT, 0);
 		request_end(&s->ctx);
-		emit_end(s->ctx.span, TARE_END_NEXT, 0);
+		ends = s->ctx.span;
 		s->ctx.span = 0;
 	}
-	if (s->span) {
-		emit_end(s->span, TARE_END_NEXT, 0);
-		s->span = 0;
-	}
+	return ends;
 }
 
 /* How this service is linked; settled at the first receive. */
@@ -56,12 +58,14 @@ INLINE void server_begin(struct sock *sk, struct socket_state *s, struct context
 		thread_clear();
 		return;
 	}
+	u64 ends = s->ends;
+	s->ends = 0;
 	s->ctx = *ctx;
 	if (linking == TARE_LINK_NONE)
 		flags |= TARE_F_UNLINKED;
 	else if (linking != TARE_LINK_QUEUE)
 		thread_set(ctx);
-	emit_start(sk, s, TARE_SERVER, flags, ctx, parent, now, size, b);
+	emit_start(sk, s, TARE_SERVER, flags, ctx, parent, ends, now, size, b);
 }
 
 /* The root decision, once per request. Fills in trace id and parent. */
@@ -239,9 +243,13 @@ INLINE void server_received(struct sock *sk, struct tcp_sock *tp, struct socket_
 		}
 		return;
 	}
-	server_finish(s);
+	s->ends = server_finish(s);
 	s->msg_end = tp->write_seq;
 	server_request(sk, s, tag, size, &b);
+	if (s->ends) { /* no START took it along */
+		emit_end(s->ends, TARE_END_NEXT, 0);
+		s->ends = 0;
+	}
 	if (s->linking == TARE_LINK_QUEUE) {
 		if (!b.data)
 			b = received_bytes(size);

@@ -131,21 +131,25 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 	}
 	s->snd_seq = copied;
 	s->flags |= S_SENT;
-	if (s->span) {
-		emit_end(s->span, fresh ? TARE_END_NEXT : TARE_END_PIPELINED, 0);
-		s->span = 0;
-	}
+	u64 ends = s->span;
+	s->span = 0;
 	s->ctx.span = 0;
+	if (have && !alive(&ctx)) {
+		count(TARE_C_LINK_STALE);
+		have = false;
+	}
+	if (ends && (!have || !fresh)) {
+		emit_end(ends, fresh ? TARE_END_NEXT : TARE_END_PIPELINED, 0);
+		ends = 0;
+	}
 	if (!have)
 		return;
-	if (!alive(&ctx)) {
-		count(TARE_C_LINK_STALE);
-		return;
-	}
 	s->ctx = ctx;
 	b = sent_bytes(msg);
 	if (peek(b) == PAYLOAD_TLS_HANDSHAKE) {
 		count(TARE_C_TLS_HANDSHAKE);
+		if (ends)
+			emit_end(ends, TARE_END_NEXT, 0);
 		return;
 	}
 	struct context child = {.hi = ctx.hi, .lo = ctx.lo, .span = random_id()};
@@ -157,7 +161,7 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 		tx_push(s, &child, seq, tp->snd_una);
 	else
 		flags |= TARE_F_UNTAGGED;
-	emit_start(sk, s, TARE_CLIENT, flags, &child, ctx.span, bpf_ktime_get_ns(), size, b);
+	emit_start(sk, s, TARE_CLIENT, flags, &child, ctx.span, ends, bpf_ktime_get_ns(), size, b);
 }
 
 SEC("tp_btf/tcp_sendmsg_locked")

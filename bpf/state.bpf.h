@@ -75,6 +75,7 @@ struct socket_state {
 	struct context ctx;
 	u64 span;	/* server: span that is responding; client: span in progress */
 	u64 last_tag;	/* server: the tag that began a request last */
+	u64 ends;	/* server: span that the next START ends, within one call */
 	u32 responding; /* client: the response has begun */
 	u32 pad;
 	union {

@@ -169,6 +169,7 @@ type TareSocketState struct {
 	}
 	Span       uint64
 	LastTag    uint64
+	Ends       uint64
 	Responding uint32
 	Pad        uint32
 	Rx         [4]struct {
@@ -208,6 +209,7 @@ type TareStartRecord struct {
 	TraceHi    uint64
 	TraceLo    uint64
 	ParentId   uint64
+	Ends       uint64
 	Cookie     uint64
 	Tgid       uint32
 	Tid        uint32

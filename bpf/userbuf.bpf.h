@@ -34,8 +34,8 @@ enum buffer_argument { BUFFER_NONE, BUFFER_PLAIN, BUFFER_IOVEC, BUFFER_MSGHDR };
 INLINE enum buffer_argument buffer_argument(struct pt_regs *regs, u64 *arg)
 {
 #if defined(__TARGET_ARCH_x86)
-	u64 nr = BPF_CORE_READ(regs, orig_ax);
-	*arg = BPF_CORE_READ(regs, si);
+	u64 nr = regs->orig_ax;
+	*arg = regs->si;
 	switch (nr) {
 	case 0:	 /* read */
 	case 45: /* recvfrom */
@@ -46,8 +46,8 @@ INLINE enum buffer_argument buffer_argument(struct pt_regs *regs, u64 *arg)
 		return BUFFER_MSGHDR;
 	}
 #elif defined(__TARGET_ARCH_arm64)
-	s32 nr = BPF_CORE_READ(regs, syscallno);
-	*arg = BPF_CORE_READ(regs, regs[1]);
+	s32 nr = regs->syscallno;
+	*arg = regs->regs[1];
 	switch (nr) {
 	case 63:  /* read */
 	case 207: /* recvfrom */

@@ -15,7 +15,7 @@ const (
 // Attr is an attribute. A struct instead of an interface, so that a slice of
 // them costs one allocation.
 type Attr struct {
-	Key  string
+	Key  string // UTF-8, usually a constant
 	Str  string // StringType
 	Num  int64  // IntType; BoolType: 0 or 1
 	Type AttrType

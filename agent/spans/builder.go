@@ -125,6 +125,11 @@ func (b *Builder) Handle(raw []byte) {
 }
 
 func (b *Builder) begin(s *bpf.Start) {
+	if s.Ends != 0 {
+		if o := b.open[s.Ends]; o != nil {
+			b.finish(o, bpf.TareEndReasonTARE_END_NEXT, 0)
+		}
+	}
 	res := b.cfg.Resource(s.Service)
 	if res == nil {
 		b.cfg.Lost(LostUnknownService, 1)

@@ -101,7 +101,7 @@ func TestServerSpan(t *testing.T) {
 	}
 	want := map[string]string{
 		"http.request.method": "POST", "url.path": "/cart/7", "url.scheme": "http", "http.response.status_code": "201",
-		"network.protocol.name": "http", "network.protocol.version": "1.1", "network.transport": "tcp",
+		"network.protocol.version": "1.1",
 		"server.address": "127.0.0.1", "server.port": "8080", "network.peer.address": "10.0.0.9", "network.peer.port": "40000",
 		"tare.bytes.received": "45", "tare.bytes.sent": "26",
 	}
@@ -219,6 +219,18 @@ func TestMessages(t *testing.T) {
 	}
 	if f.spans[0].Name != "sent" || f.spans[1].Name != "received" {
 		t.Errorf("messages %q, %q", f.spans[0].Name, f.spans[1].Name)
+	}
+}
+
+// A start stands for the end of the span before it on the socket.
+func TestStartEnds(t *testing.T) {
+	f := newFixture(Config{})
+	f.start(1, server, 1, "GET /a HTTP/1.1\r\n", nil)
+	f.data(1, sent, 2, "HTTP/1.1 200 OK")
+	f.start(2, server, 3, "GET /b HTTP/1.1\r\n", func(s *bpf.Start) { s.Ends = 1 })
+	f.Flush()
+	if len(f.spans) != 1 || f.spans[0].Status != span.Unset || f.Open() != 1 {
+		t.Errorf("%d spans, %d open", len(f.spans), f.Open())
 	}
 }
 

@@ -27,7 +27,6 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		sp.Attrs = append(sp.Attrs,
 			span.String("http.request.method", f.operation),
 			span.String("url.path", f.target),
-			span.String("network.protocol.name", "http"),
 			span.String("network.protocol.version", f.version))
 		if server {
 			sp.Attrs = append(sp.Attrs, span.String("url.scheme", "http"))
@@ -58,7 +57,6 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		span.Int("server.port", int64(port)),
 		span.String("network.peer.address", remote),
 		span.Int("network.peer.port", int64(o.remotePort)),
-		span.String("network.transport", "tcp"),
 		span.Int("tare.bytes.received", int64(o.received)),
 		span.Int("tare.bytes.sent", int64(o.sent)))
 
