@@ -120,7 +120,8 @@ func TestAppendResourceSpans(t *testing.T) {
 			span.Bool("k", false), span.Bool("k", true), span.Bool(long, true), {Key: "k", Num: 5, Type: span.BoolType},
 		}}}},
 		"not UTF-8": {scope: "tare", spans: []*span.Span{{
-			Name: "GET \xff\xfe", TraceState: "a=\xc3", Attrs: []span.Attr{span.String("k\x80", "v\xf0\x28"), span.Int("\xff", 1), span.Bool("\xff", true)}}}},
+			Name: "GET \xff\xfe", TraceState: "a=\xc3", Attrs: []span.Attr{span.String("k", "v\xf0\x28"), span.Int("i", 1), span.Bool("b", true)}}},
+			res: &span.Resource{Service: "s\xff", Attrs: []span.Attr{span.String("k\x80", "v\xf0\x28"), span.Int("\xff", 1)}}},
 		"long":  {spans: []*span.Span{{Name: long}, {Name: huge}, {Name: vast}}},
 		"times": {spans: []*span.Span{{Start: 1<<64 - 1, End: 1}}},
 	} {
