@@ -37,7 +37,7 @@ SERVICE            OPERATION                  DURATION      SELF
 proxy              server GET /item/17        2.000 ms  200.0 µs
 └─ proxy           client GET                 1.800 ms  400.0 µs
    └─ shop         server GET                 1.400 ms  100.0 µs
-      ├─ shop      client GET GET item:17     400.0 µs  399.5 µs
+      ├─ shop      client GET item:17         400.0 µs  399.5 µs
       │  └─ redis  server GET                   0.5 µs    0.5 µs
       └─ shop      client GET /stock/17       1.100 ms  1.100 ms
 `, "\n")
