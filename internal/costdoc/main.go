@@ -1,0 +1,199 @@
+// Command costdoc turns the results of `tare demo --json` into docs/cost.md
+// and into the tables of README.md. It measures nothing and judges only
+// against the targets that are written here: `make cost` runs it on what it
+// has just measured.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tare-trace/tare/demo"
+	"github.com/tare-trace/tare/lab/stats"
+)
+
+const (
+	begin = "<!-- make cost: begin -->"
+	end   = "<!-- make cost: end -->"
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: costdoc RESULTS-DIRECTORY docs/cost.md README.md")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		fmt.Fprintln(os.Stderr, "costdoc:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir, doc, readme string) error {
+	results, err := load(dir)
+	if err != nil {
+		return err
+	}
+	if err := replace(doc, costDoc(results)); err != nil {
+		return err
+	}
+	return replace(readme, targets(results))
+}
+
+// load reads all results, by "chain-sample".
+func load(dir string) (map[string]*demo.Result, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	results := map[string]*demo.Result{}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		r := &demo.Result{}
+		if err := json.Unmarshal(text, r); err != nil {
+			return nil, fmt.Errorf("%s: %w", f, err)
+		}
+		results[fmt.Sprintf("%s-%v", r.Chain, r.Sample)] = r
+	}
+	if len(results) == 0 {
+		return nil, fmt.Errorf("no result in %s: run make cost", dir)
+	}
+	return results, nil
+}
+
+// replace puts text between the markers of a file.
+func replace(file, text string) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := bytes.Cut(old, []byte(begin))
+	if !ok {
+		return fmt.Errorf("%s has no line %s", file, begin)
+	}
+	_, tail, ok := bytes.Cut(rest, []byte(end))
+	if !ok {
+		return fmt.Errorf("%s has no line %s", file, end)
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s%s\n%s\n%s%s", head, begin, strings.TrimSpace(text), end, tail)
+	return os.WriteFile(file, out.Bytes(), 0o644)
+}
+
+func machine(r *demo.Result) string {
+	return fmt.Sprintf("%d CPUs, Linux %s, %s", r.Machine.CPUs, r.Machine.Kernel, r.Machine.Arch)
+}
+
+func ratio(r stats.Ratio) string {
+	return fmt.Sprintf("%.3f (%.3f to %.3f, n = %d)", r.Median, r.Lo, r.Hi, r.N)
+}
+
+// verdict compares with a limit that must not be exceeded. An interval that
+// contains the limit settles nothing.
+func verdict(r stats.Ratio, limit float64) string {
+	switch {
+	case r.N == 0:
+		return "not measured"
+	case r.Hi <= limit:
+		return "met"
+	case r.Lo > limit:
+		return "**missed**"
+	case r.Median <= limit:
+		return "met by the median, the interval goes beyond"
+	}
+	return "**missed** by the median, the interval reaches it"
+}
+
+func atMost(v, limit float64) string {
+	if v <= limit {
+		return "met"
+	}
+	return "**missed**"
+}
+
+// targets is the table that README.md shows.
+func targets(results map[string]*demo.Result) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "| | target | measured | |\n|---|---|---|---|")
+	row := func(what, target, measured, judged string) {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", what, target, measured, judged)
+	}
+	for _, chain := range []string{"nginx", "shop"} {
+		if r := results[chain+"-1"]; r != nil {
+			share := float64(r.Complete) / max(float64(r.Sampled), 1)
+			judged := "met"
+			if share < 0.999 || r.Wrong > 0 {
+				judged = "**missed**"
+			}
+			row(fmt.Sprintf("fidelity, `%s`, 100%% sampled, %d connections, %d requests", chain, r.Concurrency, r.Requests),
+				"≥ 99.9% complete, 0 wrong",
+				fmt.Sprintf("%d of %d complete (%.3f%%), %d wrong, %d orphaned spans, %d requests failed", r.Complete, r.Sampled, 100*share, r.Wrong, r.Orphaned, r.Failed), judged)
+		}
+	}
+	for _, chain := range []string{"nginx", "shop"} {
+		if r := results[chain+"-0.01"]; r != nil {
+			judged := "met"
+			if uint64(r.Complete) != r.Sampled || r.Wrong > 0 {
+				judged = "**missed**"
+			}
+			row(fmt.Sprintf("fidelity, `%s`, 1%% sampled", chain), "every sampled trace complete",
+				fmt.Sprintf("%d of %d complete, %d wrong", r.Complete, r.Sampled, r.Wrong), judged)
+		}
+	}
+	cpu := func(key, what string, limit float64) {
+		if r := results[key]; r != nil {
+			row(what, fmt.Sprintf("≤ %.2f × untraced", limit), ratio(r.Ratio.CPU)+"; untraced by untraced "+ratio(r.Control.CPU), verdict(r.Ratio.CPU, limit))
+		}
+	}
+	cpu("nginx-0.01", "CPU of the whole machine per request, `nginx`, 1% sampled", 1.02)
+	cpu("nginx-1", "the same at 100%", 1.12)
+	if r := results["nginx-0.01"]; r != nil {
+		row("agent's own CPU, `nginx` saturated, 1% sampled", "≤ 0.02 cores", fmt.Sprintf("%.3f cores", r.Agent.Cores), atMost(r.Agent.Cores, 0.02))
+	}
+	peak := 0.0
+	for _, r := range results {
+		peak = max(peak, r.Agent.PeakRSS)
+	}
+	row("agent's memory, highest peak of all runs", "≤ 60 MiB", fmt.Sprintf("%.1f MiB", peak), atMost(peak, 60))
+	for _, r := range results {
+		fmt.Fprintf(&b, "\nMeasured on %s, shared and noisy, by `make cost`; every ratio is the median over interleaved rounds with its 95%% interval.\n", machine(r))
+		break
+	}
+	return b.String()
+}
+
+// costDoc is the body of docs/cost.md.
+func costDoc(results map[string]*demo.Result) string {
+	var b strings.Builder
+	for _, key := range []string{"nginx-0", "nginx-0.01", "nginx-1", "shop-0.01", "shop-1"} {
+		r := results[key]
+		if r == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "## `%s`, %v%% sampled\n\n", r.Chain, 100*r.Sample)
+		fmt.Fprintf(&b, "%s; %d connections; %d rounds.\n\n", machine(r), r.Concurrency, r.Rounds)
+		fmt.Fprintln(&b, "| | untraced | traced | ratio | control: untraced / untraced |\n|---|---|---|---|---|")
+		fmt.Fprintf(&b, "| requests/s | %.0f | %.0f | %s | %s |\n", r.Baseline.RPS, r.RPS, ratio(r.Ratio.RPS), ratio(r.Control.RPS))
+		fmt.Fprintf(&b, "| machine CPU per request, µs | %.2f | %.2f | %s | %s |\n\n", r.Baseline.CPU, r.CPU, ratio(r.Ratio.CPU), ratio(r.Control.CPU))
+		fmt.Fprintf(&b, "Agent: %.3f cores, %.1f MiB (peak %.1f). Of %d requests %d failed, %d were sampled: %d complete, %d incomplete, %d wrong, %d orphaned spans.\n\n",
+			r.Agent.Cores, r.Agent.RSS, r.Agent.PeakRSS, r.Requests, r.Failed, r.Sampled, r.Complete, r.Incomplete, r.Wrong, r.Orphaned)
+		fmt.Fprintln(&b, "| kernel program | runs/request | ns/run | ns/request |\n|---|---|---|---|")
+		total := 0.0
+		for _, p := range r.Programs {
+			runs := float64(p.Runs) / max(float64(r.Requests), 1)
+			total += runs * p.NsPerRun
+			fmt.Fprintf(&b, "| %s | %.2f | %.0f | %.0f |\n", p.Name, runs, p.NsPerRun, runs*p.NsPerRun)
+		}
+		fmt.Fprintf(&b, "| all | | | %.0f |\n\n", total)
+		for _, w := range r.Warnings {
+			fmt.Fprintf(&b, "Warning of the run: %s\n\n", w)
+		}
+	}
+	return b.String()
+}
