@@ -102,7 +102,7 @@ func TestServerSpan(t *testing.T) {
 	want := map[string]string{
 		"http.request.method": "POST", "url.path": "/cart/7", "url.scheme": "http", "http.response.status_code": "201",
 		"network.protocol.version": "1.1",
-		"server.address": "127.0.0.1", "server.port": "8080", "network.peer.address": "10.0.0.9", "network.peer.port": "40000",
+		"server.address":           "127.0.0.1", "server.port": "8080", "network.peer.address": "10.0.0.9", "network.peer.port": "40000",
 		"tare.bytes.received": "45", "tare.bytes.sent": "26",
 	}
 	if got := attrs(s); !maps.Equal(got, want) {
