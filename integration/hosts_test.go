@@ -1,0 +1,92 @@
+package integration
+
+import (
+	"net"
+	"testing"
+
+	"github.com/tare-trace/tare/lab/load"
+)
+
+// Two hosts, each with an agent of its own, and a cable that loses 2% of the
+// packets: what is lost comes again, with its tag and with no other's.
+func TestTwoHostsWithLoss(t *testing.T) {
+	for _, v := range []struct{ name, backend string }{{"IPv4", addrB4}, {"IPv6", addrB6}} {
+		t.Run(v.name, func(t *testing.T) {
+			w := twoHosts(t, v.backend)
+			trust := []string{"--trust", "loopback", "--trust", "host", "--trust", cableNet, "--trust", cableNet6}
+			s := newSink(t)
+			a := trace(t, s, nil, append([]string{"--port", "proxy=" + itoa(w.proxy)}, trust...)...)
+			b := trace(t, s, nil, append([]string{"--port", "backend=" + itoa(w.backend)}, trust...)...)
+			w.hosts.lose(t)
+			wire := watch(t, w.hosts.b, cable, w.backend)
+			const requests = 3000
+			send(t, load.Options{Addr: w.entry, Connections: 32, Requests: requests, AppendPath: numbered})
+			m, mb := a.settle(), b.settle()
+			t.Logf("proxy's agent:\n%vbackend's agent:\n%v", m, mb)
+			wire.atLeast(t, 2*requests)
+			if packets, tags, _ := wire.seen(); tags < requests*9/10 {
+				t.Errorf("%d tags in %d packets between the hosts", tags, packets)
+			}
+			wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 0.99)
+		})
+	}
+}
+
+// Nothing of Tare's leaves for a network that is not trusted, and requests
+// that come from there begin traces of their own.
+func TestUntrustedNetworkSeesNothing(t *testing.T) {
+	for _, v := range []struct{ name, backend string }{{"IPv4", addrB4}, {"IPv6", addrB6}} {
+		t.Run(v.name, func(t *testing.T) {
+			w := twoHosts(t, v.backend)
+			s := newSink(t)
+			wire := watch(t, w.hosts.b, cable, w.backend)
+			outside := watch(t, w.hosts.a, "client", w.proxy)
+			a := trace(t, s, nil, "--port", "proxy="+itoa(w.proxy))
+			b := trace(t, s, nil, "--port", "backend="+itoa(w.backend))
+			const requests = 1000
+			send(t, load.Options{Addr: w.entry, Connections: 8, Requests: requests, AppendPath: numbered})
+			m, mb := a.settle(), b.settle()
+			for name, c := range map[string]*capture{"between the hosts": wire, "towards the client": outside} {
+				c.atLeast(t, 2*requests)
+				if packets, tags, marks := c.seen(); tags > 0 || marks > 0 {
+					t.Errorf("%s: %d tags and %d marks in %d packets", name, tags, marks, packets)
+				}
+			}
+			if m.sampled() != requests || mb.sampled() != requests {
+				t.Errorf("%d root decisions at the proxy and %d at the backend for %d requests", m.sampled(), mb.sampled(), requests)
+			}
+			r := judge(t, s.all(), shapeOf(t, "nginx"))
+			if r.Spans != 3*requests || r.Traces != 2*requests || r.Orphaned != 0 {
+				t.Errorf("%d spans in %d traces, %d of them orphaned", r.Spans, r.Traces, r.Orphaned)
+			}
+		})
+	}
+}
+
+type wired struct {
+	hosts          hosts
+	proxy, backend int // ports
+	entry          string
+}
+
+// twoHosts starts a proxy on one host and its backend on the other.
+func twoHosts(t *testing.T, backend string) wired {
+	t.Helper()
+	h, st := newHosts(t), newStack(t)
+	w := wired{hosts: h, proxy: freePort(t), backend: freePort(t)}
+	w.entry = net.JoinHostPort(fromHere, itoa(w.proxy))
+	upstream := net.JoinHostPort(backend, itoa(w.backend))
+	// Not awaited: only the proxy's host can reach it. The proxy's answer to
+	// the first request will do.
+	st.nginxUnready("backend", h.b, answer(upstream))
+	st.nginx("proxy", h.a, proxyTo(net.JoinHostPort(fromHere, itoa(w.proxy)), upstream), w.entry)
+	until(t, deadline, "the backend answers through the proxy", func() bool {
+		resp, err := noProxy.Get("http://" + w.entry + "/n/0")
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == 200
+	})
+	return w
+}

@@ -1,0 +1,95 @@
+package integration
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tare-trace/tare/lab/load"
+)
+
+// The sampling rate changes under load, by signal and by a change of the file:
+// no request fails, every request is decided, and every sampled one complete.
+func TestRateChangedUnderLoad(t *testing.T) {
+	need(t)
+	c, s := start(t, "nginx"), newSink(t)
+	file := filepath.Join(t.TempDir(), "tare.yaml")
+	write := func(rate string) {
+		t.Helper()
+		var text strings.Builder
+		fmt.Fprintf(&text, "sampler: parentbased_traceidratio\nsampler_arg: %s\nservices:\n", rate)
+		for _, svc := range c.Services {
+			fmt.Fprintf(&text, "  - {name: %s, ports: [%d]}\n", svc.Name, svc.Port)
+		}
+		// A rename, as an editor does: half a file would be refused.
+		if err := os.WriteFile(file+".new", []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("0.1")
+	a := trace(t, s, nil, "--config", file)
+	ids, links := a.programs()
+	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 16, AppendPath: c.AppendPath})
+	l.more(500)
+
+	reloads := 0
+	reloaded := func() bool { return strings.Count(a.log.String(), "msg=reloaded") > reloads }
+	for _, step := range []struct {
+		rate   float64
+		signal bool
+	}{{0.5, true}, {0.02, true}, {0, true}, {1, false}, {0.1, false}} {
+		reloads = strings.Count(a.log.String(), "msg=reloaded")
+		write(fmt.Sprint(step.rate))
+		if step.signal {
+			a.signal(syscall.SIGHUP)
+		}
+		until(t, deadline, fmt.Sprintf("the rate %v is taken over", step.rate), reloaded)
+		l.more(100) // what was decided before the change
+		m := a.mustMetrics()
+		l.more(2000)
+		n := a.mustMetrics()
+		sampled, all := n.sampled()-m.sampled(), n.sampled()+n.unsampled()-m.sampled()-m.unsampled()
+		wantRate(t, sampled, all, step.rate)
+	}
+
+	// What does not read is refused whole, and tracing goes on.
+	write("2")
+	a.signal(syscall.SIGHUP)
+	until(t, deadline, "a rate of 2 is refused", func() bool { return strings.Contains(a.log.String(), "reload refused") })
+	r := l.end()
+	m := a.settle()
+	if all := m.sampled() + m.unsampled(); all != int(r.OK) {
+		t.Errorf("%d root decisions for %d requests", all, r.OK)
+	}
+	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, m.sampled(), 0.999)
+	nowIDs, nowLinks := a.programs()
+	if fmt.Sprint(ids) != fmt.Sprint(nowIDs) || links != nowLinks {
+		t.Errorf("%v programs and %d links before, %v and %d now", ids, links, nowIDs, nowLinks)
+	}
+
+	// A root's tracestate tells the threshold that its trace id has reached.
+	below, example := 0, ""
+	for _, sp := range s.all() {
+		if !sp.Parent.IsZero() {
+			continue
+		}
+		digits, ok := strings.CutPrefix(sp.TraceState, "ot=th:")
+		th, err := strconv.ParseUint((digits + strings.Repeat("0", 14))[:14], 16, 64)
+		rv := binary.BigEndian.Uint64(sp.TraceID[8:]) & (1<<56 - 1)
+		if !ok || err != nil || rv < th {
+			below++
+			example = fmt.Sprintf("trace %v with tracestate %q", sp.TraceID, sp.TraceState)
+		}
+	}
+	if below > 0 {
+		t.Errorf("%d traces claim a threshold that they have not reached, or none, such as %s", below, example)
+	}
+}

@@ -1,0 +1,50 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/lab/load"
+)
+
+// A service that is stopped and started again is traced again.
+func TestServiceRestarted(t *testing.T) {
+	need(t)
+	for _, restarted := range []struct{ chain, service string }{
+		{"nginx", "backend"}, {"nginx", "proxy"}, {"shop", "shop"}, {"shop", "redis"},
+	} {
+		t.Run(restarted.chain+" "+restarted.service, func(t *testing.T) {
+			c, s := start(t, restarted.chain), newSink(t)
+			a := trace(t, s, nil, ports(c)...)
+			load1 := load.Options{Addr: c.Entry, Connections: 8, Requests: 300, AppendPath: c.AppendPath}
+			send(t, load1)
+
+			// Under load: requests fail now, but none may be wrong.
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			g, err := load.Start(ctx, load.Options{Addr: c.Entry, Connections: 8, Duration: 10 * time.Second, First: 1 << 20, AppendPath: c.AppendPath})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Restart(ctx, restarted.service); err != nil {
+				t.Fatal(err)
+			}
+			g.Stop()
+			if _, err := g.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			judge(t, s.all(), shapeOf(t, restarted.chain))
+
+			a.settle()
+			before, sampled := s.count(), a.mustMetrics().sampled()
+			r := send(t, load.Options{Addr: c.Entry, Connections: 8, Requests: 500, First: 1 << 30, AppendPath: c.AppendPath})
+			m := a.settle()
+			if n := m.sampled() - sampled; n != int(r.OK) {
+				t.Errorf("%d root decisions for %d requests", n, r.OK)
+			}
+			wantComplete(t, judge(t, s.since(before), shapeOf(t, restarted.chain)), m, int(r.OK), 0.999)
+			judge(t, s.all(), shapeOf(t, restarted.chain))
+		})
+	}
+}

@@ -1,0 +1,187 @@
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// exchange sends one request as it stands here over a connection of its own;
+// it must be answered with 200.
+func exchange(t *testing.T, address, request string) {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := conn.Write([]byte(request)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("%q: status %d", request, resp.StatusCode)
+	}
+}
+
+// rootOf is the proxy's server span of request n, if there is one.
+func rootOf(spans []span.Span, path string) (span.Span, bool) {
+	for _, s := range spans {
+		if p, ok := s.Attr("url.path"); ok && p.Str == path && s.Kind == span.Server && s.Resource.Service == "proxy" {
+			return s, true
+		}
+	}
+	return span.Span{}, false
+}
+
+const (
+	parentTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	parentSpan  = "00f067aa0ba902b7"
+	parent      = "00-" + parentTrace + "-" + parentSpan + "-01"
+)
+
+func get(path, headers string) string {
+	return "GET " + path + " HTTP/1.1\r\nHost: test\r\n" + headers + "Connection: close\r\n\r\n"
+}
+
+// A traceparent header of a trusted peer is adopted, its decision included:
+// at a ratio of 0, only requests that come with a sampled one are traced.
+func TestTraceparentAdopted(t *testing.T) {
+	need(t)
+	c, s := start(t, "nginx"), newSink(t)
+	a := trace(t, s, nil, append(ports(c), ratio("0")...)...)
+	filler := "X-Filler: " + strings.Repeat("x", 600) + "\r\n"
+	cases := []struct {
+		name, headers string
+		sampled       bool
+	}{
+		{"sampled", "traceparent: " + parent + "\r\n", true},
+		{"capital letters in the name", "Traceparent: " + parent + "\r\n", true},
+		{"all capitals", "TRACEPARENT: " + parent + "\r\n", true},
+		{"no space", "traceparent:" + parent + "\r\n", true},
+		{"two spaces", "traceparent:  " + parent + "\r\n", true},
+		{"tabulator", "traceparent:\t" + parent + "\r\n", true},
+		{"trailing space", "traceparent: " + parent + " \r\n", true},
+		{"behind others", filler + "traceparent: " + parent + "\r\n", true},
+		{"before others", "traceparent: " + parent + "\r\n" + filler, true},
+		{"random flag, too", "traceparent: 00-" + parentTrace + "-" + parentSpan + "-03\r\n", true},
+		{"not sampled", "traceparent: 00-" + parentTrace + "-" + parentSpan + "-00\r\n", false},
+		{"none", "", false},
+	}
+	for i, tc := range cases {
+		exchange(t, c.Entry, get(fmt.Sprintf("/n/%d", i), tc.headers))
+	}
+	a.settle()
+	spans := s.all()
+	for i, tc := range cases {
+		root, ok := rootOf(spans, fmt.Sprintf("/n/%d", i))
+		switch {
+		case ok != tc.sampled:
+			t.Errorf("%s: sampled %v, want %v", tc.name, ok, tc.sampled)
+		case ok && (root.TraceID.String() != parentTrace || root.Parent.String() != parentSpan):
+			t.Errorf("%s: %s", tc.name, describe(&root))
+		}
+	}
+	// The backend's spans are in the caller's trace, too.
+	for _, sp := range spans {
+		if sp.TraceID.String() != parentTrace {
+			t.Errorf("in another trace: %s", describe(&sp))
+		}
+	}
+}
+
+// What is not a valid traceparent begins a trace of its own.
+func TestTraceparentMalformed(t *testing.T) {
+	need(t)
+	c, s := start(t, "nginx"), newSink(t)
+	a := trace(t, s, nil, ports(c)...)
+	header := func(v string) string { return get("/n/%d", "traceparent: "+v+"\r\n") }
+	cases := []struct{ name, request string }{
+		{"empty", header("")},
+		{"cut off", header(parent[:54])},
+		{"upper case", header(strings.ToUpper(parent))},
+		{"zero trace id", header("00-" + strings.Repeat("0", 32) + "-" + parentSpan + "-01")},
+		{"zero span id", header("00-" + parentTrace + "-" + strings.Repeat("0", 16) + "-01")},
+		{"version ff", header("ff" + parent[2:])},
+		{"not hexadecimal", header("00-" + parentTrace[:31] + "g-" + parentSpan + "-01")},
+		{"flags not hexadecimal", header(parent[:53] + "0x")},
+		{"wrong separator", header("00_" + parent[3:])},
+		{"more behind it", header(parent + "-extra")},
+		{"one digit more", header(parent + "0")},
+		{"another header", get("/n/%d", "x-traceparent: "+parent+"\r\n")},
+		{"in a value", get("/n/%d", "x-note: traceparent: "+parent+"\r\n")},
+		{"in the body", "POST /n/%d HTTP/1.1\r\nHost: test\r\nContent-Length: 70\r\nConnection: close\r\n\r\n" +
+			"\r\ntraceparent: " + parent + "\r\n"},
+	}
+	for i, tc := range cases {
+		exchange(t, c.Entry, fmt.Sprintf(tc.request, i))
+	}
+	a.settle()
+	spans := s.all()
+	for i, tc := range cases {
+		root, ok := rootOf(spans, fmt.Sprintf("/n/%d", i))
+		switch {
+		case !ok:
+			t.Errorf("%s: no trace", tc.name)
+		case root.TraceID.String() == parentTrace || !root.Parent.IsZero():
+			t.Errorf("%s: adopted", tc.name)
+		}
+	}
+}
+
+// The flag "not sampled" is obeyed by a parent based sampler, whatever its own
+// rate; a ratio sampler that is not parent based decides by the trace id.
+func TestTraceparentDecision(t *testing.T) {
+	need(t)
+	const low, high = "4bf92f3577b34da6a300000000000001", "4bf92f3577b34da6a3ffffffffffffff"
+	for _, tc := range []struct {
+		name    string
+		args    []string
+		trace   string
+		flag    string
+		sampled bool
+	}{
+		{"parent based, always on, not sampled", nil, high, "00", false},
+		{"parent based, always off, sampled", []string{"--sampler", "parentbased_always_off"}, low, "01", true},
+		{"ratio, above the threshold", []string{"--sampler", "traceidratio", "--sampler-arg", "0.5"}, high, "00", true},
+		{"ratio, below the threshold", []string{"--sampler", "traceidratio", "--sampler-arg", "0.5"}, low, "01", false},
+		{"always on, not sampled", []string{"--sampler", "always_on"}, low, "00", true},
+		{"always off, sampled", []string{"--sampler", "always_off"}, high, "01", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, s := chainOfOne(t), newSink(t)
+			a := trace(t, s, nil, append([]string{"--port", "proxy=" + itoa(c.port)}, tc.args...)...)
+			exchange(t, c.address, get("/n/1", "traceparent: 00-"+tc.trace+"-"+parentSpan+"-"+tc.flag+"\r\n"))
+			a.settle()
+			root, ok := rootOf(s.all(), "/n/1")
+			if ok != tc.sampled || ok && root.TraceID.String() != tc.trace {
+				t.Errorf("sampled %v, want %v: %v", ok, tc.sampled, root.TraceID)
+			}
+		})
+	}
+}
+
+type single struct {
+	port    int
+	address string
+	process *workloads.Process
+}
+
+// chainOfOne is one nginx that answers.
+func chainOfOne(t *testing.T) single {
+	t.Helper()
+	st, port := newStack(t), freePort(t)
+	return single{port, loopback(port), st.nginx("proxy", "", answer(loopback(port)), loopback(port))}
+}

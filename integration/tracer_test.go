@@ -1,0 +1,302 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+)
+
+// tracer is a running `tare agent`.
+type tracer struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	sink   *sink
+	listen string
+	log    *logBuffer
+	done   chan struct{} // closed when it was waited for
+}
+
+// logBuffer collects standard output and error.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+var noProxy = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * time.Second}
+
+// trace starts an agent and waits until it traces. It is stopped at the end of
+// the test if it still runs, and must then end well.
+func trace(t *testing.T, s *sink, env []string, args ...string) *tracer {
+	t.Helper()
+	a := launch(t, s, env, args...)
+	until(t, 15*time.Second, "the agent traces:\n"+a.log.String(), func() bool {
+		select {
+		case <-a.done:
+			t.Fatalf("the agent ended: %v\n%s", a.cmd.ProcessState, a.log)
+		default:
+		}
+		return a.healthy()
+	})
+	return a
+}
+
+func launch(t *testing.T, s *sink, env []string, args ...string) *tracer {
+	t.Helper()
+	a := &tracer{
+		t: t, sink: s, log: &logBuffer{}, done: make(chan struct{}),
+		listen: loopback(freePort(t)),
+	}
+	a.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), tare, append([]string{"agent", "--listen", a.listen}, args...)...)
+	a.cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"),
+		"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.url,
+		"OTEL_BSP_SCHEDULE_DELAY=200",
+	}, env...)
+	a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = a.cmd.Wait() // ProcessState tells
+		close(a.done)
+	}()
+	t.Cleanup(func() {
+		a.stop()
+		if t.Failed() {
+			t.Logf("agent %d wrote:\n%s", a.pid(), a.log)
+		}
+	})
+	return a
+}
+
+func (a *tracer) pid() int { return a.cmd.Process.Pid }
+
+func (a *tracer) healthy() bool {
+	resp, err := noProxy.Get("http://" + a.listen + "/healthz")
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+func (a *tracer) signal(s syscall.Signal) {
+	a.t.Helper()
+	if err := a.cmd.Process.Signal(s); err != nil {
+		a.t.Fatalf("signal %v: %v", s, err)
+	}
+}
+
+// stop ends the agent as an operator would.
+func (a *tracer) stop() {
+	a.t.Helper()
+	select {
+	case <-a.done:
+		return
+	default:
+	}
+	_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended meanwhile
+	select {
+	case <-a.done:
+		if !a.cmd.ProcessState.Success() {
+			a.t.Errorf("the agent ended with %v\n%s", a.cmd.ProcessState, a.log)
+		}
+	case <-time.After(15 * time.Second):
+		_ = a.cmd.Process.Kill()
+		<-a.done
+		a.t.Errorf("the agent did not end within 15 s of SIGTERM\n%s", a.log)
+	}
+}
+
+// kill ends the agent with SIGKILL and waits until the process is gone.
+func (a *tracer) kill() {
+	a.t.Helper()
+	if err := a.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		a.t.Fatal(err)
+	}
+	<-a.done
+}
+
+// metrics are the samples at /metrics, by name and labels as they stand there.
+type metrics map[string]float64
+
+func (a *tracer) metrics() (metrics, error) {
+	resp, err := noProxy.Get("http://" + a.listen + "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	m := metrics{}
+	for line := range strings.Lines(string(text)) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if i := strings.LastIndexByte(line, '}'); i > 0 {
+			key, value, ok = line[:i+1], strings.TrimSpace(line[i+1:]), true
+		}
+		if v, err := strconv.ParseFloat(value, 64); ok && err == nil && line[0] != '#' {
+			m[key] = v
+		}
+	}
+	if len(m) == 0 {
+		return nil, fmt.Errorf("no samples at http://%s/metrics", a.listen)
+	}
+	return m, nil
+}
+
+func (a *tracer) mustMetrics() metrics {
+	a.t.Helper()
+	m, err := a.metrics()
+	if err != nil {
+		a.t.Fatalf("%v\n%s", err, a.log)
+	}
+	return m
+}
+
+func (m metrics) lost(reason string) int { return m.int(`tare_lost_total{reason="` + reason + `"}`) }
+func (m metrics) ignored(reason string) int {
+	return m.int(`tare_tags_ignored_total{reason="` + reason + `"}`)
+}
+func (m metrics) sampled() int       { return m.int(`tare_roots_total{sampled="true"}`) }
+func (m metrics) unsampled() int     { return m.int(`tare_roots_total{sampled="false"}`) }
+func (m metrics) int(key string) int { return int(m[key]) }
+
+// String shows Tare's own counters that are not 0.
+func (m metrics) String() string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if m[k] != 0 && strings.HasPrefix(k, "tare_") {
+			fmt.Fprintf(&b, "  %s %v\n", k, m[k])
+		}
+	}
+	return b.String()
+}
+
+// settle waits until nothing is under way any more: no request, no span, and
+// everything that was built is at the sink.
+func (a *tracer) settle() metrics {
+	a.t.Helper()
+	return a.quiet(0)
+}
+
+// quiet is settle where records were lost: spans may wait for them in vain.
+func (a *tracer) quiet(waiting int) metrics {
+	a.t.Helper()
+	var m metrics
+	last, same, enough := -1.0, 0, 3
+	if waiting > 0 {
+		enough = 10 // a second: longer than a span waits that lacks only its end
+	}
+	for deadline := time.Now().Add(12 * time.Second); same < enough; time.Sleep(100 * time.Millisecond) {
+		m = a.mustMetrics()
+		spans := m["tare_spans_total"]
+		quiet := m["tare_open_spans"] <= float64(waiting) && m["tare_live_requests"] == 0 && spans == last
+		if quiet {
+			same++
+		} else {
+			same = 0
+		}
+		last = spans
+		if time.Now().After(deadline) {
+			a.t.Errorf("not quiet 12 s after the load:\n%v", m)
+			return m
+		}
+	}
+	// What was handed to the exporter arrives, or is counted as lost.
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		n := a.sink.count()
+		if n >= int(last) {
+			break
+		}
+	}
+	return m
+}
+
+// programs are the ids of the kernel programs that the agent holds, and links
+// how many links to hooks.
+func (a *tracer) programs() (ids []ebpf.ProgramID, links int) {
+	a.t.Helper()
+	entries, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", a.pid()))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(e)
+		if err != nil {
+			continue // closed meanwhile
+		}
+		isLink := false
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(line, ":")
+			n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 32)
+			switch {
+			case key == "link_id":
+				isLink = true
+			case key == "prog_id" && err == nil:
+				if id := ebpf.ProgramID(n); !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
+			}
+		}
+		if isLink {
+			links++
+		}
+	}
+	slices.Sort(ids)
+	return ids, links
+}
+
+// loaded are those of the programs that the kernel still has.
+func loaded(t *testing.T, ids []ebpf.ProgramID) (left []string) {
+	t.Helper()
+	for _, id := range ids {
+		p, err := ebpf.NewProgramFromID(id)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("program %d: %v", id, err)
+		}
+		info, err := p.Info()
+		_ = p.Close()
+		if err != nil {
+			t.Fatalf("program %d: %v", id, err)
+		}
+		left = append(left, fmt.Sprintf("%d %s", id, info.Name))
+	}
+	return left
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -1,0 +1,210 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// start starts a chain of package workloads.
+func start(t *testing.T, name string) *workloads.Chain {
+	t.Helper()
+	missing, err := workloads.Missing(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(missing) > 0 {
+		refuse(t, "not installed: %v", missing)
+	}
+	c, err := workloads.Start(t.Context(), name, workloads.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("stop the chain: %v", err)
+		}
+	})
+	return c
+}
+
+// ports are the flags that select every service of a chain by its port.
+func ports(c *workloads.Chain) []string {
+	var args []string
+	for _, s := range c.Services {
+		args = append(args, "--port", s.Name+"="+itoa(s.Port))
+	}
+	return args
+}
+
+func ratio(p string) []string {
+	return []string{"--sampler", "parentbased_traceidratio", "--sampler-arg", p}
+}
+
+func shapeOf(t *testing.T, chain string) fidelity.Shape {
+	t.Helper()
+	s, err := fidelity.ShapeOf(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// send drives a run of load to its end; no request may fail.
+func send(t *testing.T, o load.Options) load.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := load.Run(ctx, o)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	noneFailed(t, r)
+	return r
+}
+
+func noneFailed(t *testing.T, r load.Result) {
+	t.Helper()
+	if r.Failed > 0 || r.Aborted > 0 || r.OK == 0 {
+		t.Errorf("%d requests answered, %d failed, %d aborted: %v", r.OK, r.Failed, r.Aborted, r.Errors)
+	}
+}
+
+// background is load that goes on until the test ends it.
+type background struct {
+	t *testing.T
+	g *load.Generator
+}
+
+func keepSending(t *testing.T, o load.Options) *background {
+	t.Helper()
+	if o.Duration == 0 {
+		o.Duration = time.Minute
+	}
+	g, err := load.Start(context.WithoutCancel(t.Context()), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &background{t, g}
+	t.Cleanup(func() {
+		g.Stop()
+		_, _ = g.Wait()
+	})
+	return b
+}
+
+// more waits until that many further requests were answered.
+func (b *background) more(n uint64) {
+	b.t.Helper()
+	from, _ := b.g.Done()
+	until(b.t, 20*time.Second, itoa(int(n))+" further requests are answered", func() bool {
+		ok, _ := b.g.Done()
+		return ok >= from+n
+	})
+}
+
+// end stops the load; no request may have failed.
+func (b *background) end() load.Result {
+	b.t.Helper()
+	b.g.Stop()
+	r, err := b.g.Wait()
+	if err != nil {
+		b.t.Fatalf("load: %v", err)
+	}
+	noneFailed(b.t, r)
+	return r
+}
+
+// judge holds spans against the ground truth. That none is wrong is always
+// required.
+func judge(t *testing.T, spans []span.Span, shape fidelity.Shape) fidelity.Report {
+	t.Helper()
+	r := fidelity.Classify(spans, shape)
+	t.Logf("%d spans, %d traces: %d complete, %d wrong, %d orphaned spans, %d split requests, incomplete: %v",
+		r.Spans, r.Traces, r.Complete, r.Wrong, r.Orphaned, r.Split, r.Incomplete)
+	if r.Wrong > 0 {
+		t.Errorf("%d traces hold the numbers of two requests, such as %v", r.Wrong, r.WrongIDs[0])
+		show(t, spans, r.WrongIDs[0])
+	}
+	for _, id := range example(spans, r) {
+		t.Logf("incomplete is %v", id)
+		show(t, spans, id)
+	}
+	return r
+}
+
+// example finds up to three traces that are incomplete.
+func example(spans []span.Span, r fidelity.Report) (ids []span.TraceID) {
+	known := map[span.TraceID]bool{}
+	for _, id := range slices.Concat(r.CompleteIDs, r.WrongIDs) {
+		known[id] = true
+	}
+	for i := range spans {
+		if id := spans[i].TraceID; !known[id] && len(ids) < 3 {
+			known[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func show(t *testing.T, spans []span.Span, id span.TraceID) {
+	t.Helper()
+	for i := range spans {
+		if spans[i].TraceID == id {
+			t.Logf("  %s", describe(&spans[i]))
+		}
+	}
+}
+
+func describe(s *span.Span) string {
+	text := fmt.Sprintf("%s %s %s %s below %s, %d.%06d + %d µs", s.Resource.Service, s.Kind, s.Name, s.ID, s.Parent,
+		s.Start/1e9%1000, s.Start/1e3%1e6, s.Duration()/1e3)
+	for _, a := range s.Attrs {
+		switch a.Key {
+		case "url.path", "db.query.text", "network.peer.port", "error.type", "tare.bytes.sent", "tare.bytes.received", "tare.linking", "tare.pipelined":
+			text += " " + a.Key + "=" + a.Text()
+		}
+	}
+	return text
+}
+
+// wantComplete requires that a share of the sampled requests is complete.
+func wantComplete(t *testing.T, r fidelity.Report, m metrics, sampled int, share float64) {
+	t.Helper()
+	r.Expect(sampled)
+	if r.Traces > sampled {
+		t.Errorf("%d traces of %d sampled requests", r.Traces, sampled)
+	}
+	if least := int(math.Ceil(share * float64(sampled))); r.Complete < least || sampled == 0 {
+		t.Errorf("%d of %d sampled requests complete, want %d; incomplete: %v\n%v", r.Complete, sampled, least, r.Incomplete, m)
+	}
+}
+
+// wantRate requires that a number of sampled requests is what chance allows at
+// six standard deviations: one in 500 million runs fails for no reason.
+func wantRate(t *testing.T, sampled, requests int, p float64) {
+	t.Helper()
+	mean := p * float64(requests)
+	if d := 6 * math.Sqrt(mean*(1-p)); math.Abs(float64(sampled)-mean) > d {
+		t.Errorf("%d of %d requests sampled at %v: not within %.0f±%.0f", sampled, requests, p, mean, d)
+	}
+}
+
+// call is a client span, and what was asked, if that is traced.
+func call(service, prefix string, asked ...fidelity.Shape) fidelity.Shape {
+	return fidelity.Shape{Service: service, Kind: span.Client, Prefix: prefix, Children: asked}
+}
+
+// serve is a server span, and what it asks others.
+func serve(service, prefix string, calls ...fidelity.Shape) fidelity.Shape {
+	return fidelity.Shape{Service: service, Kind: span.Server, Prefix: prefix, Children: calls}
+}
