@@ -57,7 +57,6 @@ type Agent struct {
 	exporter  *export.Exporter // nil where spans are only printed
 	printer   print.Printer    // nil where spans are only exported
 	losses    *losses
-	state     atomic.Pointer[string] // tracestate of roots
 	healthy   atomic.Bool
 	builds    atomic.Uint64 // spans built
 	openSpans atomic.Int64
@@ -85,7 +84,7 @@ func Run(ctx context.Context, o Options) error {
 		Resource:   a.discovery.resource,
 		Emit:       a.emit,
 		Lost:       a.losses.Lost,
-		TraceState: func() string { return *a.state.Load() },
+		TraceState: config.TraceState,
 		MaxOpen:    o.Config.MaxSpans,
 		Messages:   o.Config.Events,
 	})
@@ -114,7 +113,6 @@ func (a *Agent) load() error {
 	if err != nil {
 		return err
 	}
-	a.setTraceState(threshold)
 	cgroup, err := probe.CgroupV2()
 	if err != nil {
 		return err
@@ -131,11 +129,6 @@ func (a *Agent) load() error {
 	}
 	a.discovery = newDiscovery(a.tracer, *cfg, a.log)
 	return nil
-}
-
-func (a *Agent) setTraceState(threshold uint64) {
-	state := config.TraceState(threshold)
-	a.state.Store(&state)
 }
 
 // output sets up where spans go: to an OTLP receiver unless they are only to
@@ -291,7 +284,6 @@ func (a *Agent) reload() {
 		a.log.Error("change the sampling rate", "error", err)
 		return
 	}
-	a.setTraceState(threshold)
 	a.cfg.Store(&cfg)
 	if err := a.discovery.reconfigure(cfg); err != nil {
 		a.log.Error("select services", "error", err)

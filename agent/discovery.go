@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -19,6 +21,9 @@ import (
 // maxExecs bounds how many new executables a second are looked at at once; on
 // a host that starts more, a compiler's for instance, the next scan finds them.
 const maxExecs = 100
+
+// maxLooks bounds how often a scan is repeated because it found something new.
+const maxLooks = 5
 
 // discovery keeps the kernel side's tables in step with the processes that
 // the rules select, and knows the resource of every service index.
@@ -81,25 +86,45 @@ func (d *discovery) start() error {
 	return d.tracer.EnableEntry(true)
 }
 
-// scan looks at all processes. d.mu is held.
+// scan looks at all processes, and again as long as it finds new ones or new
+// sockets of theirs: a process that is not known yet forks, connects and
+// accepts unseen, so the first look is never the last. d.mu is held.
 func (d *discovery) scan() error {
-	found, err := d.scanner.Scan()
-	if err != nil {
-		return err
-	}
-	now := make(map[int]discover.Process, len(found))
-	for _, p := range found {
-		now[p.PID] = p
-	}
-	for pid := range d.known {
-		if _, ok := now[pid]; !ok {
-			if err := d.tracer.RemoveProcess(uint32(pid)); err != nil {
-				return err
+	for range maxLooks {
+		before := d.processes()
+		found, err := d.scanner.Scan()
+		if err != nil {
+			return err
+		}
+		now := make(map[int]discover.Process, len(found))
+		for _, p := range found {
+			now[p.PID] = p
+		}
+		for pid := range d.known {
+			if _, ok := now[pid]; !ok {
+				if err := d.tracer.RemoveProcess(uint32(pid)); err != nil {
+					return err
+				}
 			}
 		}
+		d.known = now
+		if err := d.apply(); err != nil {
+			return err
+		}
+		if maps.Equal(before, d.processes()) {
+			return nil
+		}
 	}
-	d.known = now
-	return d.apply()
+	return nil
+}
+
+// processes identifies what is known.
+func (d *discovery) processes() map[int]uint64 {
+	m := make(map[int]uint64, len(d.known))
+	for pid, p := range d.known {
+		m[pid] = p.StartTime
+	}
+	return m
 }
 
 // apply tells the kernel side what is known, and arms it. d.mu is held.
@@ -177,8 +202,17 @@ func (d *discovery) inspect(pid int) {
 		}
 		return
 	}
-	d.known[pid] = p
-	if err := d.apply(); err != nil {
+	if old, known := d.known[pid]; known && old.StartTime == p.StartTime && old.Exe == p.Exe {
+		d.known[pid] = p
+		err = d.apply()
+	} else {
+		// Its children from here on are traced; those that it has are found by a scan.
+		var s bpf.Service
+		if s, err = d.service(p.Service); err == nil {
+			err = errors.Join(d.tracer.AddProcess(uint32(pid), s), d.scan())
+		}
+	}
+	if err != nil {
 		d.log.Warn("trace a process", "pid", pid, "error", err)
 	}
 }

@@ -56,8 +56,8 @@ var (
 		"Messages sent while requests were sampled that could not be linked to one, by reason.", []string{"reason"}, nil)
 	descConnections = prometheus.NewDesc("tare_connections_total",
 		"Connections that were open before the agent, by what became of them.", []string{"state"}, nil)
-	descNotRequests = prometheus.NewDesc("tare_tls_handshakes_total",
-		"Messages that were recognised as TLS handshakes and are no requests.", nil, nil)
+	descNotRequests = prometheus.NewDesc("tare_not_requests_total",
+		"Sampled messages that were recognised as no requests: TLS handshakes and alerts, rests of bodies.", []string{"reason"}, nil)
 	descPipelined = prometheus.NewDesc("tare_pipelined_total",
 		"Requests that began before the response to the one before.", nil, nil)
 	descRuns = prometheus.NewDesc("tare_bpf_program_runs_total",
@@ -95,7 +95,8 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_LINK_OVERFLOW, descUnlinked, []string{"overflow"}},
 	{bpf.TareCounterTARE_C_ARMED, descConnections, []string{"armed"}},
 	{bpf.TareCounterTARE_C_UNARMED, descConnections, []string{"unarmed"}},
-	{bpf.TareCounterTARE_C_TLS_HANDSHAKE, descNotRequests, nil},
+	{bpf.TareCounterTARE_C_TLS_HANDSHAKE, descNotRequests, []string{"tls"}},
+	{bpf.TareCounterTARE_C_NOT_REQUEST, descNotRequests, []string{"body"}},
 	{bpf.TareCounterTARE_C_PIPELINED, descPipelined, nil},
 }
 

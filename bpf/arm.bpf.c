@@ -26,6 +26,19 @@ INLINE bool arm_flags(struct tcp_sock *tp, int flag)
 	return false;
 }
 
+INLINE struct service *service_by_inode(struct tcp_sock *tp)
+{
+	struct socket *socket = tp->inet_conn.icsk_inet.sk.sk_socket;
+	if (!socket)
+		return 0;
+	struct socket_alloc *alloc =
+	    (void *)socket - bpf_core_field_offset(struct socket_alloc, socket);
+	u64 ino = 0;
+	if (bpf_core_read(&ino, sizeof(unsigned long), &alloc->vfs_inode.i_ino))
+		return 0;
+	return bpf_map_lookup_elem(&inodes, &ino);
+}
+
 SEC("iter/tcp")
 int tare_arm(struct bpf_iter__tcp *ctx)
 {
@@ -52,15 +65,11 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 		return 0;
 	}
 
-	struct socket *socket = tp->inet_conn.icsk_inet.sk.sk_socket;
-	if (!socket)
-		return 0;
-	u64 ino = 0;
-	struct socket_alloc *alloc =
-	    (void *)socket - bpf_core_field_offset(struct socket_alloc, socket);
-	if (bpf_core_read(&ino, sizeof(unsigned long), &alloc->vfs_inode.i_ino))
-		return 0;
-	struct service *svc = bpf_map_lookup_elem(&inodes, &ino);
+	struct port_key k = local_port_of(c);
+	struct service *svc = state == TCP_LISTEN ? 0 : bpf_map_lookup_elem(&listeners, &k);
+	bool accepted = svc != 0; /* perhaps still in the listener's queue, without an inode */
+	if (!svc)
+		svc = service_by_inode(tp);
 	if (!svc)
 		return 0;
 	s = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -70,14 +79,13 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	}
 	s->service = svc->index;
 	s->linking = svc->linking;
-	struct port_key k = local_port_of(c);
 	if (state == TCP_LISTEN) {
 		s->flags = S_LISTENER;
 		bpf_map_update_elem(&listeners, &k, svc, BPF_ANY);
 		return 0;
 	}
 	bool trust = is_trusted(c);
-	if (bpf_map_lookup_elem(&listeners, &k)) {
+	if (accepted) {
 		state_server(s, tp, trust);
 		if (arm_flags(tp, BPF_CB_PARSE))
 			count(TARE_C_ARMED);

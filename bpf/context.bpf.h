@@ -36,7 +36,7 @@ INLINE bool any_alive(void)
 	return *(volatile u64 *)&live_requests != 0;
 }
 
-INLINE void thread_set(const struct context *ctx)
+INLINE void thread_set(const struct context *ctx, bool loop)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *t =
@@ -47,6 +47,7 @@ INLINE void thread_set(const struct context *ctx)
 	}
 	t->ctx = *ctx;
 	t->nvcsw = task->nvcsw;
+	t->loop = loop;
 }
 
 /* The thread works for no sampled request. What it held stays where it is dead anyway. */
@@ -59,6 +60,22 @@ INLINE void thread_clear(void)
 		return;
 	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
 	if (t && t->ctx.span)
+		t->ctx.span = 0;
+}
+
+/*
+ * The thread received on a socket that is not traced, or not armed: an event loop turned to other
+ * work, and its next send must not be taken for that of the request before.
+ */
+INLINE void thread_turned(void)
+{
+	if (!any_alive())
+		return;
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!task->bpf_storage)
+		return;
+	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (t && t->loop)
 		t->ctx.span = 0;
 }
 

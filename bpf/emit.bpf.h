@@ -46,6 +46,7 @@ INLINE void emit_start(struct sock *sk, const struct socket_state *s, u8 role, u
 		return;
 	}
 	e->ends = ends;
+	e->threshold = sampling_threshold;
 	e->type = TARE_START;
 	e->role = role;
 	e->flags = flags;
@@ -71,7 +72,7 @@ INLINE void emit_start(struct sock *sk, const struct socket_state *s, u8 role, u
 INLINE void emit_data(u64 span, u8 direction, bool first, u32 size, u64 now, struct bytes b)
 {
 	u32 len = b.len < TARE_PAYLOAD_DATA ? b.len : TARE_PAYLOAD_DATA;
-	if (cfg_payload && first && b.data && len) {
+	if (cfg_payload && b.data && len) {
 		struct data_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 		if (!e) {
 			count(TARE_C_RING_FULL);
@@ -79,7 +80,7 @@ INLINE void emit_data(u64 span, u8 direction, bool first, u32 size, u64 now, str
 		}
 		e->type = TARE_DATA;
 		e->direction = direction;
-		e->first = 1;
+		e->first = first;
 		e->bytes = size;
 		e->ts = now;
 		e->span_id = span;

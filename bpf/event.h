@@ -80,6 +80,7 @@ struct start_record {
 	__u64 trace_lo;
 	__u64 parent_id; /* 0: none */
 	__u64 ends;	 /* span that ends with this, 0: none */
+	__u64 threshold; /* at the root decision, TARE_F_ROOT */
 	__u64 cookie;	 /* the socket's */
 	__u32 tgid;
 	__u32 tid;
@@ -146,6 +147,7 @@ enum counter {
 	TARE_C_ARMED,	  /* connections that were open before */
 	TARE_C_TLS_HANDSHAKE, /* messages that are TLS handshakes, not requests */
 	TARE_C_PIPELINED,     /* requests that began before the response to the one before */
+	TARE_C_NOT_REQUEST,   /* sampled bytes on an HTTP connection that begin no request */
 	TARE_C_MAX,
 };
 

@@ -18,8 +18,9 @@ enum payload_kind {
 	PAYLOAD_OTHER = 0,
 	PAYLOAD_HTTP_REQUEST = 1,
 	PAYLOAD_HTTP_RESPONSE = 2,
-	PAYLOAD_HTTP_INTERIM = 3, /* 1xx */
-	PAYLOAD_TLS_HANDSHAKE = 4,
+	PAYLOAD_HTTP_INTERIM = 3,  /* 1xx */
+	PAYLOAD_TLS_HANDSHAKE = 4, /* handshake or alert: no request */
+	PAYLOAD_HTTP_PIECE = 5,	   /* too short to tell; may begin a request */
 };
 
 #define PAYLOAD_WORD(a, b, c, d)                                                                   \
@@ -34,7 +35,7 @@ PAYLOAD_INLINE __u32 payload_word(const __u8 *p)
 PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 {
 	if (len < 5)
-		return PAYLOAD_OTHER;
+		return len && p[0] >= 'A' && p[0] <= 'Z' ? PAYLOAD_HTTP_PIECE : PAYLOAD_OTHER;
 	switch (payload_word(p)) {
 	case PAYLOAD_WORD('G', 'E', 'T', ' '):
 	case PAYLOAD_WORD('H', 'E', 'A', 'D'):
@@ -56,6 +57,9 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 	/* RFC 8446 5.1: content types 20 change_cipher_spec, 21 alert, 22 handshake; major version
 	 * 3 */
 	if (p[0] >= 20 && p[0] <= 22 && p[1] == 3)
+		return PAYLOAD_TLS_HANDSHAKE;
+	/* an encrypted alert of TLS 1.3, as close_notify: 2 bytes, content type, 16 bytes of tag */
+	if (p[0] == 23 && p[1] == 3 && p[3] == 0 && p[4] == 19)
 		return PAYLOAD_TLS_HANDSHAKE;
 	return PAYLOAD_OTHER;
 }
@@ -115,6 +119,24 @@ PAYLOAD_INLINE int payload_traceparent(const __u8 *p, struct payload_parent *out
 	__builtin_memcpy(out->span_id, span, 8);
 	out->sampled = flags & 1;
 	return 1;
+}
+
+#define PAYLOAD_SPACES 4 /* spaces and tabs around a value that are put up with; RFC 9110 5.6.3 */
+
+/* How many of the first PAYLOAD_SPACES bytes are spaces or tabs, up to the first other. */
+PAYLOAD_INLINE __u32 payload_space(const __u8 *p)
+{
+	__u32 n = 0;
+	for (int i = 0; i < PAYLOAD_SPACES; i++)
+		n += n == i && (p[i] == ' ' || p[i] == '\t');
+	return n;
+}
+
+/* A header line ends here, but for spaces and tabs. p holds PAYLOAD_SPACES + 1 bytes. */
+PAYLOAD_INLINE int payload_line_ends(const __u8 *p)
+{
+	__u32 n = payload_space(p);
+	return p[n] == '\r' || p[n] == '\n';
 }
 
 /* "traceparent:" without regard to case; p holds 12 bytes */

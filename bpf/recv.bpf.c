@@ -20,6 +20,9 @@
 /* "HTTP/1.1 100 Continue\r\n\r\n": a send of this size does not end a request. */
 #define INTERIM_SIZE 25
 
+/* A request of which fewer bytes than this have been read has not said its name yet. */
+#define PIECE 16
+
 /* The request before is over. Returns its span, for which a START or an END must follow. */
 INLINE u64 server_finish(struct socket_state *s)
 {
@@ -60,11 +63,12 @@ INLINE void server_begin(struct sock *sk, struct socket_state *s, struct context
 	}
 	u64 ends = s->ends;
 	s->ends = 0;
+	s->got = size;
 	s->ctx = *ctx;
 	if (linking == TARE_LINK_NONE)
 		flags |= TARE_F_UNLINKED;
 	else if (linking != TARE_LINK_QUEUE)
-		thread_set(ctx);
+		thread_set(ctx, linking == TARE_LINK_LOOP);
 	emit_start(sk, s, TARE_SERVER, flags, ctx, parent, ends, now, size, b);
 }
 
@@ -110,8 +114,10 @@ INLINE bool decide_root(struct socket_state *s, u32 size, struct bytes *b, struc
 	}
 	if (kind == PAYLOAD_HTTP_REQUEST)
 		s->flags |= S_HTTP;
-	else if (s->flags & S_HTTP)
-		return false; /* the rest of a body whose response began early */
+	else if (s->flags & S_HTTP && kind != PAYLOAD_HTTP_PIECE) {
+		count(TARE_C_NOT_REQUEST); /* the rest of a body whose response began early */
+		return false;
+	}
 	ctx->hi = random_id();
 	ctx->lo = bpf_cpu_to_be64((low & 0xff000000) << 32 | rv);
 	*parent = 0;
@@ -235,9 +241,13 @@ INLINE void server_received(struct sock *sk, struct tcp_sock *tp, struct socket_
 		tag = rx_take(s, prev, seq);
 	if (!fresh) {
 		if (s->ctx.span) {
+			/* the beginning came in pieces: Go reads one byte ahead */
+			if (cfg_payload && s->got < PIECE)
+				b = received_bytes(size);
+			s->got += size;
 			emit_data(s->ctx.span, TARE_RECEIVED, false, size, bpf_ktime_get_ns(), b);
 			if (s->linking == TARE_LINK_THREAD || s->linking == TARE_LINK_LOOP)
-				thread_set(&s->ctx);
+				thread_set(&s->ctx, s->linking == TARE_LINK_LOOP);
 		} else {
 			thread_clear();
 		}
@@ -271,7 +281,7 @@ INLINE void client_received(struct socket_state *s, u32 size)
 	}
 	if (s->linking == TARE_LINK_LOOP) {
 		if (s->ctx.span)
-			thread_set(&s->ctx);
+			thread_set(&s->ctx, true);
 		else
 			thread_clear();
 	}
@@ -281,8 +291,12 @@ SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tare_recv, struct sock *sk)
 {
 	struct socket_state *s = socket_state(sk);
-	if (!s || !sk->sk_lock.owned) /* kernel users of tcp_read_sock may call from softirq */
+	if (!sk->sk_lock.owned) /* kernel users of tcp_read_sock may call from softirq */
 		return 0;
+	if (!s) {
+		thread_turned();
+		return 0;
+	}
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;

@@ -42,7 +42,8 @@ INLINE void server_send(struct sock *sk, struct socket_state *s, const struct ms
 		s->ctx.span = 0;
 		emit_data(span, TARE_SENT, true, size, bpf_ktime_get_ns(), b);
 	} else if (s->span) {
-		emit_data(s->span, TARE_SENT, false, size, bpf_ktime_get_ns(), b);
+		struct bytes none = {};
+		emit_data(s->span, TARE_SENT, false, size, bpf_ktime_get_ns(), none);
 	}
 	if (begins && s->tags)
 		server_next(sk, s);
@@ -111,12 +112,14 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 		return;
 	u32 copied = tp->copied_seq, seq = tp->write_seq;
 	bool live = any_alive();
-	bool fresh = !(s->flags & S_SENT) || s->snd_seq != copied;
+	bool fresh = s->flags & S_BOUND || !(s->flags & S_SENT) || s->snd_seq != copied;
 	struct context ctx = {};
 
 	if (s->span && !fresh && before(seq, s->msg_end))
 		return;
-	bool have = client_context(s, fresh, live, msg, &ctx);
+	/* an event loop may work for another request while it goes on with a body */
+	bool more = !fresh && s->linking == TARE_LINK_LOOP;
+	bool have = !more && client_context(s, fresh, live, msg, &ctx);
 	u32 size = msg->msg_iter.count;
 	struct bytes b = {};
 	if (!fresh) {
@@ -148,6 +151,7 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 	b = sent_bytes(msg);
 	if (peek(b) == PAYLOAD_TLS_HANDSHAKE) {
 		count(TARE_C_TLS_HANDSHAKE);
+		s->flags |= S_BOUND; /* the request follows, perhaps without a receive in between */
 		if (ends)
 			emit_end(ends, TARE_END_NEXT, 0);
 		return;

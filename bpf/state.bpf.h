@@ -77,7 +77,7 @@ struct socket_state {
 	u64 last_tag;	/* server: the tag that began a request last */
 	u64 ends;	/* server: span that the next START ends, within one call */
 	u32 responding; /* client: the response has begun */
-	u32 pad;
+	u32 got; /* server: bytes of the request so far, approximately beyond the first few */
 	union {
 		struct rx_tag rx[TAGS];
 		struct tx_tag tx[TAGS];
@@ -93,8 +93,9 @@ struct {
 
 struct thread_state {
 	struct context ctx;
-	u64 nvcsw; /* voluntary context switches when ctx was set: an event loop that slept moved on
-		    */
+	u64 nvcsw; /* voluntary switches when ctx was set: an event loop that slept moved on */
+	u32 loop;  /* ctx was set by loop linking */
+	u32 pad;
 };
 
 struct {

@@ -55,12 +55,13 @@ const (
 	TareCounterTARE_C_ARMED           TareCounter = 19
 	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 20
 	TareCounterTARE_C_PIPELINED       TareCounter = 21
-	TareCounterTARE_C_MAX             TareCounter = 22
+	TareCounterTARE_C_NOT_REQUEST     TareCounter = 22
+	TareCounterTARE_C_MAX             TareCounter = 23
 )
 
 type TareCounters struct {
 	_ structs.HostLayout
-	N [22]uint64
+	N [23]uint64
 }
 
 type TareDataRecord struct {
@@ -171,7 +172,7 @@ type TareSocketState struct {
 	LastTag    uint64
 	Ends       uint64
 	Responding uint32
-	Pad        uint32
+	Got        uint32
 	Rx         [4]struct {
 		_   structs.HostLayout
 		Ctx struct {
@@ -210,6 +211,7 @@ type TareStartRecord struct {
 	TraceLo    uint64
 	ParentId   uint64
 	Ends       uint64
+	Threshold  uint64
 	Cookie     uint64
 	Tgid       uint32
 	Tid        uint32
@@ -251,6 +253,8 @@ type TareThreadState struct {
 		_    [4]byte
 	}
 	Nvcsw uint64
+	Loop  uint32
+	Pad   uint32
 }
 
 // Names of all BPF objects in the ELF.

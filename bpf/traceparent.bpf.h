@@ -10,6 +10,8 @@
 #define HIGHS 0x8080808080808080ULL
 #define LINES 0x0a0a0a0a0a0a0a0aULL
 
+enum scan_result { SCAN_ON = 0, SCAN_FOUND = 1, SCAN_END = 2 };
+
 /*
  * Looks behind each line end among the 8 bytes at. A global function: verified once, not per call.
  * What lies behind len is another request's.
@@ -19,20 +21,27 @@ __noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 	u32 zero = 0;
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
 	if (!sc || !out || at >= SCRATCH || len > SCRATCH)
-		return 0;
+		return SCAN_END;
 	for (u32 j = 0; j < 8; j++) {
 		u32 line = at + j + 1;
-		if (line > SCRATCH || line + 12 + TRACEPARENT_VALUE > len)
-			return 0;
+		if (line > SCRATCH || line + 12 + TRACEPARENT_VALUE >= len)
+			return SCAN_END;
 		u8 *p = &sc->bytes[line];
-		if (p[-1] != '\n' || (p[0] | 0x20) != 't' || !payload_is_traceparent_key(p))
+		if (p[-1] != '\n')
 			continue;
-		u8 *value = p[12] == ' ' ? p + 13 : p + 12;
-		if (value == p + 13 && line + 13 + TRACEPARENT_VALUE > len)
-			return 0;
-		return payload_traceparent(value, out);
+		if (p[0] == '\n' || (p[0] == '\r' && p[1] == '\n'))
+			return SCAN_END; /* the body begins */
+		if ((p[0] | 0x20) != 't' || !payload_is_traceparent_key(p))
+			continue;
+		u32 space = payload_space(p + 12);
+		if (line + 12 + space + TRACEPARENT_VALUE >= len)
+			return SCAN_END;
+		u8 *value = p + 12 + space;
+		if (payload_traceparent(value, out) && payload_line_ends(value + TRACEPARENT_VALUE))
+			return SCAN_FOUND;
+		return SCAN_END;
 	}
-	return 0;
+	return SCAN_ON;
 }
 
 INLINE bool find_traceparent(struct bytes b, struct payload_parent *out)
@@ -49,8 +58,11 @@ INLINE bool find_traceparent(struct bytes b, struct payload_parent *out)
 	for (u32 at = 0; at < SCRATCH && at < len; at += 8) {
 		u64 w = *(u64 *)&sc->bytes[at] ^ LINES;
 		u64 hit = (w - ONES) & ~w & HIGHS;
-		if (hit && parse_lines(at, len, out))
-			return true;
+		if (hit) {
+			int r = parse_lines(at, len, out);
+			if (r)
+				return r == SCAN_FOUND;
+		}
 	}
 	return false;
 }

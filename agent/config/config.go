@@ -58,7 +58,7 @@ func Default() Config {
 		SamplerArg: 1,
 		Payload:    true,
 		Listen:     "127.0.0.1:9464",
-		MaxSpans:   16384,
+		MaxSpans:   32768,
 		Queue:      65536,
 		Export:     Export{Protocol: "http/protobuf"},
 		Resource:   map[string]string{},

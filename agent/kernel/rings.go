@@ -33,11 +33,12 @@ func (t *Tracer) Poll(wait time.Duration, rec *ringbuf.Record, handle func(raw [
 // Control hands control records to handle until ctx ends.
 func (t *Tracer) Control(ctx context.Context, handle func(bpf.Control)) error {
 	var rec ringbuf.Record
+	stop := context.AfterFunc(ctx, func() { _ = t.control.Flush() })
+	defer stop()
 	for ctx.Err() == nil {
-		t.control.SetDeadline(time.Now().Add(time.Second))
 		err := t.control.ReadInto(&rec)
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, ringbuf.ErrFlushed):
 			continue
 		case errors.Is(err, ringbuf.ErrClosed):
 			return nil

@@ -107,6 +107,7 @@ var counterNames = func() map[bpf.Counter]string {
 		bpf.TareCounterTARE_C_ARMED:           "ARMED",
 		bpf.TareCounterTARE_C_TLS_HANDSHAKE:   "TLS_HANDSHAKE",
 		bpf.TareCounterTARE_C_PIPELINED:       "PIPELINED",
+		bpf.TareCounterTARE_C_NOT_REQUEST:     "NOT_REQUEST",
 	} {
 		names[c] = strings.ToLower(n)
 	}

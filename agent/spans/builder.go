@@ -33,8 +33,8 @@ type Config struct {
 	Emit func([]*span.Span)
 	// Lost counts what could not become a span.
 	Lost func(reason string, n uint64)
-	// TraceState is put on spans that were sampled on this host.
-	TraceState func() string
+	// TraceState is the tracestate of roots that were sampled by a threshold.
+	TraceState func(threshold uint64) string
 	// MaxOpen is how many spans may be open, default 65536.
 	MaxOpen int
 	// Quiet is how long after the last byte of its response a span is
@@ -57,6 +57,9 @@ type Builder struct {
 	names  addressNames
 	offset uint64 // wall clock minus CLOCK_MONOTONIC, ns
 	built  uint64
+
+	threshold uint64 // for which state is the tracestate
+	state     string
 }
 
 // open is a span in progress.
@@ -94,7 +97,7 @@ func New(cfg Config) *Builder {
 		cfg.MaxAge = 5 * time.Minute
 	}
 	if cfg.TraceState == nil {
-		cfg.TraceState = func() string { return "" }
+		cfg.TraceState = func(uint64) string { return "" }
 	}
 	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{}, offset: clockOffset()}
 }
@@ -160,12 +163,20 @@ func (b *Builder) begin(s *bpf.Start) {
 		o.sent = uint64(s.Bytes)
 	}
 	if s.Flags&uint8(bpf.TareStartFlagsTARE_F_ROOT) != 0 {
-		sp.TraceState = b.cfg.TraceState()
+		sp.TraceState = b.traceState(s.Threshold)
 	}
 	b.open[o.id] = o
 	if b.cfg.Messages {
 		b.message(o, s.Ts, s.Bytes, o.role == bpf.TareRoleTARE_CLIENT)
 	}
+}
+
+// traceState keeps the text for the threshold of the last root: it hardly changes.
+func (b *Builder) traceState(threshold uint64) string {
+	if b.state == "" || threshold != b.threshold {
+		b.threshold, b.state = threshold, b.cfg.TraceState(threshold)
+	}
+	return b.state
 }
 
 func (b *Builder) data(d *bpf.Data) {
@@ -184,7 +195,10 @@ func (b *Builder) data(d *bpf.Data) {
 	if b.cfg.Messages {
 		b.message(o, d.Ts, d.Bytes, sent)
 	}
-	if sent == (o.role == bpf.TareRoleTARE_SERVER) {
+	if sent != (o.role == bpf.TareRoleTARE_SERVER) {
+		// the beginning of the request came in pieces
+		o.requestN += copy(o.request[o.requestN:], d.Payload[:d.PayloadLen])
+	} else {
 		o.answered = d.Ts
 		if !o.responded {
 			o.responded = true

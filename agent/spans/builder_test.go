@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -84,9 +85,10 @@ func attrs(s span.Span) map[string]string {
 }
 
 func TestServerSpan(t *testing.T) {
-	f := newFixture(Config{TraceState: func() string { return "ot=th:8" }})
+	f := newFixture(Config{TraceState: func(th uint64) string { return fmt.Sprintf("ot=th:%x", th) }})
 	f.start(5, server, 1000, "POST /cart/7?secret=x HTTP/1.1\r\nHost: a\r\n", func(s *bpf.Start) {
 		s.Flags = uint8(bpf.TareStartFlagsTARE_F_ROOT)
+		s.Threshold = 8
 	})
 	f.data(5, received, 1500, "body")
 	f.data(5, sent, 3000, "HTTP/1.1 201 Created\r\n")
@@ -219,6 +221,18 @@ func TestMessages(t *testing.T) {
 	}
 	if f.spans[0].Name != "sent" || f.spans[1].Name != "received" {
 		t.Errorf("messages %q, %q", f.spans[0].Name, f.spans[1].Name)
+	}
+}
+
+// Go's server reads one byte ahead: the name comes in two pieces.
+func TestRequestInPieces(t *testing.T) {
+	f := newFixture(Config{})
+	f.start(1, server, 1, "G", nil)
+	f.data(1, received, 2, "ET /pieces HTTP/1.1\r\n")
+	f.data(1, sent, 3, "HTTP/1.1 200 OK")
+	f.end(1, next, 0)
+	if got := attrs(f.spans[0])["url.path"]; got != "/pieces" {
+		t.Errorf("url.path %q", got)
 	}
 }
 

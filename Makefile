@@ -1,0 +1,114 @@
+# `make help` lists what there is. Nothing here needs root but what says so.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CHAIN    ?= shop
+FUZZTIME ?= 10s
+COUNT    ?= 1
+
+GOLANGCI_VERSION := v2.5.0
+GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+
+# Root already, or by sudo.
+SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
+# The race detector needs a C compiler.
+RACE := $(if $(shell command -v gcc || command -v clang),-race)
+
+C_FILES  := $(wildcard bpf/*.h bpf/*.c)
+# What is built of them; see go generate in bpf/bpf.go.
+OBJECTS  := bpf/tare_x86_bpfel.go bpf/tare_x86_bpfel.o bpf/tare_arm64_bpfel.go bpf/tare_arm64_bpfel.o
+# The chains and sampling rates that `make cost` measures.
+COST_RUNS := nginx:0 nginx:0.01 nginx:1 shop:0.01 shop:1
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: check-go
+check-go:
+	@command -v go >/dev/null || { \
+		echo "go was not found in PATH. Tare is built with Go 1.26 or newer: https://go.dev/doc/install" >&2; \
+		echo "Under sudo, PATH may lack it: run make as yourself, it asks for sudo where it needs root." >&2; exit 1; }
+	@go list -m >/dev/null || { \
+		echo "this is $$(go version); Tare is built with Go 1.26 or newer (from 1.21 on, go fetches it by itself)" >&2; exit 1; }
+
+.PHONY: build
+build: check-go ## build bin/tare; the kernel programs are committed, so no clang is needed
+	go build -trimpath -o bin/tare ./cmd/tare
+
+.PHONY: cross
+cross: check-go ## build everything for arm64, too
+	GOARCH=arm64 go build ./...
+	GOARCH=arm64 go vet ./...
+
+.PHONY: demo
+demo: build ## trace a chain of real services and measure the cost (root or sudo); CHAIN=nginx, ARGS="--sample 0.01"
+	$(SUDO) bin/tare demo --chain $(CHAIN) $(ARGS)
+
+.PHONY: test
+test: test-unit ## unit tests with the race detector; as root, integration tests too
+	@if [[ $$(id -u) == 0 ]]; then $(MAKE) --no-print-directory test-integration; else \
+		echo "not root: integration tests were left out; run them with: sudo env PATH=\"\$$PATH\" make test-integration"; fi
+
+.PHONY: test-unit
+test-unit: check-go ## unit tests only
+	@[[ -n "$(RACE)" ]] || echo "no C compiler: tests run without the race detector, and without those of bpf/hosttest"
+	go test $(RACE) $$(go list ./... | grep -v /integration$$)
+
+.PHONY: test-integration
+test-integration: check-go ## real services under load, against the ground truth (root)
+	go test -count=1 -timeout 30m ./integration/
+
+.PHONY: fuzz
+fuzz: check-go ## every fuzz test for FUZZTIME (10s)
+	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . | sed -E 's/^(.*)\/[^/]*:func (Fuzz[A-Za-z0-9_]*).*/\1 \2/' | sort \
+	| while read -r dir name; do \
+		echo "$$dir $$name"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
+	done
+
+.PHONY: bench
+bench: check-go ## all benchmarks, COUNT times; compare two outputs with benchstat
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) $$(go list ./... | grep -v /integration$$)
+
+.PHONY: lint
+lint: check-go $(GOLANGCI) ## gofmt, go vet, golangci-lint, clang-format
+	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [[ -z "$$out" ]] || { echo "gofmt -w: $$out" >&2; exit 1; }
+	go vet ./...
+	$(GOLANGCI) run ./...
+	@command -v clang-format-19 >/dev/null || { echo "clang-format-19 is missing: apt-get install clang-format-19" >&2; exit 1; }
+	clang-format-19 --dry-run -Werror $(C_FILES)
+
+$(GOLANGCI): | check-go
+	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+.PHONY: generate
+generate: check-go ## build the kernel programs again (clang-19, llvm-19, libbpf-dev)
+	@for tool in clang-19 llvm-strip-19; do command -v $$tool >/dev/null || { \
+		echo "$$tool is missing: apt-get install clang-19 llvm-19 libbpf-dev" >&2; exit 1; }; done
+	@[[ -e /usr/include/bpf/bpf_helpers.h ]] || { echo "libbpf's headers are missing: apt-get install libbpf-dev" >&2; exit 1; }
+	go generate ./bpf
+
+.PHONY: check-generated
+check-generated: generate ## build them again and fail unless they are what is committed
+	git diff --exit-code --stat -- $(OBJECTS)
+
+.PHONY: cost
+cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 minutes, on an idle machine)
+	@mkdir -p docs/cost
+	@for run in $(COST_RUNS); do \
+		raw="docs/cost/$${run/:/-}.json"; \
+		$(SUDO) bin/tare demo --chain "$${run%:*}" --sample "$${run#*:}" --requests 100000 --rounds 20 --json $(ARGS) >"$$raw.new"; \
+		mv "$$raw.new" "$$raw"; \
+	done
+	@$(MAKE) --no-print-directory cost-report
+
+.PHONY: cost-report
+cost-report: ## write the tables again from the results in docs/cost/
+	python3 docs/cost/report.py
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin
