@@ -107,7 +107,7 @@ cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 mi
 
 .PHONY: cost-report
 cost-report: ## write the tables again from the results in docs/cost/
-	python3 docs/cost/report.py
+	go run ./internal/costdoc docs/cost docs/cost.md README.md
 
 .PHONY: clean
 clean: ## remove what was built

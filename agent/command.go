@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 
@@ -37,7 +36,7 @@ of the configuration file, reloads it: the sampling rate changes without a gap.`
 				level = slog.LevelDebug
 			}
 			if os.Geteuid() != 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "tare agent: not root; without the capabilities that `tare agent --help` lists, this will fail")
+				cmd.PrintErrln("tare agent: not root; without the capabilities that `tare agent --help` lists, this will fail")
 			}
 			return Run(cmd.Context(), Options{
 				Config: cfg,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -151,7 +152,7 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 			http.Error(w, "not tracing", http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, "tracing")
+		_, _ = io.WriteString(w, "tracing\n") // the peer may be gone
 	})
 	l, err := net.Listen("tcp", address)
 	if err != nil {

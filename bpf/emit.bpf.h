@@ -36,14 +36,15 @@ INLINE void copy_addresses(struct start_record *e, struct sock *sk)
 	}
 }
 
-INLINE void emit_start(struct sock *sk, const struct socket_state *s, u8 role, u8 flags,
-		       const struct context *ctx, u64 parent, u64 ends, u64 now, u32 size,
-		       struct bytes b)
+/* Returns what the payload looks like, so that it need not be read again. */
+INLINE enum payload_kind emit_start(struct sock *sk, const struct socket_state *s, u8 role,
+				    u8 flags, const struct context *ctx, u64 parent, u64 ends,
+				    u64 now, u32 size, struct bytes b)
 {
 	struct start_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 	if (!e) {
 		count(TARE_C_RING_FULL);
-		return;
+		return PAYLOAD_OTHER;
 	}
 	e->ends = ends;
 	e->threshold = sampling_threshold;
@@ -56,7 +57,6 @@ INLINE void emit_start(struct sock *sk, const struct socket_state *s, u8 role, u
 	e->trace_hi = ctx->hi;
 	e->trace_lo = ctx->lo;
 	e->parent_id = parent;
-	e->cookie = bpf_get_socket_cookie(sk);
 	u64 id = bpf_get_current_pid_tgid();
 	e->tgid = id >> 32;
 	e->tid = id;
@@ -64,9 +64,13 @@ INLINE void emit_start(struct sock *sk, const struct socket_state *s, u8 role, u
 	copy_addresses(e, sk);
 	e->payload_len = 0;
 	u32 len = b.len < TARE_PAYLOAD_START ? b.len : TARE_PAYLOAD_START;
-	if (cfg_payload && b.data && len && !bpf_probe_read_user(e->payload, len, b.data))
+	enum payload_kind kind = PAYLOAD_OTHER;
+	if (cfg_payload && b.data && len && !bpf_probe_read_user(e->payload, len, b.data)) {
 		e->payload_len = len;
+		kind = payload_kind(e->payload, len);
+	}
 	bpf_ringbuf_submit(e, ring_flags());
+	return kind;
 }
 
 INLINE void emit_data(u64 span, u8 direction, bool first, u32 size, u64 now, struct bytes b)

@@ -81,7 +81,6 @@ struct start_record {
 	__u64 parent_id; /* 0: none */
 	__u64 ends;	 /* span that ends with this, 0: none */
 	__u64 threshold; /* at the root decision, TARE_F_ROOT */
-	__u64 cookie;	 /* the socket's */
 	__u32 tgid;
 	__u32 tid;
 	__u32 bytes; /* of this message so far */

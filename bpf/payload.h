@@ -20,7 +20,8 @@ enum payload_kind {
 	PAYLOAD_HTTP_RESPONSE = 2,
 	PAYLOAD_HTTP_INTERIM = 3,  /* 1xx */
 	PAYLOAD_TLS_HANDSHAKE = 4, /* handshake or alert: no request */
-	PAYLOAD_HTTP_PIECE = 5,	   /* too short to tell; may begin a request */
+	PAYLOAD_TLS_DATA = 6,
+	PAYLOAD_HTTP_PIECE = 5, /* too short to tell; may begin a request */
 };
 
 #define PAYLOAD_WORD(a, b, c, d)                                                                   \
@@ -59,8 +60,8 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 	if (p[0] >= 20 && p[0] <= 22 && p[1] == 3)
 		return PAYLOAD_TLS_HANDSHAKE;
 	/* an encrypted alert of TLS 1.3, as close_notify: 2 bytes, content type, 16 bytes of tag */
-	if (p[0] == 23 && p[1] == 3 && p[3] == 0 && p[4] == 19)
-		return PAYLOAD_TLS_HANDSHAKE;
+	if (p[0] == 23 && p[1] == 3)
+		return p[3] == 0 && p[4] == 19 ? PAYLOAD_TLS_HANDSHAKE : PAYLOAD_TLS_DATA;
 	return PAYLOAD_OTHER;
 }
 

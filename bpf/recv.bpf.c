@@ -69,7 +69,9 @@ INLINE void server_begin(struct sock *sk, struct socket_state *s, struct context
 		flags |= TARE_F_UNLINKED;
 	else if (linking != TARE_LINK_QUEUE)
 		thread_set(ctx, linking == TARE_LINK_LOOP);
-	emit_start(sk, s, TARE_SERVER, flags, ctx, parent, ends, now, size, b);
+	if (emit_start(sk, s, TARE_SERVER, flags, ctx, parent, ends, now, size, b) ==
+	    PAYLOAD_HTTP_REQUEST)
+		s->flags |= S_HTTP;
 }
 
 /* The root decision, once per request. Fills in trace id and parent. */
@@ -147,8 +149,6 @@ INLINE void server_begin_tagged(struct sock *sk, struct socket_state *s, struct 
 		thread_clear();
 		return;
 	}
-	if (peek(b) == PAYLOAD_HTTP_REQUEST)
-		s->flags |= S_HTTP;
 	server_begin(sk, s, &ctx, parent, flags | TARE_F_TAG, size, b);
 }
 
@@ -239,6 +239,11 @@ INLINE void server_received(struct sock *sk, struct tcp_sock *tp, struct socket_
 	s->snd_seq += sent;
 	if (s->tags)
 		tag = rx_take(s, prev, seq);
+	if (!fresh && tag >= 0 && !s->ctx.span) {
+		/* TLS: behind a handshake that needed no answer */
+		b = received_bytes(size);
+		fresh = peek(b) == PAYLOAD_TLS_DATA;
+	}
 	if (!fresh) {
 		if (s->ctx.span) {
 			/* the beginning came in pieces: Go reads one byte ahead */

@@ -149,13 +149,16 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 		return;
 	s->ctx = ctx;
 	b = sent_bytes(msg);
-	if (peek(b) == PAYLOAD_TLS_HANDSHAKE) {
+	enum payload_kind kind = s->flags & S_PLAIN ? PAYLOAD_OTHER : peek(b);
+	if (kind == PAYLOAD_TLS_HANDSHAKE) {
 		count(TARE_C_TLS_HANDSHAKE);
 		s->flags |= S_BOUND; /* the request follows, perhaps without a receive in between */
 		if (ends)
 			emit_end(ends, TARE_END_NEXT, 0);
 		return;
 	}
+	if (kind != PAYLOAD_TLS_DATA)
+		s->flags |= S_PLAIN;
 	struct context child = {.hi = ctx.hi, .lo = ctx.lo, .span = random_id()};
 	u8 flags = fresh ? 0 : TARE_F_PIPELINED;
 	s->span = child.span;

@@ -42,6 +42,7 @@ enum socket_flags {
 	S_SENT = 1 << 7,  /* client: something was sent */
 	S_HTTP = 1 << 8,  /* server: a request on this socket was HTTP/1 */
 	S_WAITING = 1 << 9, /* server: its request may be in the queue of a thread */
+	S_PLAIN = 1 << 10,  /* client: its messages are not TLS */
 };
 
 struct rx_tag {

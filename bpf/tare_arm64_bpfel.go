@@ -212,7 +212,6 @@ type TareStartRecord struct {
 	ParentId   uint64
 	Ends       uint64
 	Threshold  uint64
-	Cookie     uint64
 	Tgid       uint32
 	Tid        uint32
 	Bytes      uint32

@@ -44,6 +44,18 @@ __noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 	return SCAN_ON;
 }
 
+INLINE bool any_zero(u64 w)
+{
+	return (w - ONES) & ~w & HIGHS;
+}
+
+/* One of the bytes that mask selects may begin a traceparent header, or the end of the headers. */
+INLINE bool begins(u64 w, u64 mask)
+{
+	return any_zero(((w | 0x20 * ONES) ^ 't' * ONES) | ~mask) ||
+	       any_zero((w ^ '\r' * ONES) | ~mask) || any_zero((w ^ '\n' * ONES) | ~mask);
+}
+
 INLINE bool find_traceparent(struct bytes b, struct payload_parent *out)
 {
 	u32 zero = 0;
@@ -58,7 +70,7 @@ INLINE bool find_traceparent(struct bytes b, struct payload_parent *out)
 	for (u32 at = 0; at < SCRATCH && at < len; at += 8) {
 		u64 w = *(u64 *)&sc->bytes[at] ^ LINES;
 		u64 hit = (w - ONES) & ~w & HIGHS;
-		if (hit) {
+		if (hit && begins(*(u64 *)&sc->bytes[at + 1], (hit >> 7) * 0xff)) {
 			int r = parse_lines(at, len, out);
 			if (r)
 				return r == SCAN_FOUND;

@@ -1,6 +1,8 @@
 package bpf
 
 // Short names for what bpf2go generated from event.h.
+//
+//nolint:revive // their meaning stands in event.h, once
 type (
 	Start   = TareStartRecord
 	Data    = TareDataRecord

@@ -21,7 +21,7 @@ func TestServiceRestarted(t *testing.T) {
 			send(t, load1)
 
 			// Under load: requests fail now, but none may be wrong.
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			g, err := load.Start(ctx, load.Options{Addr: c.Entry, Connections: 8, Duration: 10 * time.Second, First: 1 << 20, AppendPath: c.AppendPath})
 			if err != nil {
@@ -36,6 +36,14 @@ func TestServiceRestarted(t *testing.T) {
 			}
 			judge(t, s.all(), shapeOf(t, restarted.chain))
 
+			// Services find out with the next request that pooled connections are dead.
+			settle := load.Options{Addr: c.Entry, Connections: 8, Requests: 100, First: 1 << 25, AppendPath: c.AppendPath}
+			for r, err := load.Run(ctx, settle); r.OK != settle.Requests; r, err = load.Run(ctx, settle) {
+				if err != nil {
+					t.Fatalf("the restarted chain does not come back: %v", err)
+				}
+				settle.First += settle.Requests
+			}
 			a.settle()
 			before, sampled := s.count(), a.mustMetrics().sampled()
 			r := send(t, load.Options{Addr: c.Entry, Connections: 8, Requests: 500, First: 1 << 30, AppendPath: c.AppendPath})

@@ -38,7 +38,15 @@ func TestTLS(t *testing.T) {
 			const clients, each = 8, 250
 			ask(t, "https://"+loopback(proxy), clients, each)
 			m := a.settle()
-			checkTLS(t, s.all(), m, clients*each)
+			requests := clients * each
+			if version == "TLSv1.3" {
+				// nginx reads a client's Finished and its first request at once, and sends
+				// its session tickets before it works on the request: from outside these
+				// are one message and its answer, so each connection's first request is
+				// taken for the handshake (docs/linking.md).
+				requests -= clients
+			}
+			checkTLS(t, s.all(), m, requests)
 		})
 	}
 }

@@ -37,6 +37,8 @@ const (
 	HTTPResponse = int(C.PAYLOAD_HTTP_RESPONSE)
 	HTTPInterim  = int(C.PAYLOAD_HTTP_INTERIM)
 	TLSHandshake = int(C.PAYLOAD_TLS_HANDSHAKE)
+	TLSData      = int(C.PAYLOAD_TLS_DATA)
+	HTTPPiece    = int(C.PAYLOAD_HTTP_PIECE)
 )
 
 // EncodeTag returns the option as it goes on the wire.

@@ -85,11 +85,13 @@ func TestPayloadKind(t *testing.T) {
 		"HTTP/1.1 101 Switching":        HTTPResponse,
 		"\x16\x03\x01\x02\x00\x01":      TLSHandshake,
 		"\x14\x03\x03\x00\x01\x01":      TLSHandshake,
-		"\x17\x03\x03\x00\x35\x01":      Other, // application data
+		"\x17\x03\x03\x00\x35\x01":      TLSData,
+		"\x17\x03\x03\x00\x13\x01":      TLSHandshake, // an alert
+		"P":                             HTTPPiece,
+		"GET":                           HTTPPiece,
 		"*1\r\n$4\r\nPING\r\n":          Other,
 		"get item:1\r\n":                Other,
 		"":                              Other,
-		"GET":                           Other,
 		"GETX/":                         Other,
 		"\x00\x00\x00\x00\x00\x00\x00x": Other,
 	} {
