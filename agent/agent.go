@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -117,7 +118,12 @@ func (a *Agent) load() error {
 	if err != nil {
 		return err
 	}
+	tier, err := chooseTier(cfg.Tier)
+	if err != nil {
+		return err
+	}
 	a.tracer, err = kernel.Load(kernel.Options{
+		Tier:        tier,
 		Cgroup:      cgroup,
 		Payload:     cfg.Payload,
 		Traceparent: cfg.Payload,
@@ -129,6 +135,23 @@ func (a *Agent) load() error {
 	}
 	a.discovery = newDiscovery(a.tracer, *cfg, a.log)
 	return nil
+}
+
+// chooseTier probes the kernel for the best set of hooks, unless one is forced.
+func chooseTier(want string) (kernel.Tier, error) {
+	if want != "auto" {
+		return kernel.Tier(want), nil
+	}
+	report := probe.Run()
+	tier := probe.Choose(&report)
+	if tier.Name == probe.NoTier {
+		lacks := append(tier.Missing, tier.Unknown...)
+		if !report.Privileged() {
+			return "", fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN; `tare doctor` works without (lacking: %s)", strings.Join(lacks, ", "))
+		}
+		return "", fmt.Errorf("this kernel has no set of hooks that the agent can use; it lacks: %s; `tare doctor` tells what each is needed for", strings.Join(lacks, ", "))
+	}
+	return kernel.Tier(tier.Name), nil
 }
 
 // output sets up where spans go: to an OTLP receiver unless they are only to

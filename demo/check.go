@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/lab/meter"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -59,6 +60,9 @@ func (st *stage) fidelityRun(ctx context.Context, r *Result) (m agentMetrics, er
 		Requests: st.opts.Requests,
 		Progress: func(ok, failed uint64) {
 			st.progress.fraction(float64(ok+failed) / float64(st.opts.Requests))
+			if p, err := meter.ReadProcess(a.process.PID()); err == nil { // else alive tells, below
+				r.Agent.remember(ok+failed, p)
+			}
 		},
 	})
 	if err != nil {
@@ -82,6 +86,16 @@ func (st *stage) fidelityRun(ctx context.Context, r *Result) (m agentMetrics, er
 		return m, err
 	}
 	return a.metrics(ctx)
+}
+
+// remember notes the agent's memory, as often as progress is reported.
+func (c *AgentCost) remember(requests uint64, p meter.Process) {
+	const mib = 1 << 20
+	c.PeakRSS = max(c.PeakRSS, float64(p.PeakRSS)/mib)
+	if n := len(c.Memory); n > 0 && c.Memory[n-1].Requests == requests {
+		return
+	}
+	c.Memory = append(c.Memory, MemoryPoint{Requests: requests, RSS: float64(p.RSS) / mib})
 }
 
 // fidelity fills in what came of the fidelity run.

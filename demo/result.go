@@ -73,6 +73,14 @@ type AgentCost struct {
 	Cores   float64 `json:"cpu_cores"`
 	RSS     float64 `json:"rss_mib"`
 	PeakRSS float64 `json:"peak_rss_mib"`
+	// Memory is how it went over the fidelity run: whether it stays flat.
+	Memory []MemoryPoint `json:"memory"`
+}
+
+// MemoryPoint is the agent's memory after a number of requests.
+type MemoryPoint struct {
+	Requests uint64  `json:"requests"`
+	RSS      float64 `json:"rss_mib"`
 }
 
 // Program is a kernel program in the fidelity run.

@@ -20,6 +20,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 	}
 	if len(r.Programs) > 0 {
 		out.WriteByte('\n')
+		r.memoryLine(&out)
 		r.programTable(&out)
 	}
 	for _, warning := range r.Warnings {
@@ -100,6 +101,17 @@ func (r *Result) costTable(out *strings.Builder) {
 		fmt.Fprintf(out, " (%s)", r.Ratio.CPU.Warning)
 	}
 	fmt.Fprintf(out, "\n\nagent: %.3f cores, %.1f MiB (peak %.1f MiB)\n", r.Agent.Cores, r.Agent.RSS, r.Agent.PeakRSS)
+}
+
+// memoryLine tells whether the agent's memory stays flat: after a quarter of
+// the requests, a half, and all.
+func (r *Result) memoryLine(out *strings.Builder) {
+	m := r.Agent.Memory
+	if len(m) < 4 {
+		return
+	}
+	fmt.Fprintf(out, "agent's memory over the fidelity run: %.1f MiB after %d requests, %.1f after %d, %.1f after %d\n\n",
+		m[len(m)/4].RSS, m[len(m)/4].Requests, m[len(m)/2].RSS, m[len(m)/2].Requests, m[len(m)-1].RSS, m[len(m)-1].Requests)
 }
 
 func (r *Result) programTable(out *strings.Builder) {

@@ -118,7 +118,7 @@ func TestJSONKeys(t *testing.T) {
 		{keys("ratio", "rps"), []string{"hi", "lo", "median", "n"}},
 		{keys("ratio", "cpu"), []string{"hi", "lo", "median", "n"}},
 		{keys("control", "cpu"), []string{"hi", "lo", "median", "n"}},
-		{keys("agent"), []string{"cpu_cores", "peak_rss_mib", "rss_mib"}},
+		{keys("agent"), []string{"cpu_cores", "memory", "peak_rss_mib", "rss_mib"}},
 		{keys("lost"), []string{"queue_full", "ring_full"}},
 	} {
 		if !slices.Equal(c.got, c.want) {

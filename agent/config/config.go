@@ -27,6 +27,7 @@ type Config struct {
 	ServiceName string // OTEL_SERVICE_NAME: for services whose rule has no name
 	Resource    map[string]string
 	Trust       []Trust
+	Tier        string  // one of Tiers
 	Sampler     string  // one of Samplers
 	SamplerArg  float64 // probability, of the ratio samplers
 	Payload     bool    // read the first bytes of messages, to name spans
@@ -46,6 +47,9 @@ type Export struct {
 	Protocol string // one of Protocols
 }
 
+// Tiers of kernel hooks: found by probing, or forced.
+var Tiers = []string{"auto", "tracepoint"}
+
 // Protocols that spans can leave by.
 var Protocols = []string{"grpc", "http/protobuf"}
 
@@ -54,6 +58,7 @@ var Protocols = []string{"grpc", "http/protobuf"}
 func Default() Config {
 	return Config{
 		Trust:      []Trust{{Loopback: true}, {Host: true}},
+		Tier:       "auto",
 		Sampler:    "parentbased_always_on",
 		SamplerArg: 1,
 		Payload:    true,

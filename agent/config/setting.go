@@ -30,6 +30,10 @@ var settings = []setting{
 		c.SamplerArg, c.argGiven = p, true
 		return nil
 	}},
+	{"tier", "TARE_TIER", "tier", func(c *Config, where, v string) error {
+		c.Tier = v
+		return oneOf(where, v, Tiers...)
+	}},
 	{"payload", "TARE_PAYLOAD", "payload", boolean(func(c *Config) *bool { return &c.Payload })},
 	{"listen", "TARE_LISTEN", "listen", func(c *Config, where, v string) error {
 		if v == "" || v == "none" {

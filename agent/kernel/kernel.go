@@ -19,8 +19,17 @@ import (
 	"github.com/tare-trace/tare/bpf"
 )
 
+// Tier is a set of kernel hooks that together can trace. Which one a machine
+// allows is found by package probe.
+type Tier string
+
+// TierTracepoint is tp_btf programs and sock_ops (Linux 6.16). Others, with
+// fentry or kprobes for older kernels, will stand beside it.
+const TierTracepoint Tier = "tracepoint"
+
 // Options are fixed once the programs are loaded.
 type Options struct {
+	Tier        Tier   // "" means TierTracepoint
 	Cgroup      string // directory of the cgroup v2 whose sockets are seen, usually the root
 	Payload     bool   // read the beginnings of messages
 	Traceparent bool   // adopt traceparent headers of trusted peers at entry sockets
@@ -45,6 +54,9 @@ type Tracer struct {
 // Load loads and attaches everything. Entry sockets take no decisions until
 // EnableEntry, so that open connections can be armed first.
 func Load(o Options) (*Tracer, error) {
+	if o.Tier != "" && o.Tier != TierTracepoint {
+		return nil, fmt.Errorf("no tier %q: there is %s", o.Tier, TierTracepoint)
+	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise RLIMIT_MEMLOCK (needed before Linux 5.11): %w", err)
 	}
@@ -73,7 +85,7 @@ func Load(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, explainLoad(err)
 	}
-	if err := t.attach(o.Cgroup); err != nil {
+	if err := t.attachTracepoint(o.Cgroup); err != nil {
 		_ = t.Close()
 		return nil, err
 	}
@@ -91,7 +103,9 @@ func explainLoad(err error) error {
 	return fmt.Errorf("load the kernel programs; `tare doctor` tells what this kernel allows: %w", err)
 }
 
-func (t *Tracer) attach(cgroup string) error {
+// attachTracepoint attaches the programs of TierTracepoint, and the walk over
+// sockets, which is the same in all.
+func (t *Tracer) attachTracepoint(cgroup string) error {
 	so, err := link.AttachCgroup(link.CgroupOptions{
 		Path: cgroup, Attach: ebpf.AttachCGroupSockOps, Program: t.objs.TareSockops,
 	})
