@@ -97,7 +97,7 @@ check-generated: generate ## build them again and fail unless they are what is c
 
 .PHONY: cost
 cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 minutes, on an idle machine)
-	@mkdir -p docs/cost
+	@mkdir -p docs/cost && git describe --always --dirty >docs/cost/commit
 	@for run in $(COST_RUNS); do \
 		raw="docs/cost/$${run/:/-}.json"; \
 		$(SUDO) bin/tare demo --chain "$${run%:*}" --sample "$${run#*:}" --requests 100000 --rounds 14 --json $(ARGS) >"$$raw.new"; \

@@ -4,12 +4,26 @@
 /*
  * Send hook: tcp_sendmsg_locked (Linux 6.16) fires before each copy from user space into the send
  * queue, with the socket owned; sendfile and splice included. One system call may pass it several
- * times: only the first pass counts (msg_end).
+ * times, and a system call that did not send all is repeated: the first pass reports all bytes
+ * (msg_end), later ones report the time, once in a while.
  *
  * On an accepted socket the first bytes after a request are its response. On a connected socket
  * bytes are a new request if anything was read since the last ones, or if the thread now works
  * for another request (pipelining); else they continue the one before.
  */
+
+#define STILL_SENDING 1000000 /* ns */
+
+/* The rest of what was reported already is being sent: without this, long responses seem short. */
+INLINE void still_sending(struct socket_state *s)
+{
+	struct bytes none = {};
+	u64 now = bpf_ktime_get_ns();
+	if (!s->span || now - s->sent_at < STILL_SENDING)
+		return;
+	s->sent_at = now;
+	emit_data(s->span, TARE_SENT, false, 0, now, none);
+}
 
 INLINE void server_send(struct sock *sk, struct socket_state *s, const struct msghdr *msg)
 {
@@ -19,10 +33,15 @@ INLINE void server_send(struct sock *sk, struct socket_state *s, const struct ms
 		s->flags &= ~S_WAITING;
 		queue_drop(sk);
 	}
-	if (!tp || !size || before(tp->write_seq, s->msg_end))
+	if (!tp || !size)
 		return;
+	if (before(tp->write_seq, s->msg_end)) {
+		still_sending(s);
+		return;
+	}
 	s->msg_end = tp->write_seq + size;
 
+	u64 now = bpf_ktime_get_ns();
 	struct bytes b = sent_bytes(msg);
 	bool begins = !s->span;
 	if (cfg_payload) {
@@ -40,10 +59,12 @@ INLINE void server_send(struct sock *sk, struct socket_state *s, const struct ms
 			emit_end(s->span, TARE_END_NEXT, 0);
 		s->span = span;
 		s->ctx.span = 0;
-		emit_data(span, TARE_SENT, true, size, bpf_ktime_get_ns(), b);
+		s->sent_at = now;
+		emit_data(span, TARE_SENT, true, size, now, b);
 	} else if (s->span) {
 		struct bytes none = {};
-		emit_data(s->span, TARE_SENT, false, size, bpf_ktime_get_ns(), none);
+		s->sent_at = now;
+		emit_data(s->span, TARE_SENT, false, size, now, none);
 	}
 	if (begins && s->tags)
 		server_next(sk, s);
@@ -122,6 +143,9 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 	bool have = !more && client_context(s, fresh, live, msg, &ctx);
 	u32 size = msg->msg_iter.count;
 	struct bytes b = {};
+	if (have && fresh && s->span && s->flags & S_HTTP && ctx.span == s->ctx.span &&
+	    peek(sent_bytes(msg)) != PAYLOAD_HTTP_REQUEST)
+		fresh = false; /* the response began before the body was sent */
 	if (!fresh) {
 		if (s->span && (!have || ctx.span == s->ctx.span)) {
 			s->msg_end = seq + size;
@@ -168,7 +192,9 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 		tx_push(s, &child, seq, tp->snd_una);
 	else
 		flags |= TARE_F_UNTAGGED;
-	emit_start(sk, s, TARE_CLIENT, flags, &child, ctx.span, ends, bpf_ktime_get_ns(), size, b);
+	if (emit_start(sk, s, TARE_CLIENT, flags, &child, ctx.span, ends, bpf_ktime_get_ns(), size,
+		       b) == PAYLOAD_HTTP_REQUEST)
+		s->flags |= S_HTTP;
 }
 
 SEC("tp_btf/tcp_sendmsg_locked")

@@ -40,7 +40,7 @@ enum socket_flags {
 	S_MARK = 1 << 5,  /* client: the mark is not acknowledged yet */
 	S_BOUND = 1 << 6, /* client: ctx was bound at connect, for the first send */
 	S_SENT = 1 << 7,  /* client: something was sent */
-	S_HTTP = 1 << 8,  /* server: a request on this socket was HTTP/1 */
+	S_HTTP = 1 << 8,  /* a request on this socket was HTTP/1 */
 	S_WAITING = 1 << 9, /* server: its request may be in the queue of a thread */
 	S_PLAIN = 1 << 10,  /* client: its messages are not TLS */
 };
@@ -77,6 +77,7 @@ struct socket_state {
 	u64 span;	/* server: span that is responding; client: span in progress */
 	u64 last_tag;	/* server: the tag that began a request last */
 	u64 ends;	/* server: span that the next START ends, within one call */
+	u64 sent_at;	/* when bytes sent were reported last */
 	u32 responding; /* client: the response has begun */
 	u32 got; /* server: bytes of the request so far, approximately beyond the first few */
 	union {

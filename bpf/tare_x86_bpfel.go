@@ -171,6 +171,7 @@ type TareSocketState struct {
 	Span       uint64
 	LastTag    uint64
 	Ends       uint64
+	SentAt     uint64
 	Responding uint32
 	Got        uint32
 	Rx         [4]struct {

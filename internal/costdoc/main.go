@@ -37,10 +37,15 @@ func run(dir, doc, readme string) error {
 	if err != nil {
 		return err
 	}
-	if err := replace(doc, costDoc(results)); err != nil {
+	commit, err := os.ReadFile(filepath.Join(dir, "commit"))
+	if err != nil {
 		return err
 	}
-	return replace(readme, targets(results))
+	at := "Measured at commit " + strings.TrimSpace(string(commit)) + "."
+	if err := replace(doc, at+"\n\n"+costDoc(results)); err != nil {
+		return err
+	}
+	return replace(readme, targets(results)+at+"\n")
 }
 
 // load reads all results, by "chain-sample".
