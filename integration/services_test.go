@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,11 +20,17 @@ const deadline = 10 * time.Second
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+var givenPorts sync.Map // by freePort
+
 // freePort finds a port below those that the kernel gives to connections.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for range 1000 {
 		port := 12000 + rand.IntN(8000)
+		// A rule names a port in whatever namespace: none may be used twice.
+		if _, taken := givenPorts.LoadOrStore(port, true); taken {
+			continue
+		}
 		l, err := net.Listen("tcp", ":"+itoa(port))
 		if err == nil {
 			_ = l.Close()
