@@ -36,8 +36,9 @@ func TestServiceRestarted(t *testing.T) {
 			}
 			judge(t, s.all(), shapeOf(t, restarted.chain))
 
-			// Services find out with the next request that pooled connections are dead.
-			settle := load.Options{Addr: c.Entry, Connections: 8, Requests: 100, First: 1 << 25, AppendPath: c.AppendPath}
+			// Services find out with the next request that pooled connections are dead:
+			// more requests at once than before reach every one of them.
+			settle := load.Options{Addr: c.Entry, Connections: 64, Requests: 640, First: 1 << 25, AppendPath: c.AppendPath}
 			for r, err := load.Run(ctx, settle); r.OK != settle.Requests; r, err = load.Run(ctx, settle) {
 				if err != nil {
 					t.Fatalf("the restarted chain does not come back: %v", err)
