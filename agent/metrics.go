@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tare-trace/tare/agent/export"
-	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/bpf"
 )
@@ -132,10 +131,6 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descLive, prometheus.GaugeValue, float64(live))
 	}
 }
-
-// Counters of kernel.CounterName that have no place above would be lost in
-// silence; a test compares.
-var _ = kernel.CounterName
 
 // listen opens the address of /metrics and /healthz.
 func (a *Agent) listen(address string) (serve func(context.Context) error, err error) {

@@ -3,7 +3,6 @@ package agent
 import (
 	"testing"
 
-	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/bpf"
 )
 
@@ -16,10 +15,7 @@ func TestEveryKernelCounterIsPublished(t *testing.T) {
 	}
 	for c := bpf.Counter(0); c < bpf.TareCounterTARE_C_MAX; c++ {
 		if published[c] != 1 {
-			t.Errorf("counter %d (%s) is published %d times", c, kernel.CounterName(c), published[c])
-		}
-		if kernel.CounterName(c) == "" {
-			t.Errorf("counter %d has no name", c)
+			t.Errorf("counter %d of event.h is published %d times", c, published[c])
 		}
 	}
 }

@@ -50,15 +50,21 @@ INLINE void thread_set(const struct context *ctx, bool loop)
 	t->loop = loop;
 }
 
-/* The thread works for no sampled request. What it held stays where it is dead anyway. */
-INLINE void thread_clear(void)
+/* The thread's state, if it can matter: what it held is dead while no sampled request is alive. */
+INLINE struct thread_state *thread_held(void)
 {
 	if (!any_alive())
-		return;
+		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!task->bpf_storage)
-		return;
-	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+		return 0;
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+/* The thread works for no sampled request. */
+INLINE void thread_clear(void)
+{
+	struct thread_state *t = thread_held();
 	if (t && t->ctx.span)
 		t->ctx.span = 0;
 }
@@ -69,12 +75,7 @@ INLINE void thread_clear(void)
  */
 INLINE void thread_turned(void)
 {
-	if (!any_alive())
-		return;
-	struct task_struct *task = bpf_get_current_task_btf();
-	if (!task->bpf_storage)
-		return;
-	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread_state *t = thread_held();
 	if (t && t->loop)
 		t->ctx.span = 0;
 }

@@ -3,7 +3,6 @@ package kernel
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -78,38 +77,3 @@ func EnableStats() (io.Closer, error) {
 	}
 	return c, nil
 }
-
-// CounterName is a counter's label: its C name in lower case without prefix.
-func CounterName(c bpf.Counter) string { return counterNames[c] }
-
-var counterNames = func() map[bpf.Counter]string {
-	names := map[bpf.Counter]string{}
-	for c, n := range map[bpf.Counter]string{
-		bpf.TareCounterTARE_C_ROOTS_SAMPLED:   "ROOTS_SAMPLED",
-		bpf.TareCounterTARE_C_ROOTS_UNSAMPLED: "ROOTS_UNSAMPLED",
-		bpf.TareCounterTARE_C_ADOPTED:         "ADOPTED",
-		bpf.TareCounterTARE_C_TAG_SENT:        "TAG_SENT",
-		bpf.TareCounterTARE_C_TAG_RECEIVED:    "TAG_RECEIVED",
-		bpf.TareCounterTARE_C_RING_FULL:       "RING_FULL",
-		bpf.TareCounterTARE_C_REQUESTS_FULL:   "REQUESTS_FULL",
-		bpf.TareCounterTARE_C_STORAGE_FULL:    "STORAGE_FULL",
-		bpf.TareCounterTARE_C_TAG_NO_ROOM:     "TAG_NO_ROOM",
-		bpf.TareCounterTARE_C_TAG_QUEUE_FULL:  "TAG_QUEUE_FULL",
-		bpf.TareCounterTARE_C_TAG_UNTRUSTED:   "TAG_UNTRUSTED",
-		bpf.TareCounterTARE_C_TAG_MALFORMED:   "TAG_MALFORMED",
-		bpf.TareCounterTARE_C_TAG_REPLAYED:    "TAG_REPLAYED",
-		bpf.TareCounterTARE_C_TAG_STALE:       "TAG_STALE",
-		bpf.TareCounterTARE_C_TAG_OVERFLOW:    "TAG_OVERFLOW",
-		bpf.TareCounterTARE_C_LINK_STALE:      "LINK_STALE",
-		bpf.TareCounterTARE_C_LINK_OVERFLOW:   "LINK_OVERFLOW",
-		bpf.TareCounterTARE_C_LINK_NONE:       "LINK_NONE",
-		bpf.TareCounterTARE_C_UNARMED:         "UNARMED",
-		bpf.TareCounterTARE_C_ARMED:           "ARMED",
-		bpf.TareCounterTARE_C_TLS_HANDSHAKE:   "TLS_HANDSHAKE",
-		bpf.TareCounterTARE_C_PIPELINED:       "PIPELINED",
-		bpf.TareCounterTARE_C_NOT_REQUEST:     "NOT_REQUEST",
-	} {
-		names[c] = strings.ToLower(n)
-	}
-	return names
-}()
