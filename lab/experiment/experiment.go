@@ -1,0 +1,164 @@
+// Package experiment reads an experiment file: which workloads under which
+// tracers, rates and loads, how often and how long, and by which rules a run does
+// not count. It refuses what it does not know: a wrong key, an unknown metric or a
+// name that nothing defines is an error that says where and what to do.
+package experiment
+
+import "time"
+
+// Experiment is a file.
+type Experiment struct {
+	Name        string `yaml:"name" json:"name"`
+	Title       string `yaml:"title" json:"title"`
+	Description string `yaml:"description" json:"description"`
+
+	Workloads []Workload `yaml:"workloads" json:"workloads"`
+	// Tracers under test. The first must have driver none: it is the baseline,
+	// and is run twice in every round, the second time as the control.
+	Tracers []Tracer `yaml:"tracers" json:"tracers"`
+	Loads   []Load   `yaml:"loads" json:"loads"`
+
+	Profiles map[string]Profile `yaml:"profiles" json:"profiles"`
+	Rules    Rules              `yaml:"rules" json:"rules"`
+
+	// Metrics that the report's tables show, by their keys; the first one is
+	// what a spread is judged by.
+	Metrics   []string   `yaml:"metrics" json:"metrics"`
+	Figures   []Figure   `yaml:"figures" json:"figures,omitempty"`
+	Questions []Question `yaml:"questions" json:"questions,omitempty"`
+}
+
+// Workload is a system under test and what is asked of it.
+type Workload struct {
+	Name string `yaml:"name" json:"name"`
+	// Kind: thesis, counter, nginx, shop, or command.
+	Kind string            `yaml:"kind" json:"kind"`
+	Path string            `yaml:"path" json:"path,omitempty"` // of every request; chains have their own
+	Env  map[string]string `yaml:"env" json:"env,omitempty"`
+	// Warmup is the least warm-up of this workload, where its requests take long.
+	Warmup Duration `yaml:"warmup" json:"warmup,omitempty"`
+	// Spans of a complete trace; 0: unknown. Chains have a shape of their own.
+	Spans int `yaml:"spans" json:"spans,omitempty"`
+	// Profile: base URL path of net/http/pprof, "" if there is none.
+	Profile string `yaml:"profile" json:"profile,omitempty"`
+	// ReadBack is the path that answers with the running configuration as JSON.
+	ReadBack string `yaml:"read_back" json:"read_back,omitempty"`
+
+	// Of kind command.
+	Command []string `yaml:"command" json:"command,omitempty"` // with placeholders: {port}, {host}, {otlp}
+	Health  string   `yaml:"health" json:"health,omitempty"`   // path that answers 2xx when the service is ready
+	Port    int      `yaml:"port" json:"port,omitempty"`       // 0: a free one is found
+}
+
+// Tracer is a way of tracing, at one rate or several.
+type Tracer struct {
+	Name   string    `yaml:"name" json:"name"`
+	Driver string    `yaml:"driver" json:"driver"` // none, env, tare
+	Title  string    `yaml:"title" json:"title,omitempty"`
+	Rates  []float64 `yaml:"rates" json:"rates,omitempty"` // sampling rates, 0…1
+	// Env switches it on in the service, with placeholders: {rate}, {otlp}
+	// (http://host:port of the sink), {otlp_addr} (host:port).
+	Env map[string]string `yaml:"env" json:"env,omitempty"`
+	// At overrides Env at a rate, which is written as in Rates.
+	At map[string]map[string]string `yaml:"at" json:"at,omitempty"`
+	// Expect is what the service must read back, by key of its configuration,
+	// with the same placeholders.
+	Expect map[string]string `yaml:"expect" json:"expect,omitempty"`
+	// Flags are added to the tracer's command line (driver tare).
+	Flags []string `yaml:"flags" json:"flags,omitempty"`
+	// Optional tracers that cannot run here are left out, and the report says
+	// so; without it, that is an error.
+	Optional bool `yaml:"optional" json:"optional,omitempty"`
+	// Workloads restricts it to some; empty: all.
+	Workloads []string `yaml:"workloads" json:"workloads,omitempty"`
+}
+
+// Load is how requests are sent.
+type Load struct {
+	Name string `yaml:"name" json:"name"`
+	// Rate in requests/s makes it an open loop; 0 a closed one.
+	Rate float64 `yaml:"rate" json:"rate,omitempty"`
+	// OrMost: if some variant does not hold Rate, the greatest rate below it
+	// that all of them hold is found before the first round.
+	OrMost bool `yaml:"or_most" json:"or_most,omitempty"`
+	// Connections: how many, and in a closed loop the requests in flight.
+	Connections int `yaml:"connections" json:"connections"`
+	// Tool: "" for the laboratory's own generator, or hey, wrk, ab.
+	Tool string `yaml:"tool" json:"tool,omitempty"`
+}
+
+// Profile is a size of the experiment: smoke, quick or full.
+type Profile struct {
+	Rounds int      `yaml:"rounds" json:"rounds"`
+	Warmup Duration `yaml:"warmup" json:"warmup"`
+	Window Duration `yaml:"window" json:"window"`
+	// Cells restrict workloads, loads and tracers; empty: all with all.
+	Cells []Subset `yaml:"cells" json:"cells,omitempty"`
+	// Profiled runs per variant and cell whose workload has a profile; 0: none.
+	Profiled int      `yaml:"profiled" json:"profiled,omitempty"`
+	Profiles Duration `yaml:"profile_window" json:"profile_window,omitempty"`
+	// Check is the number of requests whose traces are held against the ground
+	// truth, per variant and cell; 0: none.
+	Check uint64 `yaml:"check" json:"check,omitempty"`
+}
+
+// Subset is a part of the grid. An empty list means all; Rates restricts the
+// rates of tracers.
+type Subset struct {
+	Workloads []string             `yaml:"workloads" json:"workloads,omitempty"`
+	Loads     []string             `yaml:"loads" json:"loads,omitempty"`
+	Tracers   []string             `yaml:"tracers" json:"tracers,omitempty"`
+	Rates     map[string][]float64 `yaml:"rates" json:"rates,omitempty"`
+}
+
+// Rules exclude runs; a zero rule excludes nothing.
+type Rules struct {
+	ErrorShare   float64  `yaml:"max_error_share" json:"max_error_share"`         // failed requests of all
+	Achieved     float64  `yaml:"min_achieved" json:"min_achieved"`               // throughput of the offered load, open loop
+	GeneratorLag Duration `yaml:"max_generator_lag_p99" json:"max_generator_lag"` // of the generator alone
+	Spread       float64  `yaml:"max_spread" json:"max_spread"`                   // |value/median of the variant − 1| of the first metric
+	Answers      uint64   `yaml:"min_answers" json:"min_answers"`                 // within the window
+	Sampled      float64  `yaml:"max_sampling_error" json:"max_sampling_error"`   // |observed − configured| in standard deviations
+	Stolen       float64  `yaml:"max_stolen" json:"max_stolen"`                   // CPU time that the hypervisor took, of the window's
+}
+
+// Figure is a plot of the results.
+type Figure struct {
+	ID    string `yaml:"id" json:"id"` // as in the source: "5.1"
+	Title string `yaml:"title" json:"title"`
+	Where Subset `yaml:"where" json:"where"`
+	X     string `yaml:"x" json:"x"` // rate, load, tracer, workload, variant
+	// Y is a metric's key, or one of the special ones: shares (CPU profile),
+	// programs (ns per run of kernel programs).
+	Y []string `yaml:"y" json:"y"`
+	// As: value, ratio (to the baseline, in a round), or added (difference from
+	// the baseline, in a round).
+	As     string `yaml:"as" json:"as"`
+	Series string `yaml:"series" json:"series,omitempty"` // one line or bar for each: load, tracer, workload
+	Panel  string `yaml:"panel" json:"panel,omitempty"`   // one plot for each: load, tracer, workload
+	Mean   string `yaml:"mean" json:"mean,omitempty"`     // averaged over: workload, load
+	Form   string `yaml:"form" json:"form,omitempty"`     // line (default), bar
+	Log    bool   `yaml:"log_x" json:"log_x,omitempty"`
+	// Source says what the original reports, in words.
+	Source string `yaml:"source" json:"source,omitempty"`
+}
+
+// Question is answered in sentences that are generated from the data.
+type Question struct {
+	ID     string  `yaml:"id" json:"id"`
+	Ask    string  `yaml:"ask" json:"ask"`
+	Source string  `yaml:"source" json:"source,omitempty"` // what the original answers
+	Claims []Claim `yaml:"claims" json:"claims"`
+}
+
+// Claim compares variants: every variant that Where selects against the baseline,
+// or against another tracer at the same rate.
+type Claim struct {
+	Metric  string `yaml:"metric" json:"metric"`
+	Where   Subset `yaml:"where" json:"where"`
+	Against string `yaml:"against" json:"against,omitempty"` // tracer; "": the baseline
+	Source  string `yaml:"source" json:"source,omitempty"`   // what the original reports of it
+}
+
+// Duration is written as in Go: 500ms, 3s, 10m.
+type Duration time.Duration

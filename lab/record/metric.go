@@ -1,0 +1,96 @@
+package record
+
+// Metric is one thing that is measured of every run.
+type Metric struct {
+	Key   string // in Run.Values; its end is the unit
+	Name  string // for people
+	Unit  string
+	About string // how it is measured
+	// More says which direction is worse: +1 if more is worse, -1 if less
+	// is, 0 if neither.
+	Worse int
+	// Additive metrics may be 0 without a tracer (bytes exported, CPU of the
+	// tracer): they are compared by difference, all others by ratio.
+	Additive bool
+}
+
+// Keys of the metrics. The CPU ones are divided by the requests answered within
+// the window.
+const (
+	Throughput      = "throughput_rps"
+	Offered         = "offered_rps"
+	ErrorShare      = "error_share"
+	P50             = "p50_ms"
+	P95             = "p95_ms"
+	P99             = "p99_ms"
+	Max             = "max_ms"
+	CPUService      = "cpu_service_us"
+	CPUTracer       = "cpu_tracer_us"
+	CPUMachine      = "cpu_machine_us"
+	CPULab          = "cpu_lab_us"
+	CoresService    = "cores_service"
+	CoresTracer     = "cores_tracer"
+	CoresMachine    = "cores_machine"
+	CoresMeter      = "cores_meter"
+	MemService      = "mem_service_mib"
+	MemServicePeak  = "mem_service_peak_mib"
+	MemTracer       = "mem_tracer_mib"
+	MemTracerPeak   = "mem_tracer_peak_mib"
+	NetOut          = "net_out_bytes"
+	NetOutRate      = "net_out_mbps"
+	NetExport       = "net_export_bytes"
+	SpansReceived   = "spans_received_per_s"
+	SpansPerRequest = "spans_per_request"
+	SpansDropped    = "spans_dropped"
+	SampledShare    = "sampled_share"
+	SampledAsked    = "sampled_asked"
+	Complete        = "complete_share"
+	Wrong           = "wrong_traces"
+	KernelPrograms  = "kernel_programs_us"
+	GeneratorLagP99 = "generator_lag_p99_ms"
+)
+
+// Metrics in the order in which a report shows them.
+var Metrics = []Metric{
+	{Throughput, "throughput", "requests/s", "requests answered well within the window, by its length", -1, false},
+	{Offered, "offered load", "requests/s", "requests that were due within the window (open loop), or begun (closed loop)", 0, false},
+	{ErrorShare, "errors", "share", "requests that failed or were not answered with 2xx, of all", +1, true},
+	{P50, "latency p50", "ms", "from the intended send time to the last byte", +1, false},
+	{P95, "latency p95", "ms", "from the intended send time to the last byte", +1, false},
+	{P99, "latency p99", "ms", "from the intended send time to the last byte", +1, false},
+	{Max, "latency maximum", "ms", "from the intended send time to the last byte", +1, false},
+	{CPUService, "CPU of the service", "µs/request", "CPU clocks of the service's processes, over requests answered", +1, false},
+	{CPUTracer, "CPU of the tracer", "µs/request", "CPU clocks of the tracer's own processes, over requests answered", +1, true},
+	{CPUMachine, "CPU of the machine", "µs/request", "busy time of all CPUs, load generator and sink included, over requests answered", +1, false},
+	{CPULab, "CPU of the laboratory", "µs/request", "CPU clock of the process with load generator, sink and meter, over requests answered", +1, false},
+	{CoresService, "cores of the service", "cores", "CPU clocks of the service's processes, by the window's length", +1, false},
+	{CoresTracer, "cores of the tracer", "cores", "CPU clocks of the tracer's own processes, by the window's length", +1, true},
+	{CoresMachine, "cores of the machine", "cores", "busy time of all CPUs, by the window's length", +1, false},
+	{CoresMeter, "cores of the meter", "cores", "CPU clock of the meter's own thread, by the window's length", 0, true},
+	{MemService, "memory of the service", "MiB", "resident set of the service's processes, median of the samples within the window", +1, false},
+	{MemServicePeak, "peak memory of the service", "MiB", "sum of the processes' greatest resident sets since they began", +1, false},
+	{MemTracer, "memory of the tracer", "MiB", "resident set of the tracer's own processes, median of the samples", +1, true},
+	{MemTracerPeak, "peak memory of the tracer", "MiB", "sum of the processes' greatest resident sets since they began", +1, true},
+	{NetOut, "network out", "bytes/request", "bytes that left the service's network namespace, by the veth's counter, over requests answered", +1, false},
+	{NetOutRate, "network out", "MB/s", "bytes that left the service's network namespace, by the veth's counter, by the window's length", +1, false},
+	{NetExport, "export", "bytes/request", "bodies of OTLP requests that the sink received within the window, over requests answered", +1, true},
+	{SpansReceived, "spans received", "1/s", "spans that the sink received within the run, by the time under load", 0, true},
+	{SpansPerRequest, "spans per request", "1", "spans that the sink received in the whole run, over requests answered in the whole run", 0, true},
+	{SpansDropped, "spans dropped", "1", "spans that the tracer says it lost in the whole run", +1, true},
+	{SampledShare, "sampled, observed", "share", "traces of which a root span arrived, over requests answered, in the whole run", 0, true},
+	{SampledAsked, "sampled, configured", "share", "the rate that the running tracer says it has", 0, true},
+	{Complete, "complete traces", "share", "of the sampled traces, those with every span that the workload must produce", -1, false},
+	{Wrong, "wrong traces", "1", "traces that hold spans of two requests", +1, true},
+	{KernelPrograms, "kernel programs", "µs/request", "run time of the tracer's kernel programs, over requests answered; only where it was switched on", +1, true},
+	{GeneratorLagP99, "lag of the load generator", "ms", "p99 of what the generator itself was late with a free connection", 0, true},
+}
+
+// MetricOf finds a metric by its key.
+func MetricOf(key string) (Metric, bool) {
+	for _, m := range Metrics {
+		if m.Key == key {
+			return m, true
+		}
+	}
+	return Metric{}, false
+}

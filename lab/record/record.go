@@ -1,0 +1,106 @@
+// Package record holds what an experiment writes down: a manifest of what was
+// run, where and with what, and one Run per line of results.jsonl. It refuses to
+// interpret: what a run means is decided by package analysis, from these records
+// alone, so that a report can be made again years later.
+package record
+
+import (
+	"time"
+
+	"github.com/tare-trace/tare/lab/experiment"
+)
+
+// Version of the files that this package writes; a directory of another one is
+// refused.
+const Version = 1
+
+// Manifest is manifest.json.
+type Manifest struct {
+	Version    int                    `json:"version"`
+	Tare       string                 `json:"tare"`   // version of the binary
+	Commit     string                 `json:"commit"` // of the source it was built from, "-dirty" if modified; "" if unknown
+	Experiment *experiment.Experiment `json:"experiment"`
+	Profile    string                 `json:"profile"`
+	Seed       uint64                 `json:"seed"`
+	Machine    Machine                `json:"machine"`
+	Versions   map[string]string      `json:"versions"` // of services and tools: nginx, redis-server, hey …
+	Begin      time.Time              `json:"begin"`
+	End        time.Time              `json:"end"`
+	// LeftOut are variants that cannot run here, by reason.
+	LeftOut map[string]string `json:"left_out,omitempty"`
+	// Calibrated are the rates (requests/s) that were found for loads that
+	// ask for what the machine holds, by cell.
+	Calibrated map[string]float64 `json:"calibrated,omitempty"`
+	Notes      []string           `json:"notes,omitempty"` // what a reader must know: no network namespace, …
+}
+
+// Machine is where the numbers come from.
+type Machine struct {
+	CPUs    int     `json:"cpus"`
+	Model   string  `json:"model"` // of the CPU
+	MemGiB  float64 `json:"mem_gib"`
+	Kernel  string  `json:"kernel"`
+	Arch    string  `json:"arch"`
+	Distro  string  `json:"distro"`
+	Virtual string  `json:"virtual,omitempty"` // the hypervisor, where one is seen
+}
+
+// Kind of a run.
+type Kind string
+
+// The kinds of runs. Only Measured runs enter comparisons: Profiled ones carry
+// the cost of the profiler, Checked ones that of keeping every span.
+const (
+	Measured Kind = "measured"
+	Profiled Kind = "profiled"
+	Checked  Kind = "checked"
+)
+
+// Run is one line of results.jsonl: one variant, once, under load.
+type Run struct {
+	ID       string  `json:"id"` // unique in the directory: kind/cell/round/variant
+	Kind     Kind    `json:"kind"`
+	Cell     string  `json:"cell"` // workload/load
+	Workload string  `json:"workload"`
+	Load     string  `json:"load"`
+	Variant  string  `json:"variant"`        // tracer, or tracer@rate
+	Tracer   string  `json:"tracer"`         // name in the experiment
+	Rate     float64 `json:"rate,omitempty"` // sampling rate asked for, 0…1; 0 for a tracer without one
+	Round    int     `json:"round"`          // from 0; runs of one cell and round are compared
+	Order    int     `json:"order"`          // place within the round, from 0
+
+	Begin   time.Time `json:"begin"`
+	Warmup  float64   `json:"warmup_s"`
+	Window  float64   `json:"window_s"` // as measured
+	Answers uint64    `json:"answers"`  // within the window
+
+	// Asked is how tracing was switched on (environment, flags); ReadBack
+	// what the running service or tracer says of itself.
+	Asked    map[string]string `json:"asked"`
+	ReadBack map[string]any    `json:"read_back"`
+
+	Values   map[string]float64 `json:"values"` // by the keys of Metrics; what was not measured is absent
+	Errors   map[string]uint64  `json:"errors,omitempty"`
+	Lost     map[string]uint64  `json:"lost,omitempty"`     // by the tracer's own reasons
+	Fidelity map[string]int     `json:"fidelity,omitempty"` // traces by class: complete, wrong, or a reason of incompleteness
+	Programs []Program          `json:"programs,omitempty"`
+	Shares   []Share            `json:"shares,omitempty"` // of the CPU profile
+	Limits   []string           `json:"limits,omitempty"` // of the generator: why its numbers may not be the service's
+
+	// Failed says why the run did not come to its end, or ran something else
+	// than it was asked to: it is kept here and never compared.
+	Failed string `json:"failed,omitempty"`
+}
+
+// Program is a kernel program of a tracer.
+type Program struct {
+	Name     string  `json:"name"`
+	Runs     uint64  `json:"runs"`
+	NsPerRun float64 `json:"ns_per_run"`
+}
+
+// Share is a category's part of a CPU profile.
+type Share struct {
+	Category string  `json:"category"`
+	Micros   float64 `json:"us_per_request"`
+}
