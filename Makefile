@@ -36,8 +36,10 @@ check-go:
 		echo "this is $$(go version); Tare is built with Go 1.26 or newer (from 1.21 on, go fetches it by itself)" >&2; exit 1; }
 
 .PHONY: build
-build: check-go ## build bin/tare; the kernel programs are committed, so no clang is needed
+build: check-go ## build bin/tare and the services of the laboratory; no clang is needed
 	go build -trimpath -o bin/tare ./cmd/tare
+	go build -trimpath -o bin/tare-thesis ./workloads/thesis
+	go build -trimpath -o bin/tare-counter ./workloads/counter
 
 .PHONY: cross
 cross: check-go ## build everything for arm64, too
@@ -95,6 +97,20 @@ generate: check-go ## build the kernel programs again (clang-19, llvm-19, libbpf
 .PHONY: check-generated
 check-generated: generate ## build them again and fail unless they are what is committed
 	git diff --exit-code --stat -- $(OBJECTS)
+
+EXPERIMENT ?= null
+PROFILE    ?= quick
+
+.PHONY: bench-run
+bench-run: build ## run an experiment of the laboratory (root or sudo for all of it): EXPERIMENT=coroot PROFILE=smoke
+	$(SUDO) bin/tare bench run $(EXPERIMENT) --profile $(PROFILE) $(ARGS)
+
+.PHONY: results
+results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; an hour, on an idle machine)
+	@for e in null thesis coroot chainscope-nginx; do \
+		rm -rf docs/results/$$e.new && $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new && \
+		rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \
+	done
 
 .PHONY: cost
 cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 minutes, on an idle machine)

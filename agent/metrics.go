@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/export"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/bpf"
@@ -66,6 +67,7 @@ var (
 		"Time in a kernel program; measured only while BPF statistics are enabled.", []string{"program", "hook"}, nil)
 	descSpans = prometheus.NewDesc("tare_spans_total", "Spans built.", nil, nil)
 	descOpen  = prometheus.NewDesc("tare_open_spans", "Spans in progress.", nil, nil)
+	descRatio = prometheus.NewDesc("tare_sampling_ratio", "Share of traces that root decisions keep, read back from the kernel side.", nil, nil)
 	descLive  = prometheus.NewDesc("tare_live_requests", "Sampled requests that wait for their response, as the kernel side sees it.", nil, nil)
 )
 
@@ -127,6 +129,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(descSpans, float64(a.builds.Load()))
 	ch <- prometheus.MustNewConstMetric(descOpen, prometheus.GaugeValue, float64(a.openSpans.Load()))
+	if threshold, err := a.tracer.Threshold(); err == nil {
+		ch <- prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, config.Probability(threshold))
+	}
 	if live, err := a.tracer.LiveRequests(); err == nil {
 		ch <- prometheus.MustNewConstMetric(descLive, prometheus.GaugeValue, float64(live))
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-trace/tare/workloads"
+	"github.com/tare-trace/tare/lab/fidelity"
 )
 
 // Command is `tare demo`.
@@ -41,7 +41,7 @@ root, ends by itself and leaves nothing behind.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.Chain, "chain", opts.Chain, "services to trace: "+strings.Join(workloads.Names(), ", "))
+	f.StringVar(&opts.Chain, "chain", opts.Chain, "services to trace: "+strings.Join(fidelity.Chains(), ", "))
 	f.Uint64Var(&opts.Requests, "requests", opts.Requests, "requests of the fidelity run")
 	f.IntVar(&opts.Concurrency, "concurrency", opts.Concurrency, "connections, with one request in flight on each")
 	f.Float64Var(&opts.Sample, "sample", opts.Sample, "share of requests to trace, 0 to 1")

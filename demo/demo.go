@@ -16,10 +16,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/tare-trace/tare/lab/bench"
 	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/progress"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -36,7 +37,7 @@ type Options struct {
 	Warmup      time.Duration // before each window
 	Install     bool          // packages that are missing
 	Tare        string        // the executable whose agent is shown; "": this one
-	Seed        uint64        // of the order of windows and of the bootstrap
+	Seed        uint64        // of the order of windows
 }
 
 // Defaults are what `tare demo` does when it is told nothing.
@@ -120,28 +121,20 @@ func Run(ctx context.Context, opts Options, stdout, stderr io.Writer) error {
 // stage is what all steps of a demonstration share.
 type stage struct {
 	opts     Options
-	chain    *workloads.Chain
-	sink     *sink
-	progress *progress
-	next     uint64 // the first request number that was not yet used
+	lab      *bench.Stage
+	progress *progress.Line
 }
 
 func run(ctx context.Context, opts Options, stderr io.Writer) (result *Result, example []span.Span, err error) {
-	st := &stage{opts: opts, next: 1}
-	st.progress = newProgress(stderr, st.plan())
-	defer st.progress.stop()
+	st := &stage{opts: opts}
+	st.progress = progress.New(stderr, st.plan())
+	defer st.progress.Stop()
 
-	st.progress.begin("starting the chain")
-	st.chain, err = workloads.Start(ctx, opts.Chain, workloads.Options{})
-	if err != nil {
+	// On loopback, as the numbers in docs/cost.md have always been.
+	if st.lab, _, err = bench.NewStage(opts.Tare, false); err != nil {
 		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, st.chain.Stop()) }()
-	st.sink, err = newSink(filepath.Join(st.chain.Dir, "spans.bin"))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, st.sink.close()) }()
+	defer func() { err = errors.Join(err, st.lab.Close()) }()
 
 	result = newResult(opts)
 	if opts.Rounds > 0 {
@@ -159,18 +152,18 @@ func run(ctx context.Context, opts Options, stderr io.Writer) (result *Result, e
 }
 
 // plan lists the steps and about how long they take, for the progress line.
-func (st *stage) plan() []step {
-	steps := []step{{"starting the chain", time.Second}}
+func (st *stage) plan() []progress.Step {
+	var steps []progress.Step
 	for round := range st.opts.Rounds {
 		for _, v := range []variant{untracedA, untracedB, traced} {
-			d := st.opts.Warmup + st.opts.Window
+			d := st.opts.Warmup + st.opts.Window + 500*time.Millisecond // to start and stop the chain
 			if v == traced {
-				d += 2 * time.Second // to start and stop the agent
+				d += 1500 * time.Millisecond // and the agent
 			}
-			steps = append(steps, step{windowName(round, st.opts.Rounds, v), d})
+			steps = append(steps, progress.Step{Name: windowName(round, st.opts.Rounds, v), About: d})
 		}
 	}
 	// 2,000 requests a second is a guess; the step corrects it as it goes.
 	run := time.Duration(float64(st.opts.Requests) / 2000 * float64(time.Second))
-	return append(steps, step{fidelityStep, run + 3*time.Second}, step{classifyStep, time.Second})
+	return append(steps, progress.Step{Name: fidelityStep, About: run + 4*time.Second})
 }

@@ -49,7 +49,9 @@ func playAgent(args []string) error {
 	if err != nil {
 		return err
 	}
-	var conf agentConfig
+	var conf struct {
+		Services []struct{ Ports []int }
+	}
 	if err := yaml.Unmarshal(b, &conf); err != nil || len(conf.Services) == 0 || conf.Services[0].Ports[0] == 0 {
 		return fmt.Errorf("configuration %s: %w", b, err)
 	}
@@ -58,6 +60,7 @@ func playAgent(args []string) error {
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, "# TYPE tare_roots_total counter\ntare_roots_total{sampled=\"true\"} %d\n", n)
+		_, _ = fmt.Fprintf(w, "# TYPE tare_sampling_ratio gauge\ntare_sampling_ratio %s\n", os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
 		_, _ = io.WriteString(w, "# TYPE tare_lost_total counter\ntare_lost_total{reason=\"ring_full\"} 3\n")
 	})
 	go func() { _ = http.ListenAndServe(flags["--listen"], mux) }() //nolint:gosec // a test

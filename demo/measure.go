@@ -2,14 +2,12 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"time"
 
-	"github.com/tare-trace/tare/lab/load"
-	"github.com/tare-trace/tare/lab/meter"
+	"github.com/tare-trace/tare/lab/bench"
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/stats"
 )
 
@@ -50,11 +48,10 @@ type cost [variants][]sample
 func (st *stage) measure(ctx context.Context) (*cost, error) {
 	rng := rand.New(rand.NewPCG(st.opts.Seed, 1)) //nolint:gosec // an order, not a secret
 	var c cost
-	st.sink.keep(false)
 	for round := range st.opts.Rounds {
 		for _, i := range rng.Perm(int(variants)) {
 			v := variant(i)
-			st.progress.begin(windowName(round, st.opts.Rounds, v))
+			st.progress.Begin(windowName(round, st.opts.Rounds, v))
 			s, err := st.window(ctx, v)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", windowName(round, st.opts.Rounds, v), err)
@@ -65,138 +62,36 @@ func (st *stage) measure(ctx context.Context) (*cost, error) {
 	return &c, nil
 }
 
-// window measures one variant. The agent is started for a traced window and
-// stopped after it, so that nothing of it is left in an untraced one.
-func (st *stage) window(ctx context.Context, v variant) (s sample, err error) {
-	if v != traced {
-		return st.underLoad(ctx, nil)
-	}
-	a, err := startAgent(ctx, st)
-	if err != nil {
+// window measures one variant with the laboratory's means: the chain is started
+// for it, and the agent beside it if it is the traced one.
+func (st *stage) window(ctx context.Context, v variant) (sample, error) {
+	j := st.job(record.Measured, v == traced)
+	j.Warmup, j.Window = st.opts.Warmup, st.opts.Window
+	var rec record.Run
+	if err := st.lab.Run(ctx, j, &rec); err != nil {
 		return sample{}, err
 	}
-	defer func() { err = errors.Join(err, a.stop()) }()
-	return st.underLoad(ctx, a)
+	return sampleOf(&rec), nil
 }
 
-// reading is everything that is read at either end of a window.
-type reading struct {
-	machine  meter.Machine
-	agent    meter.Process
-	requests uint64
-}
-
-func (st *stage) read(g *load.Generator, a *agent) (r reading, err error) {
-	if a != nil {
-		if r.agent, err = meter.ReadProcess(a.process.PID()); err != nil {
-			return r, err
-		}
-	}
-	r.requests, _ = g.Done()
-	r.machine, err = meter.ReadMachine()
-	return r, err
-}
-
-// underLoad saturates the chain and measures after a warm-up; a may be nil.
-func (st *stage) underLoad(ctx context.Context, a *agent) (sample, error) {
-	g, err := st.load(ctx, load.Options{Duration: time.Hour}) // until Stop
-	if err != nil {
-		return sample{}, err
-	}
-	s, err := st.between(ctx, g, a)
-	g.Stop()
-	res, waitErr := g.Wait()
-	st.next = res.Next
-	if err := errors.Join(err, waitErr); err != nil {
-		return sample{}, err
-	}
-	s.failed = res.Failed
-	if res.OK == 0 {
-		return sample{}, fmt.Errorf("not one request was answered: %v", res.Errors)
-	}
-	if a != nil {
-		return s, st.readBack(ctx, a, res.OK+res.Failed)
-	}
-	return s, nil
-}
-
-// load starts the generator on the chain, with the next free number.
-func (st *stage) load(ctx context.Context, o load.Options) (*load.Generator, error) {
-	o.Addr = st.chain.Entry
-	o.Connections = st.opts.Concurrency
-	o.First = st.next
-	o.AppendPath = st.chain.AppendPath
-	return load.Start(ctx, o)
-}
-
-func (st *stage) between(ctx context.Context, g *load.Generator, a *agent) (sample, error) {
-	if err := sleep(ctx, st.opts.Warmup); err != nil {
-		return sample{}, err
-	}
-	from, err := st.read(g, a)
-	if err != nil {
-		return sample{}, err
-	}
-	if err := sleep(ctx, st.opts.Window); err != nil {
-		return sample{}, err
-	}
-	to, err := st.read(g, a)
-	if err != nil {
-		if a != nil {
-			err = errors.Join(err, a.alive())
-		}
-		return sample{}, err
-	}
-	w, err := from.machine.Until(to.machine)
-	if err != nil {
-		return sample{}, err
-	}
-	requests := float64(to.requests - from.requests)
-	if requests == 0 {
-		return sample{}, errors.New("no request was answered within the window: is it too short?")
-	}
-	const mib = 1 << 20
+func sampleOf(r *record.Run) sample {
 	return sample{
-		rps:   requests / w.Elapsed.Seconds(),
-		cpu:   float64(w.Busy) / float64(time.Microsecond) / requests,
-		cores: (to.agent.CPU - from.agent.CPU).Seconds() / w.Elapsed.Seconds(),
-		rss:   float64(to.agent.RSS) / mib,
-		peak:  float64(to.agent.PeakRSS) / mib,
-	}, nil
+		rps: r.Values[record.Throughput], cpu: r.Values[record.CPUMachine], failed: r.Failures,
+		cores: r.Values[record.CoresTracer], rss: r.Values[record.MemTracer], peak: r.Values[record.MemTracerPeak],
+	}
 }
 
-// readBack asks the running agent what it did: the configuration that was
-// meant and the one that ran must be the same, or the number is of something
-// else. The sampled share may be six standard deviations off.
-func (st *stage) readBack(ctx context.Context, a *agent, requests uint64) error {
-	if err := a.alive(); err != nil {
-		return err
+// job is a run of the chain, saturated by its connections.
+func (st *stage) job(kind record.Kind, traced bool) bench.Job {
+	tracer := &experiment.Tracer{Name: "none", Driver: "none"}
+	if traced {
+		tracer = &experiment.Tracer{Name: "tare", Driver: "tare", Rates: []float64{st.opts.Sample}}
 	}
-	m, err := a.metrics(ctx)
-	if err != nil {
-		return err
-	}
-	roots := float64(m.sampled + m.unsampled)
-	if roots < 0.98*float64(requests) || roots > 1.02*float64(requests) {
-		return fmt.Errorf("the agent took %.0f root decisions on %d requests: it was blind, or took one more than once; what it wrote:\n%s",
-			roots, requests, a.process.Output())
-	}
-	p := st.opts.Sample
-	margin := 6*math.Sqrt(p*(1-p)/roots) + 1/roots
-	if share := float64(m.sampled) / roots; math.Abs(share-p) > margin {
-		return fmt.Errorf("the agent sampled %.4f of the requests, not %.4f", share, p)
-	}
-	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
+	return bench.Job{
+		Kind:     kind,
+		Workload: &experiment.Workload{Name: st.opts.Chain, Kind: st.opts.Chain},
+		Load:     experiment.Load{Name: "closed", Connections: st.opts.Concurrency},
+		Variant:  experiment.Variant{Name: tracer.Name, Tracer: tracer, Rate: st.opts.Sample},
 	}
 }
 

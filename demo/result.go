@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/stats"
 )
 
@@ -41,11 +42,11 @@ type Result struct {
 	Baseline Rate    `json:"baseline"`
 	Ratio    Ratios  `json:"ratio"`
 	// Control is untraced by untraced: what the machine alone does to a ratio.
-	Control      Ratios    `json:"control"`
-	WindowFailed uint64    `json:"window_failed"` // requests within the rounds
-	Agent        AgentCost `json:"agent"`
-	Programs     []Program `json:"programs"`
-	Warnings     []string  `json:"warnings"`
+	Control      Ratios           `json:"control"`
+	WindowFailed uint64           `json:"window_failed"` // requests within the rounds
+	Agent        AgentCost        `json:"agent"`
+	Programs     []record.Program `json:"programs"`
+	Warnings     []string         `json:"warnings"`
 }
 
 // Machine is where the numbers come from.
@@ -83,15 +84,6 @@ type MemoryPoint struct {
 	RSS      float64 `json:"rss_mib"`
 }
 
-// Program is a kernel program in the fidelity run.
-type Program struct {
-	Name     string  `json:"name"`
-	Runs     uint64  `json:"runs"`
-	NsPerRun float64 `json:"ns_per_run"`
-}
-
-func (p Program) total() float64 { return float64(p.Runs) * p.NsPerRun }
-
 func newResult(o Options) *Result {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -105,7 +97,7 @@ func newResult(o Options) *Result {
 		Machine:      Machine{CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)), Arch: runtime.GOARCH},
 		IncompleteBy: map[string]int{},
 		Lost:         map[string]uint64{},
-		Programs:     []Program{},
+		Programs:     []record.Program{},
 		Warnings:     []string{},
 	}
 }

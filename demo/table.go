@@ -119,9 +119,9 @@ func (r *Result) programTable(out *strings.Builder) {
 	var sum float64
 	requests := float64(max(r.Requests, 1))
 	for _, p := range r.Programs {
-		sum += p.total()
+		sum += p.Total()
 		rows = append(rows, fmt.Sprintf("%s\t%d\t%.2f\t%.0f\t%.0f",
-			p.Name, p.Runs, float64(p.Runs)/requests, p.NsPerRun, p.total()/requests))
+			p.Name, p.Runs, float64(p.Runs)/requests, p.NsPerRun, p.Total()/requests))
 	}
 	aligned(out, append(rows, fmt.Sprintf("all\t\t\t\t%.0f", sum/requests)))
 }

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/stats"
 )
 
@@ -40,18 +40,17 @@ func example(t *testing.T) *Result {
 	o.Sample, o.Rounds = 0.01, 6
 	r := newResult(o)
 	r.Machine = Machine{CPUs: 2, Kernel: "6.1.0", Arch: "amd64"}
-	r.Requests, r.Failed = 100_000, 1
 	report := fidelity.Report{
 		Traces: 998, Complete: 995, Incomplete: map[string]int{"missing redis server GET item:": 2}, Wrong: 1, Orphaned: 4, Split: 1,
 	}
-	metrics := agentMetrics{
-		sampled: 1000, unsampled: 99_000,
-		lost:     map[string]uint64{"ring_full": 12, "queue_full": 0},
-		programs: []Program{{"sock_recv", 500_000, 250}, {"sock_send", 400_000, 101.5}},
-	}
-	if err := r.fidelity(report, metrics); err != nil {
-		t.Fatal(err)
-	}
+	report.Expect(1000)
+	r.classified(report)
+	r.fidelity(&record.Run{
+		Requests: 100_000, Failures: 1,
+		Decisions: record.Decisions{Sampled: 1000, Unsampled: 99_000},
+		Lost:      map[string]uint64{"ring_full": 12, "queue_full": 0},
+		Programs:  []record.Program{{Name: "sock_recv", Runs: 500_000, NsPerRun: 250}, {Name: "sock_send", Runs: 400_000, NsPerRun: 101.5}},
+	})
 	var c cost
 	for i := range 6 {
 		d := float64(i)
@@ -155,30 +154,5 @@ func TestShareIsNotRoundedUpTo100(t *testing.T) {
 		if got := share(c[0], c[1]); got != want {
 			t.Errorf("share(%d, %d) = %q, want %q", c[0], c[1], got, want)
 		}
-	}
-}
-
-func TestProgress(t *testing.T) {
-	var out bytes.Buffer
-	p := newProgress(&out, []step{{"one", 10 * time.Second}, {"two", 20 * time.Second}})
-	p.begin("one")
-	now := p.stepped
-	if got := p.remaining(now.Add(4 * time.Second)); got != 26*time.Second {
-		t.Errorf("remaining %v", got)
-	}
-	p.fraction(0.5)
-	if got := p.remaining(now.Add(30 * time.Second)); got != 50*time.Second {
-		t.Errorf("remaining %v at half of a step that took 30 s so far", got)
-	}
-	p.begin("two")
-	if got := p.remaining(p.stepped.Add(time.Minute)); got != 0 {
-		t.Errorf("remaining %v", got)
-	}
-	p.stop()
-	if want := "0:00 elapsed, about 0:30 remaining: one\n0:00 elapsed, about 0:20 remaining: two\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
-	if clock(125*time.Second) != "2:05" {
-		t.Errorf("clock %s", clock(125*time.Second))
 	}
 }

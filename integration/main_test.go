@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tare is the binary under test, built once.
+// tare is the binary under test, built once, with the laboratory's services
+// beside it.
 var tare string
 
 func TestMain(m *testing.M) {
@@ -34,10 +35,14 @@ func run(m *testing.M) int {
 	tare = filepath.Join(dir, "tare")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-o", tare, "../cmd/tare")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, out)
-		return 1
+	for name, source := range map[string]string{
+		"tare": "../cmd/tare", "tare-thesis": "../workloads/thesis", "tare-counter": "../workloads/counter",
+	} {
+		build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name), source)
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, out)
+			return 1
+		}
 	}
 	raiseFiles()
 	return m.Run()

@@ -13,17 +13,35 @@ import (
 // builder makes the specs of one chain.
 type builder struct {
 	dir     string
-	workers int
-	ports   map[string]int // by service
+	opts    Options
+	host    string // address of services under test
+	outside string // address of what they depend on, as another host would be
+	ports   map[string]int
 }
 
-// executable finds a program; daemons live in sbin, which is not on the path
-// of a user without privileges.
+func newBuilder(dir string, opts Options) *builder {
+	b := &builder{dir: dir, opts: opts, host: "127.0.0.1", outside: "127.0.0.1", ports: map[string]int{}}
+	if opts.Network != nil {
+		b.host, b.outside = opts.Network.Host, opts.Network.Gateway
+	}
+	return b
+}
+
+// service is the spec of a service under test, but for how it is started.
+func (b *builder) service(name string) spec {
+	return spec{name: name, host: b.host, port: b.ports[name], network: b.opts.Network}
+}
+
+// sbin is where daemons live, which is not on the path of a user without
+// privileges.
+var sbin = []string{"/usr/sbin", "/sbin", "/usr/local/sbin"}
+
+// executable finds a program.
 func executable(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}
-	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
+	for _, dir := range sbin {
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path, nil
 		}
@@ -59,9 +77,10 @@ func (b *builder) nginx(files fs.FS, conf, service, upstream string) (spec, erro
 	var out bytes.Buffer
 	err = text.Option("missingkey=error").Execute(&out, map[string]any{
 		"Prefix":   prefix,
+		"Host":     b.host,
 		"Port":     b.ports[service],
 		"Upstream": b.ports[upstream],
-		"Workers":  b.workers,
+		"Workers":  b.opts.Workers,
 		"Root":     os.Geteuid() == 0,
 	})
 	if err != nil {
@@ -71,11 +90,8 @@ func (b *builder) nginx(files fs.FS, conf, service, upstream string) (spec, erro
 	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil { //nolint:gosec // no secrets
 		return spec{}, err
 	}
-	return spec{
-		name: service,
-		port: b.ports[service],
-		argv: []string{exe, "-p", prefix, "-c", path},
-
-		workers: b.workers,
-	}, nil
+	s := b.service(service)
+	s.argv = []string{exe, "-p", prefix, "-c", path}
+	s.workers = b.opts.Workers
+	return s, nil
 }

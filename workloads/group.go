@@ -75,36 +75,42 @@ type process struct {
 	done chan struct{} // closed when it was waited for
 }
 
+// command is how a process of the group is started.
+type command struct {
+	name string // of its log file
+	argv []string
+	env  []string // all of it; nil: this process'
+	dir  string   // working directory; "": the group's
+}
+
 // Start starts a command in the group; name is that of its log file. Env is
 // added to this process' environment.
 func (g *Group) Start(name string, argv, env []string) (*Process, error) {
-	p, err := g.startEnv(name, argv, env)
+	p, err := g.launch(command{name: name, argv: argv, env: append(os.Environ(), env...)})
 	if err != nil {
 		return nil, err
 	}
 	return &Process{p}, nil
 }
 
-func (g *Group) start(name string, argv []string) (*process, error) {
-	return g.startEnv(name, argv, nil)
-}
-
-func (g *Group) startEnv(name string, argv, env []string) (*process, error) {
-	log := filepath.Join(g.Dir, name+".log")
+func (g *Group) launch(c command) (*process, error) {
+	log := filepath.Join(g.Dir, c.name+".log")
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // a log
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = out.Close() }() // the child has its own
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir = g.Dir
-	cmd.Env = append(os.Environ(), env...)
+	cmd := exec.Command(c.argv[0], c.argv[1:]...)
+	cmd.Dir, cmd.Env = c.dir, c.env
+	if c.dir == "" {
+		cmd.Dir = g.Dir
+	}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.leader.Process.Pid}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
-	p := &process{name: name, cmd: cmd, log: log, done: make(chan struct{})}
+	p := &process{name: c.name, cmd: cmd, log: log, done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // cmd.ProcessState says how it ended
 		close(p.done)

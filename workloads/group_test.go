@@ -133,7 +133,7 @@ func TestParsePIDs(t *testing.T) {
 }
 
 func TestFreePortsAreDifferent(t *testing.T) {
-	ports, err := freePorts(50)
+	ports, err := freePorts(nil, 50)
 	if err != nil {
 		t.Fatal(err)
 	}

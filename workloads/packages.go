@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Requirement is a program that a chain needs, and the package that has it:
+// Requirement is a program that is needed, and the package that has it:
 // the name is the same in Debian 12, Ubuntu 22.04 and 24.04.
 type Requirement struct {
 	Executable string
@@ -20,7 +20,11 @@ type Requirement struct {
 	Unit string
 }
 
+// The thesis service needs nothing but its own executable, which is no package.
 var requirements = map[string][]Requirement{
+	"counter": {
+		{Executable: "redis-server", Package: "redis-server", Unit: "redis-server.service"},
+	},
 	"nginx": {
 		{Executable: "nginx", Package: "nginx", Unit: "nginx.service"},
 	},
@@ -30,17 +34,24 @@ var requirements = map[string][]Requirement{
 		{Executable: "redis-server", Package: "redis-server", Unit: "redis-server.service"},
 		{Executable: "memcached", Package: "memcached", Unit: "memcached.service"},
 	},
+	"command": nil,
+
+	"ab":  {{Executable: "ab", Package: "apache2-utils"}},
+	"hey": {{Executable: "hey", Package: "hey"}},
+	"wrk": {{Executable: "wrk", Package: "wrk"}},
 }
 
-// Requirements of a chain.
+// Requirements of a chain, or of a load generator (hey, wrk, ab). A user's
+// command has none.
 func Requirements(name string) ([]Requirement, error) {
-	if _, err := find(name); err != nil {
+	needed, ok := requirements[name]
+	if _, err := find(name); err != nil && !ok {
 		return nil, err
 	}
-	return slices.Clone(requirements[name]), nil
+	return slices.Clone(needed), nil
 }
 
-// Missing is what the chains need and this machine does not have.
+// Missing is what the chains and tools need and this machine does not have.
 func Missing(names ...string) ([]Requirement, error) {
 	var missing []Requirement
 	for _, name := range names {
@@ -57,7 +68,7 @@ func Missing(names ...string) ([]Requirement, error) {
 	return missing, nil
 }
 
-// Ensure installs what the chains miss with apt-get, and tells w what it
+// Ensure installs what the chains and tools miss with apt-get, and tells w what it
 // installs and what apt-get says. Services that come with the packages are
 // neither started nor enabled.
 func Ensure(ctx context.Context, w io.Writer, names ...string) error {

@@ -3,11 +3,10 @@ package workloads
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -35,16 +34,20 @@ func (p *Process) Success() bool { return p.p.cmd.ProcessState.Success() }
 // Stop sends SIGTERM, waits for the end, and kills if it does not come.
 func (p *Process) Stop() error { return p.p.stop() }
 
-func loopback(port int) string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-}
-
-// ready waits until the service accepts connections and has its workers.
+// ready waits until the service accepts connections, has its workers and says
+// that it is healthy.
 func (s *spec) ready(ctx context.Context, within time.Duration) error {
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()
 	for {
-		missing := s.missing()
+		// First: somebody else's service may answer in the place of one that
+		// ended because the port was taken.
+		select {
+		case <-s.proc.done:
+			return s.proc.exited()
+		default:
+		}
+		missing := s.missing(ctx)
 		if missing == "" {
 			return nil
 		}
@@ -60,14 +63,39 @@ func (s *spec) ready(ctx context.Context, within time.Duration) error {
 	}
 }
 
-func (s *spec) missing() string {
-	c, err := net.DialTimeout("tcp", loopback(s.port), time.Second)
+func (s *spec) missing(ctx context.Context) string {
+	c, err := net.DialTimeout("tcp", s.address(), time.Second)
 	if err != nil {
-		return fmt.Sprintf("listener on port %d", s.port)
+		return "listener on " + s.address()
 	}
 	_ = c.Close()
 	if pids, err := descendants(s.proc.cmd.Process.Pid); err != nil || len(pids) < 1+s.workers {
 		return fmt.Sprintf("%d workers", s.workers)
+	}
+	if s.health == "" {
+		return ""
+	}
+	return s.unhealthy(ctx)
+}
+
+// unhealthy says what is missing from an answer with 2xx.
+func (s *spec) unhealthy(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	url := "http://" + s.address() + s.health
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Sprintf("health to ask for (%v)", err)
+	}
+	// Neither a proxy nor a connection that stays.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Sprintf("answer from %s (%v)", url, err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return fmt.Sprintf("2xx from %s: it answers %s", url, resp.Status)
 	}
 	return ""
 }
@@ -82,27 +110,32 @@ func (s *spec) service() (Service, error) {
 	if err != nil {
 		return Service{}, fmt.Errorf("processes of %s: %w", s.name, err)
 	}
-	return Service{Name: s.name, Port: s.port, PIDs: pids, Exe: exe}, nil
+	return Service{Name: s.name, Host: s.host, Port: s.port, PIDs: pids, Exe: exe, Dependency: s.dependency}, nil
 }
 
-// descendants is pid and every process below it.
-func descendants(pid int) ([]int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+// descendants is roots and every process below them.
+func descendants(roots ...int) ([]int, error) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = proc.Close() }()
+	names, err := proc.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
 	children := map[int][]int{}
-	for _, stat := range stats {
-		b, err := os.ReadFile(stat)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // ended meanwhile
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
 		}
+		b, err := os.ReadFile("/proc/" + name + "/stat")
 		child, parent, ok := parsePIDs(b)
-		if err == nil && ok {
+		if err == nil && ok { // otherwise it ended meanwhile
 			children[parent] = append(children[parent], child)
 		}
 	}
-	all := []int{pid}
+	all := slices.Clone(roots)
 	for i := 0; i < len(all); i++ {
 		slices.Sort(children[all[i]])
 		all = append(all, children[all[i]]...)
@@ -123,4 +156,19 @@ func parsePIDs(stat []byte) (pid, ppid int, ok bool) {
 	pid, err1 := strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
 	ppid, err2 := strconv.Atoi(string(fields[1]))
 	return pid, ppid, err1 == nil && err2 == nil
+}
+
+// startTime is when a process began, in clock ticks since boot: together with
+// its pid, it names the process for good.
+func startTime(pid int) (uint64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// Field 22 of proc(5); the fields after the name begin with the third.
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields)+2)
+	}
+	return strconv.ParseUint(string(fields[19]), 10, 64)
 }

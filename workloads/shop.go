@@ -31,7 +31,7 @@ func shopSpecs(b *builder) ([]spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	redis, err := redisServer(b)
+	redis, err := redisServer(b, b.service("redis"))
 	if err != nil {
 		return nil, err
 	}
@@ -55,34 +55,17 @@ func pythonShop(b *builder) (spec, error) {
 	if err != nil {
 		return spec{}, err
 	}
-	return spec{
-		name: "shop",
-		port: b.ports["shop"],
-		// -I -S: nothing of the user's environment.
-		argv: []string{
-			python, "-I", "-S", program,
-			"--port", strconv.Itoa(b.ports["shop"]),
-			"--redis", strconv.Itoa(b.ports["redis"]),
-			"--memcached", strconv.Itoa(b.ports["memcached"]),
-			"--stock", strconv.Itoa(b.ports["stock"]),
-		},
-	}, nil
-}
-
-func redisServer(b *builder) (spec, error) {
-	exe, err := executable("redis-server")
-	if err != nil {
-		return spec{}, err
+	s := b.service("shop")
+	// -I -S: nothing of the user's environment.
+	s.argv = []string{
+		python, "-I", "-S", program,
+		"--host", s.host,
+		"--port", strconv.Itoa(s.port),
+		"--redis", strconv.Itoa(b.ports["redis"]),
+		"--memcached", strconv.Itoa(b.ports["memcached"]),
+		"--stock", strconv.Itoa(b.ports["stock"]),
 	}
-	return spec{
-		name: "redis",
-		port: b.ports["redis"],
-		// Without a configuration file, and without files of its own.
-		argv: []string{
-			exe, "--bind", "127.0.0.1", "--port", strconv.Itoa(b.ports["redis"]),
-			"--save", "", "--appendonly", "no", "--dir", b.dir, "--daemonize", "no",
-		},
-	}, nil
+	return s, nil
 }
 
 func memcachedServer(b *builder) (spec, error) {
@@ -90,12 +73,10 @@ func memcachedServer(b *builder) (spec, error) {
 	if err != nil {
 		return spec{}, err
 	}
-	argv := []string{
-		exe, "-l", "127.0.0.1", "-p", strconv.Itoa(b.ports["memcached"]),
-		"-U", "0", "-t", "2", "-m", "16",
-	}
+	s := b.service("memcached")
+	s.argv = []string{exe, "-l", s.host, "-p", strconv.Itoa(s.port), "-U", "0", "-t", "2", "-m", "16"}
 	if os.Geteuid() == 0 {
-		argv = append(argv, "-u", "root") // it refuses to be root by accident
+		s.argv = append(s.argv, "-u", "root") // it refuses to be root by accident
 	}
-	return spec{name: "memcached", port: b.ports["memcached"], argv: argv}, nil
+	return s, nil
 }

@@ -1,18 +1,20 @@
-// Package workloads starts the systems under test: chains of unmodified
-// services (nginx, Python, redis, memcached) as child processes, each with its
-// own configuration in a temporary directory and on free loopback ports, and
-// stops them without a trace. It uses nothing of the distribution's
-// configuration and touches none of its services. It refuses to know what is
-// measured, or by whom: a chain runs the same with a tracer and without.
+// Package workloads starts the systems under test as child processes, each
+// with its own configuration in a temporary directory and on free ports, on
+// loopback or in a network namespace of its own, and stops them without a
+// trace: chains of unmodified services (nginx, Python, redis, memcached),
+// instrumented Go services (thesis, counter), and a command of the user's.
+// It uses nothing of the distribution's configuration and touches none of its
+// services. It refuses to know what is measured, or by whom: a chain runs the
+// same with a tracer and without.
 package workloads
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -20,16 +22,33 @@ import (
 type Options struct {
 	// Workers is the number of worker processes of every nginx; 0: 2.
 	Workers int
-	// ReadyWithin bounds the start of every service; 0: 10 s.
+	// ReadyWithin bounds the start of every service; 0: 10 s, and 60 s for a
+	// command.
 	ReadyWithin time.Duration
+	// Network is where the services under test run; nil: on loopback, beside
+	// the caller. It is the caller's to close, after Stop.
+	Network *Network
+	// Env is added to the environment of services that are instrumented
+	// (thesis, counter, command). The others take none: an error.
+	Env map[string]string
+	// Path of every request where the chain lets the caller choose (thesis,
+	// command); "": the chain's own.
+	Path string
+	// Bin is the directory with the executables tare-thesis and tare-counter;
+	// "": beside the running executable, then in PATH.
+	Bin string
 }
 
 // Service is one service of a chain. PIDs and Exe are of its start.
 type Service struct {
 	Name string
+	Host string // address that it listens on
 	Port int
 	PIDs []int  // the process that was started, then its descendants
 	Exe  string // the executable that the first of them runs
+	// Dependency marks a service that is only asked by the one under test,
+	// as another host would be (the redis of counter).
+	Dependency bool
 }
 
 // Chain is a running chain.
@@ -42,69 +61,39 @@ type Chain struct {
 	group  *Group
 	specs  []spec
 	path   string // of a request, up to its number
+	fixed  bool   // path is the whole path
 	within time.Duration
 }
 
-// A plan is what a chain consists of.
-type plan struct {
-	path     string // of a request, up to its number
-	services []string
-	specs    func(b *builder) ([]spec, error)
-}
-
-// A spec is how one service is started.
-type spec struct {
-	name string
-	port int
-	argv []string
-	// workers is how many processes the first one starts; it may listen
-	// before it has them.
-	workers int
-	proc    *process
-}
-
-var plans = map[string]plan{
-	"nginx": nginxPlan,
-	"shop":  shopPlan,
-}
-
-// Names of the chains, sorted.
-func Names() []string {
-	names := make([]string, 0, len(plans))
-	for name := range plans {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-func find(name string) (plan, error) {
-	p, ok := plans[name]
-	if !ok {
-		return plan{}, fmt.Errorf("no chain %q: there are %s", name, strings.Join(Names(), ", "))
-	}
-	return p, nil
-}
-
-// Start starts a chain and waits until every service accepts connections.
-// When ctx ends before that, what was started is stopped. A chain ends with
-// Stop, or with this process, however that ends.
+// Start starts a chain and waits until every service is ready. When ctx ends
+// before that, what was started is stopped. A chain ends with Stop, or with
+// this process, however that ends.
 func Start(ctx context.Context, name string, opts Options) (*Chain, error) {
 	p, err := find(name)
 	if err != nil {
 		return nil, err
 	}
+	if err := p.accepts(opts); err != nil {
+		return nil, fmt.Errorf("chain %s: %w", name, err)
+	}
+	return startPlan(ctx, name, p, opts)
+}
+
+func startPlan(ctx context.Context, name string, p plan, opts Options) (*Chain, error) {
 	if opts.Workers == 0 {
 		opts.Workers = 2
 	}
 	if opts.ReadyWithin == 0 {
 		opts.ReadyWithin = 10 * time.Second
 	}
+	if opts.Path == "" {
+		opts.Path = p.path
+	}
 	group, err := NewGroup("tare-" + name)
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{Name: name, Dir: group.Dir, group: group, path: p.path, within: opts.ReadyWithin}
+	c := &Chain{Name: name, Dir: group.Dir, group: group, path: opts.Path, fixed: p.fixed, within: opts.ReadyWithin}
 	if err := c.start(ctx, p, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("chain %s: %w", name, err), group.Stop())
 	}
@@ -112,11 +101,11 @@ func Start(ctx context.Context, name string, opts Options) (*Chain, error) {
 }
 
 func (c *Chain) start(ctx context.Context, p plan, opts Options) error {
-	ports, err := freePorts(len(p.services))
+	ports, err := freePorts(opts.Network, len(p.services))
 	if err != nil {
 		return err
 	}
-	b := &builder{dir: c.Dir, workers: opts.Workers, ports: map[string]int{}}
+	b := newBuilder(c.Dir, opts)
 	for i, name := range p.services {
 		b.ports[name] = ports[i]
 	}
@@ -136,12 +125,16 @@ func (c *Chain) start(ctx context.Context, p plan, opts Options) error {
 		}
 		c.Services = append(c.Services, service)
 	}
-	c.Entry = loopback(c.specs[0].port)
+	c.Entry = c.specs[0].address()
 	return nil
 }
 
 func (c *Chain) launch(ctx context.Context, s *spec) error {
-	p, err := c.group.start(s.name, s.argv)
+	argv, err := s.network.command(s.argv)
+	if err != nil {
+		return err
+	}
+	p, err := c.group.launch(command{name: s.name, argv: argv, env: s.env, dir: s.dir})
 	if err != nil {
 		return err
 	}
@@ -176,10 +169,36 @@ func (c *Chain) Restart(ctx context.Context, service string) error {
 // called more than once.
 func (c *Chain) Stop() error { return c.group.Stop() }
 
-// AppendPath appends the path of request n: every number is a request of its
-// own, and every service names its part of the work by it.
+// PIDs are the processes of the services under test as they are now, their
+// descendants included; dependencies are left out. It is empty after Stop, and
+// must not be asked while Restart runs.
+func (c *Chain) PIDs() []int {
+	var roots []int
+	for _, s := range c.specs {
+		select {
+		case <-s.proc.done: // its pid may be another's by now
+		default:
+			if !s.dependency {
+				roots = append(roots, s.proc.cmd.Process.Pid)
+			}
+		}
+	}
+	pids, err := descendants(roots...)
+	if err != nil {
+		return roots // only without /proc
+	}
+	return pids
+}
+
+// AppendPath appends the path of request n. In a chain of unmodified services,
+// every number is a request of its own, and every service names its part of
+// the work by it; otherwise all requests have the same path.
 func (c *Chain) AppendPath(dst []byte, n uint64) []byte {
-	return strconv.AppendUint(append(dst, c.path...), n, 10)
+	dst = append(dst, c.path...)
+	if c.fixed {
+		return dst
+	}
+	return strconv.AppendUint(dst, n, 10)
 }
 
 // Port finds the port of a service, 0 if there is none of this name.
@@ -191,3 +210,5 @@ func (c *Chain) Port(service string) int {
 	}
 	return 0
 }
+
+func (s *spec) address() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }

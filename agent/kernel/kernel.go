@@ -160,6 +160,12 @@ func (t *Tracer) SetThreshold(threshold uint64) error {
 	return t.objs.SamplingThreshold.Set(threshold)
 }
 
+// Threshold reads back what the kernel side decides by.
+func (t *Tracer) Threshold() (threshold uint64, err error) {
+	err = t.objs.SamplingThreshold.Get(&threshold)
+	return threshold, err
+}
+
 // EnableEntry lets entry sockets take root decisions.
 func (t *Tracer) EnableEntry(on bool) error { return t.objs.EntryEnabled.Set(on) }
 

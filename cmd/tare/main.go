@@ -15,6 +15,7 @@ import (
 	"github.com/tare-trace/tare/agent"
 	"github.com/tare-trace/tare/demo"
 	"github.com/tare-trace/tare/doctor"
+	"github.com/tare-trace/tare/lab/bench"
 )
 
 func main() {
@@ -27,7 +28,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(agent.Command(), demo.Command(), doctor.Command())
+	root.AddCommand(agent.Command(), bench.Command(), demo.Command(), doctor.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, doctor.ErrCannotRun) { // its report says it all
 			fmt.Fprintln(os.Stderr, "tare:", err)

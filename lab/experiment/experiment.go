@@ -4,8 +4,6 @@
 // name that nothing defines is an error that says where and what to do.
 package experiment
 
-import "time"
-
 // Experiment is a file.
 type Experiment struct {
 	Name        string `yaml:"name" json:"name"`
@@ -37,6 +35,8 @@ type Workload struct {
 	Env  map[string]string `yaml:"env" json:"env,omitempty"`
 	// Warmup is the least warm-up of this workload, where its requests take long.
 	Warmup Duration `yaml:"warmup" json:"warmup,omitempty"`
+	// Connections instead of the load's, where many requests are in flight.
+	Connections int `yaml:"connections" json:"connections,omitempty"`
 	// Spans of a complete trace; 0: unknown. Chains have a shape of their own.
 	Spans int `yaml:"spans" json:"spans,omitempty"`
 	// Profile: base URL path of net/http/pprof, "" if there is none.
@@ -48,6 +48,8 @@ type Workload struct {
 	Command []string `yaml:"command" json:"command,omitempty"` // with placeholders: {port}, {host}, {otlp}
 	Health  string   `yaml:"health" json:"health,omitempty"`   // path that answers 2xx when the service is ready
 	Port    int      `yaml:"port" json:"port,omitempty"`       // 0: a free one is found
+	// ReadyWithin bounds its start; 0: a minute.
+	ReadyWithin Duration `yaml:"ready_within" json:"ready_within,omitempty"`
 }
 
 // Tracer is a way of tracing, at one rate or several.
@@ -64,8 +66,13 @@ type Tracer struct {
 	// Expect is what the service must read back, by key of its configuration,
 	// with the same placeholders.
 	Expect map[string]string `yaml:"expect" json:"expect,omitempty"`
+	// ExpectAt overrides Expect at a rate.
+	ExpectAt map[string]map[string]string `yaml:"expect_at" json:"expect_at,omitempty"`
 	// Flags are added to the tracer's command line (driver tare).
 	Flags []string `yaml:"flags" json:"flags,omitempty"`
+	// MeterOff: nothing is sampled within the window, to see what the meter
+	// itself does to a measurement.
+	MeterOff bool `yaml:"meter_off" json:"meter_off,omitempty"`
 	// Optional tracers that cannot run here are left out, and the report says
 	// so; without it, that is an error.
 	Optional bool `yaml:"optional" json:"optional,omitempty"`
@@ -95,15 +102,15 @@ type Profile struct {
 	// Cells restrict workloads, loads and tracers; empty: all with all.
 	Cells []Subset `yaml:"cells" json:"cells,omitempty"`
 	// Profiled runs per variant and cell whose workload has a profile; 0: none.
-	Profiled int      `yaml:"profiled" json:"profiled,omitempty"`
-	Profiles Duration `yaml:"profile_window" json:"profile_window,omitempty"`
+	Profiled      int      `yaml:"profiled" json:"profiled,omitempty"`
+	ProfileWindow Duration `yaml:"profile_window" json:"profile_window,omitempty"`
 	// Check is the number of requests whose traces are held against the ground
 	// truth, per variant and cell; 0: none.
 	Check uint64 `yaml:"check" json:"check,omitempty"`
 }
 
 // Subset is a part of the grid. An empty list means all; Rates restricts the
-// rates of tracers.
+// rates of tracers; an empty list of rates means none of them.
 type Subset struct {
 	Workloads []string             `yaml:"workloads" json:"workloads,omitempty"`
 	Loads     []string             `yaml:"loads" json:"loads,omitempty"`
@@ -159,6 +166,3 @@ type Claim struct {
 	Against string `yaml:"against" json:"against,omitempty"` // tracer; "": the baseline
 	Source  string `yaml:"source" json:"source,omitempty"`   // what the original reports of it
 }
-
-// Duration is written as in Go: 500ms, 3s, 10m.
-type Duration time.Duration

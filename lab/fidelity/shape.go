@@ -9,6 +9,7 @@ package fidelity
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,16 +60,14 @@ var shapes = map[string]Shape{
 			call("shop", "/stock/", serve("stock", "/stock/"))))),
 }
 
+// Chains that have a shape, sorted by name.
+func Chains() []string { return slices.Sorted(maps.Keys(shapes)) }
+
 // ShapeOf finds the shape of a chain of package workloads.
 func ShapeOf(chain string) (Shape, error) {
 	s, ok := shapes[chain]
 	if !ok {
-		names := make([]string, 0, len(shapes))
-		for name := range shapes {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		return Shape{}, fmt.Errorf("no shape of a chain %q: there are %s", chain, strings.Join(names, ", "))
+		return Shape{}, fmt.Errorf("no shape of a chain %q: there are %s", chain, strings.Join(Chains(), ", "))
 	}
 	return s, nil
 }

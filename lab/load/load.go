@@ -1,41 +1,65 @@
-// Package load drives an HTTP/1.1 server with a closed loop: every connection
-// sends its next request when the answer to the last one is there. It is lean,
-// because it shares the machine with what it measures: one goroutine per
-// connection, no allocation, one write and usually one read per request.
+// Package load drives an HTTP/1.1 server, with an open loop at a constant rate
+// or with a closed one, and says how far its numbers are the server's and how
+// far its own. It also runs the generators that others use (hey, wrk, ab).
 //
-// Being closed, it finds the saturated throughput and the CPU per request; its
-// latencies are those of a server that is never asked for more than it gives.
+// An open loop (Options.Rate) has request k due at start + k/Rate, whatever the
+// server does, and counts latency from then: a server that stalls is charged
+// with every request that was due meanwhile, not only with those that happened
+// to be under way (coordinated omission). A closed loop sends the next request
+// of a connection when the answer to the last one is there; it finds the
+// saturated throughput and the CPU per request, and its latencies are those of
+// a server that is never asked for more than it gives.
+//
+// It is lean, because it shares the machine with what it measures: see loop.
+//
 // It refuses to be an HTTP client: no TLS, no redirects, no pipelining, and it
 // never sends one request number twice, so a failed request is not retried.
 package load
 
 import (
-	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
+	"fmt"
+	"math"
 	"time"
 )
 
 // Options describe one run. Addr, Connections and AppendPath are required,
 // and so is an end: Requests, Duration or both (what comes first).
 type Options struct {
-	Addr        string        // host:port, TCP
-	Connections int           // requests in flight
+	Addr        string        // host:port, TCP; names are looked up once, by Start
+	Connections int           // requests in flight, at most
 	Requests    uint64        // how many to send; 0: until Duration
 	Duration    time.Duration // how long to begin new requests; 0: until Requests
 	First       uint64        // the number of the first request
 	Close       bool          // one connection per request
 	BodySize    int           // bytes of body to send with POST; 0: GET
-	Timeout     time.Duration // of one request; 0: 10 s
+	Timeout     time.Duration // of one request, from when it is sent; 0: 10 s
 
-	// AppendPath appends the path of request n to dst. It is called by many
-	// goroutines.
+	// Rate in requests/s makes it an open loop: request k is due k/Rate after
+	// the start, and latency counts from then. When all connections are busy,
+	// due requests wait and are sent in their order as soon as one is free;
+	// those that still wait at the end are counted in Result.Unsent. 0: closed
+	// loop. At most MaxRate.
+	Rate float64
+
+	// LagLimit is the p99 of Result.Lag above which Result.Limits names the
+	// generator as late. 0: 1 ms.
+	LagLimit time.Duration
+
+	// Header is sent with every request, in the order of the names. Names must
+	// be tokens and values without control characters (RFC 9110, 5.5). Host and
+	// User-Agent replace the generator's own; Connection, Content-Length and
+	// Transfer-Encoding are refused: they are the generator's business.
+	Header map[string]string
+
+	// AppendPath appends the path of request n to dst. It may be called by
+	// several goroutines, and the load waits for it: it must not block.
 	AppendPath func(dst []byte, n uint64) []byte
 
 	// Check, if set, sees the body of every 2xx answer; an error makes the
-	// request a failed one. body is only valid during the call. It is called
-	// by many goroutines.
+	// request a failed one. body is only valid during the call. It may be
+	// called by several goroutines, and the load waits for it: it must not
+	// block.
 	Check func(n uint64, body []byte) error
 
 	// Progress, if set, is called about every ProgressEvery (0: 500 ms), and
@@ -43,6 +67,10 @@ type Options struct {
 	Progress      func(ok, failed uint64)
 	ProgressEvery time.Duration
 }
+
+// MaxRate of an open loop in requests/s: beyond it, due times would be closer
+// than the clock's steps are meaningful.
+const MaxRate = 1e7
 
 func (o *Options) validate() error {
 	switch {
@@ -54,140 +82,24 @@ func (o *Options) validate() error {
 		return errors.New("load: no AppendPath")
 	case o.Requests == 0 && o.Duration == 0:
 		return errors.New("load: need an end: Requests or Duration")
+	case o.Duration < 0 || o.Timeout < 0 || o.LagLimit < 0:
+		return errors.New("load: negative duration")
 	case o.BodySize < 0:
 		return errors.New("load: negative body size")
+	case math.IsNaN(o.Rate) || o.Rate < 0 || o.Rate > MaxRate:
+		return fmt.Errorf("load: rate %g: want 0 (closed loop) to %g requests/s", o.Rate, float64(MaxRate))
+	}
+	if err := validateHeader(o.Header); err != nil {
+		return err
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
+	}
+	if o.LagLimit == 0 {
+		o.LagLimit = time.Millisecond
 	}
 	if o.ProgressEvery == 0 {
 		o.ProgressEvery = 500 * time.Millisecond
 	}
 	return nil
-}
-
-// Generator is a run under way.
-type Generator struct {
-	opts     Options
-	next     atomic.Uint64 // requests that were begun
-	stopping atomic.Bool   // begin no more requests
-	workers  []*worker
-	latency  *latencies
-	started  time.Time
-	finished chan struct{}
-	result   Result
-	err      error
-}
-
-// Start begins a run. When ctx ends, requests in flight are aborted and not
-// counted; when Duration or Requests ends it, they are waited for.
-func Start(ctx context.Context, opts Options) (*Generator, error) {
-	if err := opts.validate(); err != nil {
-		return nil, err
-	}
-	g := &Generator{
-		opts:     opts,
-		latency:  newLatencies(),
-		started:  time.Now(),
-		finished: make(chan struct{}),
-	}
-	for i := range opts.Connections {
-		g.workers = append(g.workers, newWorker(g, i))
-	}
-	go g.run(ctx)
-	return g, nil
-}
-
-// Run is Start and Wait.
-func Run(ctx context.Context, opts Options) (Result, error) {
-	g, err := Start(ctx, opts)
-	if err != nil {
-		return Result{}, err
-	}
-	return g.Wait()
-}
-
-// Done tells how many requests were answered well and how many failed so far.
-func (g *Generator) Done() (ok, failed uint64) {
-	for _, w := range g.workers {
-		ok += w.ok.Load()
-		failed += w.failed.Load()
-	}
-	return ok, failed
-}
-
-// Stop begins no more requests; Wait then returns soon.
-func (g *Generator) Stop() { g.stopping.Store(true) }
-
-// Wait returns the result when the run is over, with the context's error if
-// that is what ended it. Failed requests are a result, not an error.
-func (g *Generator) Wait() (Result, error) {
-	<-g.finished
-	return g.result, g.err
-}
-
-func (g *Generator) run(ctx context.Context) {
-	defer close(g.finished)
-	var workers, watcher sync.WaitGroup
-	for _, w := range g.workers {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			w.loop()
-		}()
-	}
-	over := make(chan struct{})
-	watcher.Add(1)
-	go func() {
-		defer watcher.Done()
-		g.watch(ctx, over)
-	}()
-	workers.Wait()
-	elapsed := time.Since(g.started)
-	close(over)
-	watcher.Wait()
-	g.result = g.collect(elapsed)
-	g.err = ctx.Err()
-	if g.opts.Progress != nil {
-		g.opts.Progress(g.result.OK, g.result.Failed)
-	}
-}
-
-// watch ends the run by time or context, times requests out and reports
-// progress. One goroutine with one ticker does it for all connections: a
-// deadline set per request would cost each of them a timer.
-func (g *Generator) watch(ctx context.Context, over <-chan struct{}) {
-	check := time.NewTicker(min(g.opts.Timeout/4, 250*time.Millisecond))
-	defer check.Stop()
-	progress := time.NewTicker(g.opts.ProgressEvery)
-	defer progress.Stop()
-	var end <-chan time.Time
-	if g.opts.Duration > 0 {
-		timer := time.NewTimer(g.opts.Duration)
-		defer timer.Stop()
-		end = timer.C
-	}
-	cancelled := ctx.Done()
-	for {
-		select {
-		case <-over:
-			return
-		case <-cancelled:
-			cancelled = nil
-			g.stopping.Store(true)
-			for _, w := range g.workers {
-				w.abort()
-			}
-		case <-end:
-			g.stopping.Store(true)
-		case now := <-check.C:
-			for _, w := range g.workers {
-				w.expire(now, g.opts.Timeout)
-			}
-		case <-progress.C:
-			if g.opts.Progress != nil {
-				g.opts.Progress(g.Done())
-			}
-		}
-	}
 }

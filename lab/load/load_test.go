@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -123,6 +126,145 @@ func TestBodiesAndChunkedAnswers(t *testing.T) {
 	})
 	if err != nil || res.OK != 20 || res.Failed != 0 {
 		t.Fatalf("%+v, %v", res, err)
+	}
+}
+
+func TestLongAnswers(t *testing.T) {
+	body := strings.Repeat("0123456789", 10_000)
+	srv := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path[len(req.URL.Path)-1]%2 == 0 {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		_, _ = io.WriteString(w, body)
+	})
+	check := func(_ uint64, b []byte) error {
+		if string(b) != body {
+			return fmt.Errorf("%d bytes", len(b))
+		}
+		return nil
+	}
+	for name, check := range map[string]func(uint64, []byte) error{"seen": check, "skipped": nil} {
+		res, err := Run(context.Background(), Options{Addr: srv.addr(), Connections: 3, Requests: 200, AppendPath: appendPath, Check: check})
+		if err != nil || res.OK != 200 || res.Dials != 3 {
+			t.Errorf("%s: %+v, %v", name, res, err)
+		}
+	}
+}
+
+func TestHeadersAreSent(t *testing.T) {
+	srv := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
+		h := req.Header
+		if req.Host != "shop.example" || h.Get("Authorization") != "Basic eA==" || h.Get("X-Empty") != "" || len(h["X-Empty"]) != 1 || h.Get("User-Agent") != "tare-load" {
+			http.Error(w, fmt.Sprint(req.Host, h), http.StatusBadRequest)
+			return
+		}
+		hello(w, req)
+	})
+	res, err := Run(context.Background(), Options{
+		Addr: srv.addr(), Connections: 1, Requests: 3, AppendPath: appendPath,
+		Header: map[string]string{"host": "shop.example", "Authorization": "Basic eA==", "X-Empty": ""},
+	})
+	if err != nil || res.OK != 3 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+}
+
+// Names have several addresses; the first that answers is taken.
+func TestAddressesOfANameAreTriedInTurn(t *testing.T) {
+	srv := newRecorder(t, hello)
+	_, port, err := net.SplitHostPort(srv.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := Run(context.Background(), Options{Addr: "localhost:" + port, Connections: 2, Requests: 10, AppendPath: appendPath})
+	if err != nil || res.OK != 10 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	opts := Options{Addr: srv.addr(), Connections: 1, Requests: 1, AppendPath: appendPath}
+	if err := opts.validate(); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody, err := resolve(t.Context(), dead.Addr().String())
+	_ = dead.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive, err := resolve(t.Context(), opts.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Generator{opts: opts, started: time.Now()}
+	g.end.Store(math.MaxInt64)
+	l, err := newLoop(g, append(nobody, alive...), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.loops = append(g.loops, l)
+	l.run()
+	if l.tally.ok != 1 || l.tally.dials != 2 {
+		t.Errorf("%+v", l.tally)
+	}
+}
+
+// Whatever ends a run, it leaves no descriptor.
+func TestDescriptorsAreClosed(t *testing.T) {
+	srv := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
+		time.Sleep(time.Millisecond)
+		hello(w, req)
+	})
+	gone := newRecorder(t, hello)
+	nobody := gone.addr()
+	gone.Close()
+	sockets := func() (n int) {
+		// Only what this process dialed: the server's ends close when they like.
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fd := range fds {
+			n, err := strconv.Atoi(fd.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			peer, err := unix.Getpeername(n)
+			if in, ok := peer.(*unix.SockaddrInet4); err == nil && ok && fmt.Sprintf("127.0.0.1:%d", in.Port) == srv.addr() {
+				t.Errorf("socket %d is still connected to the server", n)
+			}
+		}
+		links := 0
+		for _, fd := range fds {
+			link, _ := os.Readlink("/proc/self/fd/" + fd.Name()) // "": closed meanwhile
+			if link == "anon_inode:[eventpoll]" || link == "anon_inode:[eventfd]" {
+				links++
+			}
+		}
+		return links
+	}
+	before := sockets()
+	for _, o := range []Options{
+		{Addr: srv.addr(), Requests: 50},
+		{Addr: srv.addr(), Requests: 50, Rate: 2000},
+		{Addr: srv.addr(), Requests: 50, Close: true},
+		{Addr: srv.addr(), Duration: time.Hour}, // until the context ends
+		{Addr: nobody, Requests: 5},
+	} {
+		o.Connections, o.AppendPath = 5, appendPath
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		if o.Duration == 0 {
+			cancel()
+			ctx, cancel = context.WithCancel(context.Background())
+		}
+		if res, err := Run(ctx, o); err != nil && o.Duration == 0 {
+			t.Errorf("%+v, %v", res, err)
+		}
+		cancel()
+		if after := sockets(); after != before {
+			t.Errorf("%d epoll and event descriptors, had %d: %+v", after, before, o)
+		}
 	}
 }
 
@@ -251,6 +393,17 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"no path":        func(o *Options) { o.AppendPath = nil },
 		"no end":         func(o *Options) { o.Requests = 0 },
 		"negative body":  func(o *Options) { o.BodySize = -1 },
+		"negative time":  func(o *Options) { o.Timeout = -1 },
+		"negative rate":  func(o *Options) { o.Rate = -1 },
+		"no number":      func(o *Options) { o.Rate = math.NaN() },
+		"too great rate": func(o *Options) { o.Rate = 2 * MaxRate },
+		"no port":        func(o *Options) { o.Addr = "127.0.0.1" },
+		"unknown port":   func(o *Options) { o.Addr = "127.0.0.1:nope" },
+		"injection":      func(o *Options) { o.Header = map[string]string{"A": "b\r\nC: d"} },
+		"no token":       func(o *Options) { o.Header = map[string]string{"A b": "c"} },
+		"no name":        func(o *Options) { o.Header = map[string]string{"": "c"} },
+		"framing":        func(o *Options) { o.Header = map[string]string{"content-length": "1"} },
+		"twice the same": func(o *Options) { o.Header = map[string]string{"a": "1", "A": "2"} },
 	} {
 		o := good
 		spoil(&o)
@@ -286,16 +439,35 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 			}
 		}
 	}()
-	g := &Generator{opts: Options{Addr: l.Addr().String(), AppendPath: appendPath, Timeout: time.Second}, latency: newLatencies(), started: time.Now()}
-	w := newWorker(g, 0)
-	w.request(0)
-	if got := testing.AllocsPerRun(500, func() { w.request(1) }); got > 0.1 {
+	opts := Options{Addr: l.Addr().String(), AppendPath: appendPath, Duration: time.Hour, Connections: 1}
+	if err := opts.validate(); err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := resolve(t.Context(), opts.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Generator{opts: opts, started: time.Now()}
+	g.end.Store(int64(time.Hour))
+	w, err := newLoop(g, addresses, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.poll.close()
+	w.begin()
+	request := func() {
+		for n := w.ok.Load(); w.ok.Load() == n && w.failed.Load() == 0; {
+			w.turn()
+		}
+	}
+	request()
+	if got := testing.AllocsPerRun(500, request); got > 0.1 {
 		t.Errorf("%v allocations per request", got)
 	}
 	if w.failed.Load() != 0 {
-		t.Errorf("failed: %v", w.errors)
+		t.Errorf("failed: %v", w.tally.errors)
 	}
-	w.hangUp()
+	w.conns[0].hangUp()
 	_ = l.Close()
 	<-done
 }

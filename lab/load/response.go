@@ -9,44 +9,78 @@ import (
 // errEarlyEOF: the connection closed before the first byte of an answer.
 var errEarlyEOF = errors.New("connection closed before the response")
 
-// responseReader reads answers from one connection, one after the other.
+// responseReader reads answers from one connection, one after the other. Where
+// the source has nothing yet, it returns the source's errAgain, and the following
+// call goes on from there.
 type responseReader struct {
 	src  io.Reader
 	buf  []byte
 	r, w int    // buf[r:w] was received and not yet consumed
+	full bool   // the last read filled the buffer: a greater one would have saved a read
 	body []byte // the body, if keep is set and it came in pieces
 	keep bool   // somebody wants to see the body
+
+	at      part
+	h       head
+	left    int64 // of the body, or of its chunk
+	interim bool  // one was skipped
 }
+
+// part of an answer.
+type part uint8
+
+const (
+	inHead part = iota
+	inBody
+	inRest // up to the end of the connection
+	inChunkSize
+	inChunk
+	inChunkEnd
+	inTrailer
+)
+
+// Sizes of the buffer: enough for most answers, and for long ones.
+const (
+	minBuffer = 4 << 10
+	maxBuffer = 64 << 10
+)
 
 func newResponseReader(keep bool) *responseReader {
-	return &responseReader{buf: make([]byte, 4<<10), keep: keep}
+	return &responseReader{buf: make([]byte, minBuffer), keep: keep}
 }
 
+// reset begins with a new connection.
 func (r *responseReader) reset(src io.Reader) {
-	r.src, r.r, r.w = src, 0, 0
+	r.src, r.r, r.w, r.at, r.interim = src, 0, 0, inHead, false
 }
 
 // next reads one whole answer; interim ones (1xx) are skipped. The body is
-// nil unless it was asked for, and valid until the following call.
+// nil unless it was asked for, and valid until the following call. After an
+// error other than errAgain, reset comes first.
 func (r *responseReader) next() (head, []byte, error) {
-	for first := true; ; first = false {
-		h, err := r.head()
-		if err != nil {
-			if first && errors.Is(err, io.EOF) {
-				err = errEarlyEOF
-			}
+	if r.at == inHead {
+		if h, err := r.head(); err != nil {
 			return h, nil, err
 		}
-		if h.status >= 200 {
-			body, err := r.readBody(h)
-			return h, body, err
-		}
-		if h.status == 101 {
-			return h, nil, errMalformed // an upgrade that was not asked for
+		if n := r.left; r.at == inBody && int64(r.w-r.r) >= n { // all of it is here: no copy
+			b := r.buf[r.r : r.r+int(n)]
+			r.r += int(n)
+			r.done()
+			return r.h, b, nil
 		}
 	}
+	for r.at != inHead {
+		if err := r.step(); err != nil {
+			return r.h, nil, err
+		}
+	}
+	return r.h, r.body, nil
 }
 
+func (r *responseReader) done() { r.at, r.interim = inHead, false }
+
+// head reads up to the body of the final answer. The head that it returns is
+// for errors only.
 func (r *responseReader) head() (head, error) {
 	for {
 		if r.w > r.r {
@@ -54,21 +88,101 @@ func (r *responseReader) head() (head, error) {
 			if err != nil {
 				return h, err
 			}
-			if n > 0 {
-				r.r += n
+			r.r += n
+			switch {
+			case h.status == 101:
+				return h, errMalformed // an upgrade that was not asked for
+			case h.status >= 200:
+				r.begin(h)
 				return h, nil
+			case n > 0:
+				r.interim = true
+				continue
 			}
 		}
 		if err := r.more(); err != nil {
-			return head{}, err
+			if errors.Is(err, io.EOF) && !r.interim {
+				err = errEarlyEOF
+			}
+			return head{}, unexpected(err)
 		}
 	}
+}
+
+// begin decides how the body ends: RFC 9112, 6.3.
+func (r *responseReader) begin(h head) {
+	r.h, r.body, r.left = h, r.body[:0], h.length
+	switch {
+	case h.noBody():
+		r.at, r.left = inBody, 0
+	case h.chunked:
+		r.at = inChunkSize
+	case h.length < 0:
+		r.at = inRest
+	default:
+		r.at = inBody
+	}
+}
+
+// step goes on by one part of the body.
+func (r *responseReader) step() error {
+	switch r.at {
+	case inBody:
+		if err := r.take(); err != nil {
+			return err
+		}
+		r.done()
+	case inRest:
+		r.left = int64(r.w - r.r)
+		if err := r.take(); err != nil {
+			return err
+		}
+		if err := r.more(); errors.Is(err, io.EOF) {
+			r.done()
+		} else if err != nil {
+			return err
+		}
+	case inChunkSize:
+		line, err := r.line()
+		if err != nil {
+			return err
+		}
+		if r.left, err = chunkSize(line); err != nil {
+			return err
+		}
+		r.at = inChunk
+		if r.left == 0 {
+			r.at = inTrailer
+		}
+	case inChunk:
+		if err := r.take(); err != nil {
+			return err
+		}
+		r.at = inChunkEnd
+	case inChunkEnd:
+		if line, err := r.line(); err != nil || len(line) != 0 {
+			return errOr(err, errMalformed)
+		}
+		r.at = inChunkSize
+	case inTrailer: // fields, then an empty line
+		line, err := r.line()
+		if err != nil {
+			return err
+		}
+		if len(line) == 0 {
+			r.done()
+		}
+	}
+	return nil
 }
 
 // more reads once. EOF within something that was begun is unexpected.
 func (r *responseReader) more() error {
 	if r.r == r.w {
 		r.r, r.w = 0, 0
+		if r.full && len(r.buf) < maxBuffer {
+			r.buf = make([]byte, 2*len(r.buf))
+		}
 	} else if r.w == len(r.buf) {
 		if r.r > 0 {
 			r.w = copy(r.buf, r.buf[r.r:r.w])
@@ -80,6 +194,7 @@ func (r *responseReader) more() error {
 	n, err := r.src.Read(r.buf[r.w:])
 	r.w += n
 	if n > 0 {
+		r.full = r.w == len(r.buf)
 		return nil
 	}
 	if err == nil {
@@ -91,85 +206,23 @@ func (r *responseReader) more() error {
 	return err
 }
 
-func (r *responseReader) readBody(h head) ([]byte, error) {
-	r.body = r.body[:0]
-	switch {
-	case h.noBody():
-		return r.body, nil
-	case h.chunked:
-		return r.chunks()
-	case h.length < 0:
-		return r.untilEOF()
-	case int64(r.w-r.r) >= h.length: // all of it is here: no copy
-		b := r.buf[r.r : r.r+int(h.length)]
-		r.r += int(h.length)
-		return b, nil
-	default:
-		return r.body, r.take(h.length)
-	}
-}
-
-// take consumes n bytes, and appends them to body if it is wanted.
-func (r *responseReader) take(n int64) error {
+// take consumes what is left, and appends it to body if it is wanted.
+func (r *responseReader) take() error {
 	for {
 		part := r.buf[r.r:r.w]
-		if int64(len(part)) > n {
-			part = part[:n]
+		if int64(len(part)) > r.left {
+			part = part[:r.left]
 		}
 		if r.keep {
 			r.body = append(r.body, part...)
 		}
 		r.r += len(part)
-		n -= int64(len(part))
-		if n == 0 {
+		r.left -= int64(len(part))
+		if r.left == 0 {
 			return nil
 		}
 		if err := r.more(); err != nil {
 			return unexpected(err)
-		}
-	}
-}
-
-func (r *responseReader) untilEOF() ([]byte, error) {
-	for {
-		if err := r.take(int64(r.w - r.r)); err != nil {
-			return nil, err
-		}
-		if err := r.more(); errors.Is(err, io.EOF) {
-			return r.body, nil
-		} else if err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (r *responseReader) chunks() ([]byte, error) {
-	for {
-		line, err := r.line()
-		if err != nil {
-			return nil, err
-		}
-		size, err := chunkSize(line)
-		if err != nil {
-			return nil, err
-		}
-		if size == 0 {
-			break
-		}
-		if err := r.take(size); err != nil {
-			return nil, err
-		}
-		if line, err := r.line(); err != nil || len(line) != 0 {
-			return nil, errOr(err, errMalformed)
-		}
-	}
-	for { // trailer fields, then an empty line
-		line, err := r.line()
-		if err != nil {
-			return nil, err
-		}
-		if len(line) == 0 {
-			return r.body, nil
 		}
 	}
 }

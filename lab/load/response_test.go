@@ -18,6 +18,29 @@ func read(src io.Reader) (head, string, error) {
 	return h, string(body), err
 }
 
+// stutter has nothing to read before every byte, as a socket that does not wait.
+type stutter struct {
+	src   io.Reader
+	ready bool
+}
+
+func (s *stutter) Read(p []byte) (int, error) {
+	if s.ready = !s.ready; s.ready {
+		return 0, errAgain
+	}
+	return s.src.Read(p[:1])
+}
+
+func readStuttering(in []byte) (head, string, error) {
+	r := newResponseReader(true)
+	r.reset(&stutter{src: bytes.NewReader(in)})
+	for {
+		if h, body, err := r.next(); err != errAgain {
+			return h, string(body), err
+		}
+	}
+}
+
 func TestResponses(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, c := range map[string]struct {
@@ -57,8 +80,12 @@ func TestResponses(t *testing.T) {
 		"endless head":    {in: "HTTP/1.1 200 OK\r\nA: " + long, err: errHeadSize},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, src := range []io.Reader{strings.NewReader(c.in), iotest.OneByteReader(strings.NewReader(c.in))} {
-				h, body, err := read(src)
+			for _, read := range []func() (head, string, error){
+				func() (head, string, error) { return read(strings.NewReader(c.in)) },
+				func() (head, string, error) { return read(iotest.OneByteReader(strings.NewReader(c.in))) },
+				func() (head, string, error) { return readStuttering([]byte(c.in)) },
+			} {
+				h, body, err := read()
 				if !errors.Is(err, c.err) {
 					t.Fatalf("error %v, want %v", err, c.err)
 				}
@@ -104,6 +131,10 @@ func FuzzResponse(f *testing.F) {
 		h1, body1, err1 := read(iotest.OneByteReader(bytes.NewReader(in)))
 		if h != h1 || body != body1 || (err == nil) != (err1 == nil) {
 			t.Fatalf("at once: %+v %q %v\nby byte: %+v %q %v", h, body, err, h1, body1, err1)
+		}
+		h2, body2, err2 := readStuttering(in)
+		if h != h2 || body != body2 || (err == nil) != (err2 == nil) {
+			t.Fatalf("at once: %+v %q %v\nstuttering: %+v %q %v", h, body, err, h2, body2, err2)
 		}
 		if err != nil {
 			return

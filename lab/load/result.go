@@ -1,31 +1,63 @@
 package load
 
 import (
-	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Result is what a run found.
+// Result is what a run, or an interval of it, found. A request belongs to the
+// interval in which it ends: answered to its last byte, failed or aborted.
 type Result struct {
 	OK, Failed uint64
 	Aborted    uint64 // in flight when the context ended; neither OK nor failed
 	Elapsed    time.Duration
 	Next       uint64 // the first number that was not sent: First of the next run
-	Dials      uint64 // connections that were opened
+	Dials      uint64 // connections that were opened, or tried
 
-	// Latency of the requests answered well, in nanoseconds to 0.1%: from
-	// before the write (with Close: before the dial) to the last byte.
+	// Offered counts the requests that were due within the interval (open
+	// loop), or were begun within it (closed loop), whatever became of them.
+	Offered uint64
+	// Unsent counts the requests that were due when the run ended, by
+	// Duration, Stop or its context, and still waited for a connection: the
+	// worst latencies, which Latency therefore does not hold. Only known, and
+	// not 0, once the run is over; only in an open loop.
+	Unsent uint64
+	// Blocked is for how long of the interval some due request waited because
+	// all connections were busy. Only in an open loop.
+	Blocked time.Duration
+
+	// Latency of the requests answered well, in nanoseconds to 0.1%, to the
+	// last byte: from the intended send time in an open loop, else from before
+	// the write (on a new connection: before the dial). nil if an external
+	// tool told no more than some quantiles: see Quantile.
 	Latency *hdrhistogram.Histogram
+
+	// Lag of the requests begun in the interval, in nanoseconds: how much
+	// later than possible each was begun by the generator's own fault, after
+	// its intended send time and after a connection was free for it. nil from
+	// external tools.
+	Lag *hdrhistogram.Histogram
 
 	// Errors counts the failures by reason, MaxReasons of them at most; the
 	// rest is counted as "other".
 	Errors map[string]uint64
+
+	// Limits says, for people and with numbers, what else than the service
+	// bounded or shaped the result; empty: nothing was found.
+	Limits []string
+
+	quantiles []quantile // of an external tool, by q
 }
 
 // MaxReasons bounds Result.Errors.
 const MaxReasons = 20
+
+// quantile of latency, as an external tool reports it.
+type quantile struct {
+	q float64 // 0…1
+	d time.Duration
+}
 
 // PerSecond is the rate of requests answered well.
 func (r Result) PerSecond() float64 {
@@ -35,42 +67,29 @@ func (r Result) PerSecond() float64 {
 	return float64(r.OK) / r.Elapsed.Seconds()
 }
 
-func (g *Generator) collect(elapsed time.Duration) Result {
-	r := Result{Elapsed: elapsed, Latency: g.latency.merge(), Errors: map[string]uint64{}}
-	for _, w := range g.workers {
-		r.OK += w.ok.Load()
-		r.Failed += w.failed.Load()
-		r.Aborted += w.aborted
-		r.Dials += w.dials
-		for reason, n := range w.errors {
-			if _, known := r.Errors[reason]; !known && len(r.Errors) >= MaxReasons {
-				reason = "other"
-			}
-			r.Errors[reason] += n
+// Quantile of the latency, q from 0 to 1, both included. false: it is not known,
+// because nothing was answered or because the tool does not report that quantile;
+// nothing is interpolated.
+func (r Result) Quantile(q float64) (time.Duration, bool) {
+	if q < 0 || q > 1 || q != q {
+		return 0, false
+	}
+	if h := r.Latency; h != nil {
+		switch {
+		case h.TotalCount() == 0:
+			return 0, false
+		case q == 0:
+			return time.Duration(h.Min()), true
+		default:
+			return time.Duration(h.ValueAtQuantile(100 * q)), true
 		}
 	}
-	r.Next = g.opts.First + g.begun()
-	return r
-}
-
-// begun is how many numbers were given out: workers that find no more to do
-// have counted too far.
-func (g *Generator) begun() uint64 {
-	n := g.next.Load()
-	if g.opts.Requests > 0 {
-		n = min(n, g.opts.Requests)
+	for _, k := range r.quantiles {
+		if d := k.q - q; -1e-9 < d && d < 1e-9 {
+			return k.d, true
+		}
 	}
-	return n
-}
-
-// latencies is a histogram in a few parts, each behind a lock that is nearly
-// always free. One part per connection would be 200 KiB times 5,000.
-type latencies struct{ parts [8]latencyPart }
-
-type latencyPart struct {
-	mu sync.Mutex
-	h  *hdrhistogram.Histogram
-	_  [40]byte // one cache line each
+	return 0, false
 }
 
 // From 1 µs to 10 min at three digits.
@@ -78,29 +97,10 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(int64(time.Microsecond), int64(10*time.Minute), 3)
 }
 
-func newLatencies() *latencies {
-	l := &latencies{}
-	for i := range l.parts {
-		l.parts[i].h = newHistogram()
-	}
-	return l
-}
-
-func (l *latencies) record(part int, d time.Duration) {
-	p := &l.parts[part%len(l.parts)]
-	p.mu.Lock()
+func record(h *hdrhistogram.Histogram, d time.Duration) {
 	// The error says "too large": longer than ten minutes, and a request
 	// that was answered is worth counting all the same.
-	if p.h.RecordValue(int64(d)) != nil {
-		_ = p.h.RecordValue(p.h.HighestTrackableValue())
+	if h.RecordValue(int64(max(d, 0))) != nil {
+		_ = h.RecordValue(h.HighestTrackableValue())
 	}
-	p.mu.Unlock()
-}
-
-func (l *latencies) merge() *hdrhistogram.Histogram {
-	all := newHistogram()
-	for i := range l.parts {
-		all.Merge(l.parts[i].h)
-	}
-	return all
 }

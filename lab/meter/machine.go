@@ -1,7 +1,8 @@
 // Package meter reads what the kernel has counted: the busy CPU time of the
-// whole machine, and the CPU time and memory of one process. It reads counters
-// only; what a window of time cost is the difference that the caller takes. It
-// refuses to estimate: what cannot be read is an error.
+// whole machine, the CPU time and memory of processes, the bytes of a network
+// interface; single readings, or a Session over a window of time. It refuses to
+// estimate: what cannot be read is an error, and what is lost (the CPU time of a
+// process that ended) is counted as such. It says of itself what it cost.
 package meter
 
 import (
@@ -35,6 +36,16 @@ type Window struct {
 	// resolution is 10 ms per CPU: use windows of a second or more.
 	Busy   time.Duration
 	Stolen time.Duration
+	CPUs   int
+}
+
+// StolenShare is what the hypervisor took of the CPU time that this machine has,
+// 0…1.
+func (w Window) StolenShare() float64 {
+	if w.Elapsed <= 0 || w.CPUs == 0 {
+		return 0
+	}
+	return float64(w.Stolen) / float64(w.Elapsed) / float64(w.CPUs)
 }
 
 // Cores is the number of CPUs that were busy, on average.
@@ -58,7 +69,7 @@ func ReadMachine() (Machine, error) {
 
 // Until is the window from m to a later reading.
 func (m Machine) Until(later Machine) (Window, error) {
-	w := Window{Elapsed: later.At.Sub(m.At), Stolen: later.Stolen - m.Stolen}
+	w := Window{Elapsed: later.At.Sub(m.At), Stolen: later.Stolen - m.Stolen, CPUs: m.CPUs}
 	switch {
 	case w.Elapsed <= 0:
 		return Window{}, errors.New("machine's CPU clocks: the readings are not in order")

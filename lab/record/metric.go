@@ -32,6 +32,7 @@ const (
 	CoresTracer     = "cores_tracer"
 	CoresMachine    = "cores_machine"
 	CoresMeter      = "cores_meter"
+	Stolen          = "stolen_cores"
 	MemService      = "mem_service_mib"
 	MemServicePeak  = "mem_service_peak_mib"
 	MemTracer       = "mem_tracer_mib"
@@ -67,6 +68,7 @@ var Metrics = []Metric{
 	{CoresTracer, "cores of the tracer", "cores", "CPU clocks of the tracer's own processes, by the window's length", +1, true},
 	{CoresMachine, "cores of the machine", "cores", "busy time of all CPUs, by the window's length", +1, false},
 	{CoresMeter, "cores of the meter", "cores", "CPU clock of the meter's own thread, by the window's length", 0, true},
+	{Stolen, "stolen by the hypervisor", "cores", "time in which a CPU was wanted and the hypervisor gave it to others, by the window's length", 0, true},
 	{MemService, "memory of the service", "MiB", "resident set of the service's processes, median of the samples within the window", +1, false},
 	{MemServicePeak, "peak memory of the service", "MiB", "sum of the processes' greatest resident sets since they began", +1, false},
 	{MemTracer, "memory of the tracer", "MiB", "resident set of the tracer's own processes, median of the samples", +1, true},

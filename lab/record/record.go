@@ -73,6 +73,11 @@ type Run struct {
 	Warmup  float64   `json:"warmup_s"`
 	Window  float64   `json:"window_s"` // as measured
 	Answers uint64    `json:"answers"`  // within the window
+	// Requests and Failures are of the whole run, warm-up included.
+	Requests uint64 `json:"requests"`
+	Failures uint64 `json:"failures"`
+	// Decisions are the tracer's own count of root decisions in the whole run.
+	Decisions Decisions `json:"decisions,omitzero"`
 
 	// Asked is how tracing was switched on (environment, flags); ReadBack
 	// what the running service or tracer says of itself.
@@ -92,12 +97,21 @@ type Run struct {
 	Failed string `json:"failed,omitempty"`
 }
 
+// Decisions counts root decisions.
+type Decisions struct {
+	Sampled   uint64 `json:"sampled"`
+	Unsampled uint64 `json:"unsampled"`
+}
+
 // Program is a kernel program of a tracer.
 type Program struct {
 	Name     string  `json:"name"`
 	Runs     uint64  `json:"runs"`
 	NsPerRun float64 `json:"ns_per_run"`
 }
+
+// Total is the time of all runs, in nanoseconds.
+func (p Program) Total() float64 { return float64(p.Runs) * p.NsPerRun }
 
 // Share is a category's part of a CPU profile.
 type Share struct {

@@ -1,93 +1,88 @@
 package stats
 
-import (
-	"fmt"
-	"math"
-	"math/rand/v2"
-	"sort"
+import "math"
+
+const (
+	level = 0.95 // of all intervals
+	tail  = (1 - level) / 2
+	// z975 is the standard normal distribution's 97.5% point.
+	z975 = 1.959963984540054
 )
 
-// Interval estimates the median of a plain sample. Equal seeds give equal
-// intervals. Values that are not finite are left out, with a warning.
-func Interval(xs []float64, seed uint64) Estimate {
-	kept := make([]float64, 0, len(xs))
-	for _, x := range xs {
-		if finite(x) {
-			kept = append(kept, x)
-		}
-	}
-	return estimate(kept, len(xs)-len(kept), "samples", seed)
+// Interval estimates the median of a plain sample. Values that are not finite
+// are left out, with a warning.
+//
+// From MinSamples values on, the interval is the exact one between two order
+// statistics, interpolated inward to 95%; the package comment says why it is the
+// limit of a bootstrap, and of which. Where values are tied it is not
+// interpolated: what comes in steps might be held by less than 93% (six values of
+// which about half are equal), while order statistics keep at least their level
+// for every distribution (Scheffé and Tukey 1945). Below MinSamples it is minimum
+// to maximum, and the warning says what that holds.
+//
+// The seed is for callers that pass one; the interval follows from the values
+// alone.
+func Interval(xs []float64, _ uint64) Estimate {
+	kept, left := finiteOf(xs)
+	return estimate(kept, left, "samples")
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-func estimate(xs []float64, left int, noun string, seed uint64) Estimate {
-	e := Estimate{N: len(xs)}
-	if len(xs) < MinSamples {
-		e.Warning = fmt.Sprintf("need >= %d %s", MinSamples, noun)
-	}
-	if left > 0 {
-		if e.Warning != "" {
-			e.Warning += "; "
-		}
-		e.Warning += fmt.Sprintf("%d %s without a finite value left out", left, noun)
-	}
-	if len(xs) == 0 {
-		return e
-	}
-	sorted := append([]float64(nil), xs...)
-	sort.Float64s(sorted)
-	e.Median = middle(sorted)
-	medians := resampledMedians(sorted, seed)
-	e.Lo = quantile(medians, 0.025)
-	e.Hi = quantile(medians, 0.975)
-	return e
-}
-
-// resampledMedians draws n of n with replacement, Resamples times, and
-// returns the sorted medians. The sample is sorted, so a resample needs no
-// sorting: it is enough to count how often each position was drawn.
-func resampledMedians(sorted []float64, seed uint64) []float64 {
+// medianInterval is for n >= 1 sorted values.
+func medianInterval(sorted []float64) (lo, hi float64) {
 	n := len(sorted)
-	rng := rand.New(rand.NewPCG(seed, 0x7461_7265))
-	counts := make([]int, n)
-	medians := make([]float64, Resamples)
-	for i := range medians {
-		clear(counts)
-		for range n {
-			counts[rng.IntN(n)]++
-		}
-		medians[i] = countedMedian(sorted, counts)
+	if n < MinSamples {
+		return sorted[0], sorted[n-1]
 	}
-	sort.Float64s(medians)
-	return medians
+	rank, weight := signRank(n)
+	lo, hi = sorted[rank-1], sorted[n-rank]
+	if tied(sorted) {
+		return lo, hi
+	}
+	return between(lo, sorted[rank], weight), between(hi, sorted[n-rank-1], weight)
 }
 
-// countedMedian is the median of the multiset that holds sorted[i] counts[i]
-// times; the counts sum to len(sorted).
-func countedMedian(sorted []float64, counts []int) float64 {
-	n := len(sorted)
-	lower, upper := (n-1)/2, n/2 // the two middle ranks; equal if n is odd
-	seen := 0
-	var a float64
-	haveA := false
-	for i, c := range counts {
-		seen += c
-		if !haveA && seen > lower {
-			a, haveA = sorted[i], true
-		}
-		if seen > upper {
-			if lower == upper {
-				return sorted[i]
-			}
-			return a/2 + sorted[i]/2
-		}
-	}
-	return a
+// between is a + weight*(b-a) for a weight of 0 to 1, without overflow, and not
+// outside of a and b by rounding.
+func between(a, b, weight float64) float64 {
+	return min(max((1-weight)*a+weight*b, min(a, b)), max(a, b))
 }
 
-// quantile reads a sorted slice at the nearest rank.
-func quantile(sorted []float64, q float64) float64 {
-	i := int(math.Round(q * float64(len(sorted)-1)))
-	return sorted[i]
+func tied(sorted []float64) bool {
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			return true
+		}
+	}
+	return false
+}
+
+// signRank finds, for n >= MinSamples, the greatest rank (from 1) so that the
+// interval from that value to its mirror image holds the median with at least 95%,
+// and how far to go from there to the next inner value to hold just 95%.
+//
+// The interval from rank d holds the median unless fewer than d values lie on one
+// of its sides: its level is 1 - 2*P(B <= d-1), B binomial with n and 1/2.
+func signRank(n int) (rank int, weight float64) {
+	// What lies 12 standard deviations out adds nothing to a sum of float64.
+	k := max(0, int(float64(n)/2-6*math.Sqrt(float64(n))))
+	p := binomialHalf(n, k)
+	below := 0.0 // P(B < k)
+	for below+p <= tail {
+		below += p
+		p *= float64(n-k) / float64(k+1)
+		k++
+	}
+	// Here P(B <= k-1) <= tail < P(B <= k): the outer rank is k. Of the level
+	// that the next inner interval loses, 2p, this share may be given up:
+	share := (tail - below) / p
+	d, all := float64(k), float64(n)
+	return k, (all - d) * share / (d + (all-2*d)*share)
+}
+
+// binomialHalf is P(B = k) for n trials of probability 1/2.
+func binomialHalf(n, k int) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return math.Exp(a - b - c - float64(n)*math.Ln2)
 }

@@ -14,7 +14,7 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-HOST = "127.0.0.1"
+HOST = "127.0.0.1"  # of all services, --host
 
 
 class Store:
@@ -154,10 +154,13 @@ class Server(ThreadingHTTPServer):
 
 
 def main():
+    global HOST
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("port", "redis", "memcached", "stock"):
         parser.add_argument("--" + name, type=int, required=True)
+    parser.add_argument("--host", default=HOST)
     args = parser.parse_args()
+    HOST = args.host
     Handler.peers = Peers({Redis: args.redis, Memcached: args.memcached, Stock: args.stock})
     Server((HOST, args.port), Handler).serve_forever()
 

@@ -1,0 +1,330 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/lab/bench"
+	"github.com/tare-trace/tare/lab/record"
+)
+
+// bench runs `tare bench` in a directory and returns all that it wrote.
+func runBench(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tare, append([]string{"bench"}, args...)...)
+	cmd.Dir = dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// experimentOf runs an experiment to its end and returns its records.
+func experimentOf(t *testing.T, dir, name, profile string) (*record.Manifest, []record.Run) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "results")
+	text, err := runBench(t, dir, "run", name, "--profile", profile, "--out", out, "--no-install")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	m, runs, err := bench.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		if r.Failed != "" {
+			t.Errorf("%s failed: %s", r.ID, r.Failed)
+		}
+	}
+	for _, file := range []string{"summary.json", "report.md", "report.html"} {
+		b, err := os.ReadFile(filepath.Join(out, file))
+		if err != nil || len(b) < 500 {
+			t.Errorf("%s: %d bytes, %v", file, len(b), err)
+		}
+	}
+	var summary map[string]any
+	b, err := os.ReadFile(filepath.Join(out, "summary.json"))
+	if err := errors.Join(err, json.Unmarshal(b, &summary)); err != nil {
+		t.Error(err)
+	}
+	return m, runs
+}
+
+// valueOf finds a value of a run; a metric that should have been measured and
+// was not is an error.
+func valueOf(t *testing.T, r record.Run, metric string) float64 {
+	t.Helper()
+	v, ok := r.Values[metric]
+	if !ok {
+		t.Errorf("%s: %s was not measured", r.ID, metric)
+	}
+	return v
+}
+
+func TestBenchThesis(t *testing.T) {
+	need(t, "ip")
+	_, runs := experimentOf(t, t.TempDir(), "thesis", "smoke")
+	variants := map[string]int{}
+	for _, r := range runs {
+		variants[r.Variant]++
+		if r.Kind != record.Measured {
+			continue
+		}
+		if valueOf(t, r, record.CPUService) <= 0 || valueOf(t, r, record.NetOut) <= 0 || valueOf(t, r, record.P99) <= 0 {
+			t.Errorf("%s: %v", r.ID, r.Values)
+		}
+		switch r.Variant {
+		case "none", "none again":
+			if r.ReadBack["tracing_enabled"] != false {
+				t.Errorf("%s: read back %v", r.ID, r.ReadBack)
+			}
+		case "head@1":
+			if r.ReadBack["sampling_strategy"] != "always_on" || valueOf(t, r, record.SampledShare) < 0.999 {
+				t.Errorf("%s: read back %v, %v sampled", r.ID, r.ReadBack, r.Values[record.SampledShare])
+			}
+			if valueOf(t, r, record.Complete) != 1 || valueOf(t, r, record.SpansDropped) != 0 || valueOf(t, r, record.NetExport) <= 0 {
+				t.Errorf("%s: %v", r.ID, r.Values)
+			}
+		}
+	}
+	if variants["none"] != variants["none again"] || variants["head@1"] != variants["none"] || variants["none"] == 0 {
+		t.Errorf("runs by variant: %v", variants)
+	}
+}
+
+func TestBenchCoroot(t *testing.T) {
+	need(t, "ip", "redis-server")
+	m, runs := experimentOf(t, t.TempDir(), "coroot", "smoke")
+	if m.Versions["redis-server"] == "" {
+		t.Errorf("versions: %v", m.Versions)
+	}
+	profiled := 0
+	for _, r := range runs {
+		if r.Kind == record.Profiled {
+			profiled++
+			var total float64
+			for _, s := range r.Shares {
+				total += s.Micros
+			}
+			if total <= 0 {
+				t.Errorf("%s: shares %v", r.ID, r.Shares)
+			}
+		}
+		if r.Kind == record.Measured && r.Tracer == "tare" && valueOf(t, r, record.CoresTracer) <= 0 {
+			t.Errorf("%s: the agent used no CPU time", r.ID)
+		}
+	}
+	if profiled == 0 {
+		t.Error("no CPU profile was taken")
+	}
+}
+
+func TestBenchChain(t *testing.T) {
+	need(t, "ip", "nginx")
+	_, runs := experimentOf(t, t.TempDir(), "chainscope-nginx", "smoke")
+	checked := 0
+	for _, r := range runs {
+		if r.Kind != record.Checked {
+			continue
+		}
+		checked++
+		if valueOf(t, r, record.Complete) < 0.999 || valueOf(t, r, record.Wrong) != 0 || len(r.Programs) == 0 {
+			t.Errorf("%s: %v, fidelity %v, %d programs", r.ID, r.Values, r.Fidelity, len(r.Programs))
+		}
+	}
+	if checked == 0 {
+		t.Error("no trace was checked")
+	}
+}
+
+// A user's own service, as docs/bench.md tells.
+func TestBenchOwnService(t *testing.T) {
+	need(t, "ip")
+	dir := t.TempDir()
+	sh(t, "go", "build", "-o", filepath.Join(dir, "hello"), "../docs/examples/hello")
+	file, err := filepath.Abs("../docs/examples/hello.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, runs := experimentOf(t, dir, file, "smoke")
+	for _, r := range runs {
+		if r.Variant == "sdk@1" && (valueOf(t, r, record.SampledShare) < 0.999 || valueOf(t, r, record.Complete) != 1) {
+			t.Errorf("%s: %v", r.ID, r.Values)
+		}
+	}
+}
+
+func TestBenchResumesAfterKill(t *testing.T) {
+	need(t, "ip", "nginx")
+	dir := t.TempDir()
+	out := filepath.Join(dir, "results")
+	var text bytes.Buffer
+	cmd := exec.Command(tare, "bench", "run", "null", "--profile", "smoke", "--out", out, "--no-install")
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	until(t, time.Minute, "a first run on the disk", func() bool {
+		select {
+		case err := <-ended:
+			t.Fatalf("ended by itself: %v\n%s", err, text.String())
+		default:
+		}
+		_, runs, err := bench.Read(out)
+		return err == nil && len(runs) > 0
+	})
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if text, err := runBench(t, dir, "run", "null", "--profile", "smoke", "--out", out); err == nil || !strings.Contains(text, "--resume") {
+		t.Errorf("results were begun anew: %v\n%s", err, text)
+	}
+	again, err := runBench(t, dir, "run", "--resume", "--out", out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, again)
+	}
+	m, runs, err := bench.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	cells, err := m.Experiment.Cells("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cells {
+		want += len(c.Variants) * m.Experiment.Profiles["smoke"].Rounds
+	}
+	if len(runs) != want {
+		t.Errorf("%d runs after --resume, want %d\n%s", len(runs), want, again)
+	}
+}
+
+func TestBenchSaysWhatIsWrong(t *testing.T) {
+	need(t, "ip")
+	dir := t.TempDir()
+	example, err := os.ReadFile("../docs/examples/hello.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := filepath.Join(dir, "hello")
+	sh(t, "go", "build", "-o", hello, "../docs/examples/hello")
+	for name, c := range map[string]struct{ old, replacement, want string }{
+		"a wrong key":         {"health: ", "helth: ", "helth"},
+		"a wrong driver":      {"driver: env", "driver: sdk", "there are none, env, tare"},
+		"a dead service":      {"[./hello, --listen", "[./hello, --lissen", "hello"},
+		"no such program":     {"[./hello, ", "[./hullo, ", "hullo"},
+		"a service unhealthy": {"health: /health ", "health: /nothing ", "/nothing"},
+		"another config":      {`sampling_rate: "{rate}"`, `sampling_rate: "7"`, "should say 7"},
+		"a missing tool":      {"rate: 2000, connections: 50", "tool: wrk, connections: 50", "wrk"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(string(example), c.old, c.replacement, 1)
+			if text == string(example) {
+				t.Fatalf("the example has no %q any more", c.old)
+			}
+			if name == "a service unhealthy" {
+				text = strings.Replace(text, "kind: command", "kind: command\n    ready_within: 2s", 1)
+			}
+			file := filepath.Join(dir, "wrong.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(tare, "bench", "run", file, "--profile", "smoke", "--out", filepath.Join(t.TempDir(), "out"), "--no-install")
+			cmd.Dir = dir
+			if name == "a missing tool" {
+				cmd.Env = []string{"PATH=/nowhere"}
+			}
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), c.want) {
+				t.Errorf("%v; want %q in:\n%s", err, c.want, out)
+			}
+		})
+	}
+}
+
+// Without root there is no network namespace and no tracer of the kernel's, and
+// the rest is measured all the same.
+func TestBenchWithoutRoot(t *testing.T) {
+	need(t)
+	dir, err := os.MkdirTemp("", "tare-nobody-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(filepath.Dir(tare), 0o755)); err != nil { //nolint:gosec // nobody must write there
+		t.Fatal(err)
+	}
+	sh(t, "go", "build", "-o", filepath.Join(dir, "hello"), "../docs/examples/hello")
+	asNobody := func(args ...string) (string, error) {
+		cmd := exec.Command(tare, append([]string{"bench"}, args...)...)
+		cmd.Dir = dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	example, err := os.ReadFile("../docs/examples/hello.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "hello.yaml")
+	if err := os.WriteFile(file, example, 0o644); err != nil { //nolint:gosec // nobody must read it
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "results")
+	text, err := asNobody("run", file, "--profile", "smoke", "--out", out, "--no-install")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	m, runs, err := bench.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Notes) == 0 || !strings.Contains(m.LeftOut["tare@1"], "root") {
+		t.Errorf("notes %v, left out %v", m.Notes, m.LeftOut)
+	}
+	for _, r := range runs {
+		if _, counted := r.Values[record.NetOut]; counted || r.Failed != "" || r.Values[record.CPUService] <= 0 {
+			t.Errorf("%s: %s, %v", r.ID, r.Failed, r.Values)
+		}
+	}
+	// A port that somebody holds is found before anything is started.
+	busy := freePort(t)
+	holder := exec.Command(filepath.Join(dir, "hello"), "--listen", "127.0.0.1:"+itoa(busy))
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = holder.Process.Kill()
+		_ = holder.Wait()
+	})
+	until(t, 10*time.Second, "the holder to listen", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+itoa(busy))
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	held := strings.Replace(string(example), "kind: command", "kind: command\n    port: "+itoa(busy), 1)
+	if err := os.WriteFile(file, []byte(held), 0o644); err != nil { //nolint:gosec // nobody must read it
+		t.Fatal(err)
+	}
+	text, err = asNobody("run", file, "--profile", "smoke", "--out", filepath.Join(dir, "held"), "--no-install")
+	if err == nil || !strings.Contains(text, "in use") {
+		t.Errorf("a busy port: %v\n%s", err, text)
+	}
+}

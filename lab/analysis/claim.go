@@ -1,0 +1,219 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/stats"
+)
+
+// fewFindings are listed rather than summed up.
+const fewFindings = 3
+
+// answers makes an answer to each question of the experiment.
+func (a *grid) answers(s *Summary) []Answer {
+	var out []Answer
+	for _, q := range a.e.Questions {
+		answer := Answer{ID: q.ID, Ask: q.Ask, Source: q.Source, Claims: []ClaimAnswer{}}
+		for _, c := range q.Claims {
+			answer.Claims = append(answer.Claims, a.claim(s, c))
+		}
+		out = append(out, answer)
+	}
+	return out
+}
+
+func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
+	m, known := record.MetricOf(c.Metric)
+	out := ClaimAnswer{Metric: c.Metric, Against: c.Against, Source: c.Source, Findings: []Finding{}}
+	if out.Against == "" {
+		out.Against = a.baseline
+	}
+	if !known {
+		out.Summary = fmt.Sprintf("there is no metric %q", c.Metric)
+		out.Missing = []string{out.Summary}
+		return out
+	}
+	for _, name := range a.cellNames {
+		p := a.places[name]
+		for _, variant := range p.order {
+			b := p.variants[variant]
+			// The baseline is not compared with itself, nor a tracer.
+			if b.role != Traced || b.tracer == c.Against || !a.picks(c.Where, p, b) {
+				continue
+			}
+			f, missing := a.finding(s, p, name, b, m, c.Against)
+			if missing != "" {
+				out.Missing = append(out.Missing, fmt.Sprintf("%s, %s: %s", name, a.variantName(b), missing))
+				continue
+			}
+			out.Findings = append(out.Findings, f)
+		}
+	}
+	a.sumUp(&out, m)
+	return out
+}
+
+// finding is one comparison of a claim, or why there is none.
+func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Metric, against string) (Finding, string) {
+	f := Finding{Cell: cell, Workload: p.workload, Load: p.load, Variant: b.name, Tracer: b.tracer, Rate: b.rate}
+	said := other{a.baseline, baselineName(a.e)}
+	var y byRound
+	if against == "" {
+		y = p.untraced(m)
+	} else {
+		o := p.peer(a, b, against)
+		if o == nil {
+			return f, fmt.Sprintf("%s was not run at the same rate", against)
+		}
+		said = other{o.name, a.variantName(o)}
+		y = o.values(m)
+	}
+	x := b.values(m)
+	if len(both(x, y)) > 0 {
+		as := p.comparedAs(m)
+		f.Effect = a.effect(p, m, as, x, y, said)
+		f.Text = f.Effect.Text
+		if against == "" {
+			f.Effect.Rounds = nil // they are in the cell's table
+		}
+		return f, ""
+	}
+	if against == "" || len(x) == 0 {
+		if a.alone(s, &f, b, m, x) {
+			return f, ""
+		}
+	}
+	switch {
+	case len(x) == 0:
+		return f, fmt.Sprintf("no run that counts has the %s", m.Name)
+	case len(y) == 0:
+		return f, fmt.Sprintf("no run of %s that counts has the %s", said.said, m.Name)
+	}
+	return f, fmt.Sprintf("there is no round in which both it and %s count", said.said)
+}
+
+// peer is another tracer at the same rate in the same cell; one without rates is
+// the peer at any.
+func (p *place) peer(a *grid, b *bunch, tracer string) *bunch {
+	for _, name := range p.order {
+		o := p.variants[name]
+		if o.tracer == tracer && o.role != Again && (o.rate == b.rate || !a.rated(tracer) || !a.rated(b.tracer)) {
+			return o
+		}
+	}
+	return nil
+}
+
+// alone fills in a value that has nothing to be compared with.
+func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRound) bool {
+	if m.Key == record.Complete || m.Key == record.Wrong {
+		for _, fid := range s.Fidelity {
+			if fid.Cell != f.Cell || fid.Variant != f.Variant || fid.Traces == 0 {
+				continue
+			}
+			part := fid.Complete
+			if m.Key == record.Wrong {
+				part = fid.Wrong
+			}
+			f.Proportion = &part
+			f.Text = part.String() + " of the traces"
+			return true
+		}
+	}
+	xs := x.list()
+	if len(xs) == 0 {
+		xs, _ = b.apart(m)
+	}
+	if len(xs) == 0 {
+		return false
+	}
+	v := stats.Interval(xs, a.m.Seed)
+	f.Value = &v
+	middle, interval := Number(v)
+	f.Text = fmt.Sprintf("%s%s (%s, n=%d)", middle, unitOf(m), interval, v.N)
+	return true
+}
+
+// sumUp makes the sentences about all findings together.
+func (a *grid) sumUp(c *ClaimAnswer, m record.Metric) {
+	said := baselineName(a.e)
+	if c.Against != a.baseline {
+		said = c.Against + " at the same rate"
+	}
+	all := a.tallyOf(c.Findings)
+	c.Comparisons, c.Distinguishable = all.comparisons, all.distinguishable
+	c.Summary = all.sentence(m, said)
+	if n := len(c.Findings); n > 1 && n <= fewFindings && !all.equal {
+		var each []string
+		for i := range c.Findings {
+			f := &c.Findings[i]
+			each = append(each, all.name(f)+": "+f.Text)
+		}
+		c.Summary = strings.Join(each, "; ")
+		return
+	}
+	for _, by := range []struct {
+		name string
+		key  func(Finding) string
+	}{
+		{"workload", func(f Finding) string { return f.Workload }},
+		{"load", func(f Finding) string { return a.loadName(f.Load) }},
+		{"tracer", func(f Finding) string { return f.Tracer }},
+		{"rate", func(f Finding) string {
+			if !a.rated(f.Tracer) {
+				return ""
+			}
+			return RatePercent(f.Rate)
+		}},
+	} {
+		c.Ranges = append(c.Ranges, a.ranges(by.name, by.key, c.Findings, m, said)...)
+	}
+}
+
+// ranges sums up by a dimension, if it has more than one value.
+func (a *grid) ranges(by string, key func(Finding) string, findings []Finding, m record.Metric, said string) []Range {
+	var order []string
+	groups := map[string][]Finding{}
+	for _, f := range findings {
+		k := key(f)
+		if k == "" {
+			continue
+		}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], f)
+	}
+	if len(order) < 2 || len(order) == len(findings) {
+		return nil // one value, or each finding for itself: nothing to sum up
+	}
+	if by == "rate" {
+		slices.SortStableFunc(order, func(x, y string) int {
+			return compareFloats(groups[x][0].Rate, groups[y][0].Rate)
+		})
+	}
+	preposition := map[string]string{"workload": "on ", "load": "at ", "tracer": "with ", "rate": "at a rate of "}[by]
+	var out []Range
+	for _, k := range order {
+		t := a.tallyOf(groups[k])
+		out = append(out, Range{
+			By: by, Key: k, Comparisons: t.comparisons, Distinguishable: t.distinguishable,
+			Text: preposition + k + ": " + t.sentence(m, said),
+		})
+	}
+	return out
+}
+
+func compareFloats(x, y float64) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,109 @@
+package analysis
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tare-trace/tare/lab/record"
+)
+
+// columns of the comparison's table.
+var columns = []string{"cell", "variant", "metric", "effect in A", "effect in B", "change of the effect"}
+
+func (c *Comparison) rows() [][]string {
+	rows := make([][]string, 0, len(c.Changes))
+	for _, ch := range c.Changes {
+		m, _ := record.MetricOf(ch.Metric)
+		side := func(e Effect) string {
+			middle, interval := e.Change(m)
+			return fmt.Sprintf("%s (%s, n=%d)", middle, interval, e.Estimate.N)
+		}
+		rows = append(rows, []string{
+			ch.Cell, ch.Variant, m.Name,
+			side(Effect{As: ch.As, Estimate: ch.A}), side(Effect{As: ch.As, Estimate: ch.B}),
+			ch.Text,
+		})
+	}
+	return rows
+}
+
+func (c *Comparison) summary() string {
+	n := 0
+	for _, ch := range c.Changes {
+		if ch.Verdict.Distinguishable {
+			n++
+		}
+	}
+	return fmt.Sprintf("A is %s, B is %s. Effects are against each side's own baseline; their change is distinguishable from none in %d of %d comparisons.",
+		c.A, c.B, n, len(c.Changes))
+}
+
+// WriteText writes the comparison for a terminal.
+func (c *Comparison) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, c.summary())
+	for _, w := range c.Warnings {
+		fmt.Fprintln(&b, "warning: "+w)
+	}
+	b.WriteString("\n")
+	rows := append([][]string{columns}, c.rows()...)
+	widths := make([]int, len(columns))
+	for _, row := range rows {
+		for i, s := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(s))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, s := range row {
+			line.WriteString(s + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(s)+2))
+		}
+		fmt.Fprintln(&b, strings.TrimRight(line.String(), " "))
+	}
+	c.only(&b, "")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteMarkdown writes the comparison as GitHub has it.
+func (c *Comparison) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", escape(c.summary()))
+	for _, w := range c.Warnings {
+		fmt.Fprintf(&b, "- Warning: %s\n", escape(w))
+	}
+	if len(c.Warnings) > 0 {
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	for _, row := range c.rows() {
+		for i := range row {
+			row[i] = escape(row[i])
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+	}
+	c.only(&b, "- ")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (c *Comparison) only(b *strings.Builder, bullet string) {
+	if len(c.OnlyA)+len(c.OnlyB) > 0 {
+		b.WriteString("\n")
+	}
+	for _, side := range []struct {
+		name string
+		list []string
+	}{{"A", c.OnlyA}, {"B", c.OnlyB}} {
+		if len(side.list) > 0 {
+			fmt.Fprintf(b, "%sOnly in %s: %s\n", bullet, side.name, strings.Join(side.list, ", "))
+		}
+	}
+}
+
+// escape keeps text out of the table's own signs.
+func escape(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(s)
+}

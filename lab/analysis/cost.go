@@ -1,0 +1,167 @@
+package analysis
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/stats"
+)
+
+// cpuProfiles says where the CPU time goes, of runs with a profiler. The profiler
+// costs something itself, in the baseline as well: what was added is a difference
+// between profiled runs of one round.
+func cpuProfiles(a *grid) []CPUProfile {
+	var out []CPUProfile
+	for _, cell := range a.cellNames {
+		p := a.places[cell]
+		base := sharesOf(p.of(Baseline).profiled)
+		for _, name := range p.order {
+			b := p.variants[name]
+			shares := sharesOf(b.profiled)
+			if len(shares.rounds) == 0 {
+				continue
+			}
+			comparable := b.role == Traced && len(base.rounds) > 0
+			categories := maps.Clone(shares.micros)
+			if comparable {
+				// What the baseline spends its time on and the variant does not
+				// must not vanish from the difference.
+				for category := range base.micros {
+					categories[category] = shares.of(category)
+				}
+			}
+			prof := CPUProfile{Cell: cell, Variant: name, N: len(shares.rounds)}
+			for _, category := range slices.Sorted(maps.Keys(categories)) {
+				xs := shares.of(category)
+				c := CPUCategory{Category: category, Value: stats.Interval(xs.list(), a.m.Seed)}
+				if comparable {
+					d := Difference.estimatePairs(xs, base.of(category), a.m.Seed)
+					c.Added = &d
+				}
+				prof.Categories = append(prof.Categories, c)
+			}
+			prof.rank()
+			out = append(out, prof)
+		}
+	}
+	return out
+}
+
+// rank sorts by what was added, or by size, and fills in the shares of what was
+// added on the whole.
+func (p *CPUProfile) rank() {
+	total := 0.0
+	for _, c := range p.Categories {
+		if c.Added != nil {
+			total += c.Added.Median
+		}
+	}
+	for i := range p.Categories {
+		if c := &p.Categories[i]; c.Added != nil && total > 0 {
+			c.Share = c.Added.Median / total
+		}
+	}
+	weight := func(c CPUCategory) float64 {
+		if c.Added != nil {
+			return c.Added.Median
+		}
+		return c.Value.Median
+	}
+	slices.SortStableFunc(p.Categories, func(x, y CPUCategory) int {
+		return firstOf(-compareFloats(weight(x), weight(y)), strings.Compare(x.Category, y.Category))
+	})
+}
+
+// shareSamples are µs/request by category and round.
+type shareSamples struct {
+	rounds []int
+	micros map[string]byRound
+}
+
+func sharesOf(runs []*record.Run) shareSamples {
+	s := shareSamples{micros: map[string]byRound{}}
+	for _, r := range runs {
+		if len(r.Shares) == 0 {
+			continue
+		}
+		s.rounds = append(s.rounds, r.Round)
+		for _, share := range r.Shares {
+			if s.micros[share.Category] == nil {
+				s.micros[share.Category] = byRound{}
+			}
+			s.micros[share.Category][r.Round] += share.Micros
+		}
+	}
+	return s
+}
+
+// of a category: where a profile lacks it, it took no time that could be seen.
+func (s shareSamples) of(category string) byRound {
+	v := byRound{}
+	for _, round := range s.rounds {
+		v[round] = s.micros[category][round]
+	}
+	return v
+}
+
+// programCosts are the kernel programs' own times, of all runs in which the
+// kernel kept them.
+func programCosts(a *grid) []ProgramCost {
+	var out []ProgramCost
+	for _, cell := range a.cellNames {
+		p := a.places[cell]
+		for _, name := range p.order {
+			b := p.variants[name]
+			ns, runs := map[string][]float64{}, map[string][]float64{}
+			for _, of := range [][]*record.Run{b.measured, b.profiled, b.checked} {
+				for _, r := range of {
+					for _, prog := range r.Programs {
+						if prog.Runs == 0 {
+							continue // no time per run
+						}
+						ns[prog.Name] = append(ns[prog.Name], prog.NsPerRun)
+						if r.Requests > 0 {
+							runs[prog.Name] = append(runs[prog.Name], float64(prog.Runs)/float64(r.Requests))
+						}
+					}
+				}
+			}
+			for _, prog := range slices.Sorted(maps.Keys(ns)) {
+				out = append(out, ProgramCost{
+					Cell: cell, Variant: name, Tracer: b.tracer, Rate: b.rate, Program: prog,
+					NsPerRun:       stats.Interval(ns[prog], a.m.Seed),
+					RunsPerRequest: stats.Interval(runs[prog], a.m.Seed),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// own is what the laboratory itself cost, over all measured runs that count.
+func own(a *grid) Own {
+	var o Own
+	over := func(key string) *stats.Estimate {
+		var xs []float64
+		for i := range a.runs {
+			r := &a.runs[i]
+			if x, ok := r.Values[key]; ok && a.kept[i] && r.Kind == record.Measured {
+				xs = append(xs, x)
+			}
+		}
+		if len(xs) == 0 {
+			return nil
+		}
+		e := stats.Interval(xs, a.m.Seed)
+		return &e
+	}
+	o.MeterCores, o.GeneratorLagP99 = over(record.CoresMeter), over(record.GeneratorLagP99)
+	for i := range a.runs {
+		if a.kept[i] && len(a.runs[i].Limits) > 0 {
+			o.Limited++
+		}
+	}
+	return o
+}

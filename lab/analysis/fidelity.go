@@ -1,0 +1,75 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tare-trace/tare/lab/record"
+)
+
+// Keys of record.Run.Fidelity. Two of them count spans and requests: all others
+// count traces, one key for each.
+const (
+	classComplete = "complete"
+	classWrong    = "wrong"
+	countOrphaned = "orphaned spans"
+	countSplit    = "split requests"
+)
+
+// fidelities adds up the traces of all runs of a variant that hold any.
+func fidelities(a *grid) []Fidelity {
+	var out []Fidelity
+	for _, cell := range a.cellNames {
+		p := a.places[cell]
+		for _, name := range p.order {
+			b := p.variants[name]
+			f := Fidelity{Cell: cell, Variant: name, Classes: map[string]int{}}
+			for _, runs := range [][]*record.Run{b.measured, b.profiled, b.checked} {
+				for _, r := range runs {
+					f.add(r)
+				}
+			}
+			if f.Traces == 0 {
+				continue
+			}
+			f.Complete = proportion(f.Classes[classComplete], f.Traces)
+			f.Wrong = proportion(f.Classes[classWrong], f.Traces)
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (f *Fidelity) add(r *record.Run) {
+	if len(r.Fidelity) == 0 {
+		return
+	}
+	f.Runs++
+	for class, n := range r.Fidelity {
+		f.Classes[class] += n
+		if class != countOrphaned && class != countSplit {
+			f.Traces += n
+		}
+	}
+}
+
+// proportion with the interval of Wilson (1927), which holds its level where the
+// share is 0 or 1, unlike the normal approximation. It takes the traces for
+// independent: where losses come in bursts it is too narrow.
+func proportion(k, n int) Proportion {
+	const z = 1.959963984540054 // of the normal distribution, 97.5%
+	share, size := float64(k)/float64(n), float64(n)
+	middle := (share + z*z/(2*size)) / (1 + z*z/size)
+	half := z / (1 + z*z/size) * math.Sqrt(share*(1-share)/size+z*z/(4*size*size))
+	p := Proportion{Share: share, Lo: max(0, middle-half), Hi: min(1, middle+half), N: n}
+	// Rounding must not exclude the share itself.
+	p.Lo, p.Hi = min(p.Lo, share), max(p.Hi, share)
+	return p
+}
+
+// String writes the share in percent with its interval and n.
+func (p Proportion) String() string {
+	d := min(max(1, decimalsFor(100*(p.Hi-p.Lo)/3)), 4)
+	write := func(x float64) string { return fixed(100*x, d) }
+	return fmt.Sprintf("%s%% (%s–%s%%, n=%d)", write(p.Share), write(p.Lo), write(p.Hi), p.N)
+}

@@ -1,0 +1,78 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/stats"
+)
+
+// notes are what a reader must know beside the numbers.
+func notes(m *record.Manifest, s *Summary) []string {
+	out := slices.Clone(m.Notes)
+	if all, kept := s.Runs.Measured, s.Runs.MeasuredKept; kept < all {
+		out = append(out, fmt.Sprintf("%d of %d measured runs are excluded by a rule.", all-kept, all))
+	}
+	var few, none []string
+	for _, c := range s.Cells {
+		for _, v := range c.Variants {
+			name := c.Name + " " + v.Name
+			switch {
+			case v.Runs == 0: // profiled or checked only
+			case v.Kept == 0:
+				none = append(none, name)
+			case v.Kept < stats.MinSamples:
+				few = append(few, fmt.Sprintf("%s (n=%d)", name, v.Kept))
+			}
+		}
+	}
+	if len(none) > 0 {
+		out = append(out, "No run of these counts: "+strings.Join(none, ", ")+".")
+	}
+	if n := len(few); n > 0 {
+		which := strings.Join(few[:min(n, 8)], ", ")
+		if n > 8 {
+			which += fmt.Sprintf(" and %d more", n-8)
+		}
+		out = append(out, fmt.Sprintf("Fewer than %d rounds of these count, so that nothing can be told from noise: %s.", stats.MinSamples, which))
+	}
+	for _, r := range s.Rules {
+		if r.Unjudged > 0 {
+			out = append(out, fmt.Sprintf("The rule %s could not look at %d runs, which lack what it looks at; they count.", r.Name, r.Unjudged))
+		}
+	}
+	if s.Overheads.Limited > 0 {
+		out = append(out, fmt.Sprintf("In %d runs that count the load generator says that its numbers may not be the service's.", s.Overheads.Limited))
+	}
+	return append(out, biased(s)...)
+}
+
+// biased names controls that differ from themselves more often than chance has
+// it: one in twenty would by the width of the intervals alone.
+func biased(s *Summary) []string {
+	total, off := 0, 0
+	var which []string
+	for _, c := range s.Cells {
+		for _, k := range c.Control {
+			if k.Estimate.N < stats.MinSamples || k.Estimate.Lo == k.Estimate.Hi {
+				continue
+			}
+			total++
+			if neutral := k.As.neutral(); neutral < k.Estimate.Lo || k.Estimate.Hi < neutral {
+				off++
+				which = append(which, c.Name+" "+k.Metric)
+			}
+		}
+	}
+	if off == 0 {
+		return nil
+	}
+	n := len(which)
+	list := strings.Join(which[:min(n, 8)], ", ")
+	if n > 8 {
+		list += fmt.Sprintf(" and %d more", n-8)
+	}
+	return []string{fmt.Sprintf("The baseline differs from itself in %d of %d comparisons (chance alone makes it one in twenty): %s.", off, total, list)}
+}

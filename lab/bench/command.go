@@ -1,0 +1,225 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-trace/tare/lab/analysis"
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/report"
+)
+
+// Command is `tare bench`.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what a way of tracing costs and what it yields",
+		Long: `Runs experiments: workloads, tracers, rates and loads, in interleaved rounds with a
+control that compares the untraced service with itself. docs/bench.md walks through
+an experiment of your own.`,
+	}
+	cmd.AddCommand(listCommand(), runCommand(), reportCommand(), compareCommand())
+	return cmd
+}
+
+func listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the experiments that come with tare",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return list(cmd.OutOrStdout()) },
+	}
+}
+
+func list(w io.Writer) error {
+	all, err := experiment.Shipped()
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "EXPERIMENT\tPROFILE\tRUNS\tABOUT\tTITLE") // Flush has the error
+	for _, e := range all {
+		title := e.Title
+		for _, profile := range e.ProfileNames() {
+			cells, err := e.Cells(profile)
+			if err != nil {
+				return err
+			}
+			runs := schedule(cells, e.Profiles[profile], 1)
+			var about time.Duration
+			for _, r := range runs {
+				about += r.about()
+			}
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", e.Name, profile, len(runs), roughly(about), title)
+			title = ""
+		}
+	}
+	return table.Flush()
+}
+
+// roughly is a time that nobody should rely on.
+func roughly(d time.Duration) string {
+	switch {
+	case d >= 90*time.Minute:
+		return fmt.Sprintf("%.1f h", d.Hours())
+	case d >= 90*time.Second:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	default:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+}
+
+func runCommand() *cobra.Command {
+	opts := Options{Profile: "quick", Seed: 1}
+	noInstall := false
+	cmd := &cobra.Command{
+		Use:   "run EXPERIMENT",
+		Short: "Run an experiment: one that `tare bench list` shows, or a file of your own",
+		Long: `Runs an experiment and writes DIR: manifest.json (machine, versions, the experiment
+as it was run), results.jsonl (a line per run, with the configuration that was read
+back from the running process), summary.json, report.html, report.md and figures/.
+
+Every run is on the disk before the next one begins: what was interrupted goes on with
+--resume. As root, services run in a network namespace of their own, and the bytes that
+leave it are counted; without root, experiments with kernel programs cannot run.
+Nothing else should run on the machine meanwhile.`,
+		Example: `  sudo tare bench run null --profile quick
+  sudo tare bench run coroot --profile smoke --out /tmp/coroot
+  sudo tare bench run --resume --out /tmp/coroot
+  tare bench run ./mine.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			// After the first signal, a second one kills: the process groups
+			// clean up behind a parent that is gone.
+			go func() {
+				<-ctx.Done()
+				stop()
+			}()
+			opts.Install = !noInstall
+			opts.Version = cmd.Root().Version
+			opts.Out = cmd.ErrOrStderr()
+			return runExperiment(ctx, opts, args, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&opts.Profile, "profile", opts.Profile, "size: smoke, quick, full, or another that the file has")
+	f.StringVar(&opts.Dir, "out", "", "directory of the results (default: tare-bench/EXPERIMENT-PROFILE)")
+	f.BoolVar(&opts.Resume, "resume", false, "go on with the experiment that --out holds")
+	f.Uint64Var(&opts.Seed, "seed", opts.Seed, "of the order of runs")
+	f.StringVar(&opts.Listen, "listen", "", "address of /metrics while it runs, such as 127.0.0.1:9465")
+	f.BoolVar(&noInstall, "no-install", false, "fail instead of installing missing packages")
+	return cmd
+}
+
+func runExperiment(ctx context.Context, opts Options, args []string, stdout io.Writer) error {
+	if len(args) == 1 {
+		e, err := experiment.Open(args[0])
+		if err != nil {
+			return err
+		}
+		opts.Experiment = e
+		if opts.Dir == "" {
+			opts.Dir = filepath.Join("tare-bench", e.Name+"-"+opts.Profile)
+		}
+	} else if !opts.Resume {
+		return errors.New("which experiment? `tare bench list` shows them; a path of a file does, too")
+	}
+	if opts.Dir == "" {
+		return errors.New("--resume needs the directory: --out DIR")
+	}
+	if err := Run(ctx, opts); err != nil {
+		return err
+	}
+	return writeReport(opts.Dir, stdout)
+}
+
+func reportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "report DIR",
+		Short: "Write the report again from the records of a directory",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return writeReport(args[0], cmd.OutOrStdout())
+		},
+	}
+}
+
+// writeReport analyses and reports, and prints what was found in short.
+func writeReport(dir string, w io.Writer) error {
+	m, runs, err := Read(dir)
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		return fmt.Errorf("%s holds no run yet: go on with `tare bench run --resume --out %s`", dir, dir)
+	}
+	s, err := analysis.Analyse(m, runs)
+	if err != nil {
+		return err
+	}
+	if err := report.Write(dir, m, s, runs); err != nil {
+		return err
+	}
+	var b strings.Builder
+	report.WriteFindings(&b, m, s)
+	fmt.Fprintf(&b, "\nreport: %s\n        %s\n", filepath.Join(dir, "report.html"), filepath.Join(dir, "report.md"))
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+func compareCommand() *cobra.Command {
+	markdown := false
+	cmd := &cobra.Command{
+		Use:   "compare DIR DIR",
+		Short: "Compare the effects that two directories of results found",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return compare(args[0], args[1], markdown, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "write a Markdown table")
+	return cmd
+}
+
+func compare(a, b string, markdown bool, w io.Writer) error {
+	first, err := analysed(a)
+	if err != nil {
+		return err
+	}
+	second, err := analysed(b)
+	if err != nil {
+		return err
+	}
+	c, err := analysis.Compare(first, second)
+	if err != nil {
+		return err
+	}
+	if markdown {
+		return c.WriteMarkdown(w)
+	}
+	return c.WriteText(w)
+}
+
+func analysed(dir string) (analysis.Results, error) {
+	m, runs, err := Read(dir)
+	if err != nil {
+		return analysis.Results{}, err
+	}
+	s, err := analysis.Analyse(m, runs)
+	if err != nil {
+		return analysis.Results{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	return analysis.Results{Name: dir, Manifest: m, Summary: s}, nil
+}

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/tracer"
+)
+
+// preflight runs every variant of every workload once, shortly: what cannot run
+// is found now and not after an hour. Optional tracers that cannot are left out.
+func (b *bench) preflight(ctx context.Context) error {
+	b.say("trying every variant once")
+	tried := map[string]error{} // by workload and variant
+	for i := range b.cells {
+		c := &b.cells[i]
+		if err := b.toolThere(c); err != nil {
+			return err
+		}
+		var keep []experiment.Variant
+		for _, v := range c.Variants {
+			if v.Control {
+				keep = append(keep, v)
+				continue
+			}
+			key := c.Workload.Name + " " + v.Name
+			err, known := tried[key]
+			if !known {
+				err = b.try(ctx, c, v)
+				tried[key] = err
+			}
+			switch {
+			case ctx.Err() != nil:
+				return fmt.Errorf("interrupted: %w", ctx.Err())
+			case err == nil:
+				keep = append(keep, v)
+			case v.Tracer.Optional:
+				if _, known := b.manifest.LeftOut[v.Name]; !known {
+					b.say("left out: %s: %s", v.Name, firstLine(err))
+				}
+				b.manifest.LeftOut[v.Name] = err.Error()
+			default:
+				return fmt.Errorf("%s with %s cannot run: %w", c.Workload.Name, v.Name, err)
+			}
+		}
+		c.Variants = keep
+	}
+	return nil
+}
+
+// toolThere asks for the external load generator before anything is measured.
+func (b *bench) toolThere(c *experiment.Cell) error {
+	if c.Load.Tool == "" {
+		return nil
+	}
+	return load.ToolAvailable(c.Load.Tool)
+}
+
+// try makes one short run, and notes the versions of what runs.
+func (b *bench) try(ctx context.Context, c *experiment.Cell, v experiment.Variant) error {
+	driver, err := tracer.Find(v.Tracer)
+	if err != nil {
+		return err
+	}
+	if err := driver.Available(ctx, v.Tracer); err != nil {
+		return err
+	}
+	j := Job{
+		Kind: record.Checked, Workload: c.Workload, Variant: v, Requests: 20,
+		Load: experiment.Load{Name: "trial", Connections: 2}, Keep: true,
+	}
+	if err := b.stage.Run(ctx, j, &record.Run{ID: "trial"}); err != nil {
+		return err
+	}
+	maps.Copy(b.manifest.Versions, b.stage.Versions())
+	return nil
+}
+
+// calibrate finds, for loads that ask for it, the greatest rate that every
+// variant of the cell holds: the rate that was asked for, or less in steps of a
+// fifth.
+func (b *bench) calibrate(ctx context.Context) error {
+	for i := range b.cells {
+		c := &b.cells[i]
+		if _, known := b.manifest.Calibrated[c.Name]; known || !c.Load.OrMost {
+			continue
+		}
+		rate, err := b.most(ctx, c)
+		if err != nil {
+			return err
+		}
+		b.manifest.Calibrated[c.Name] = rate
+		if rate != c.Load.Rate {
+			b.note(fmt.Sprintf("%s: %.0f requests/s were asked for; %.0f is the most that this machine holds with every variant (tried in steps of a fifth)", c.Name, c.Load.Rate, rate))
+		}
+	}
+	return nil
+}
+
+func (b *bench) most(ctx context.Context, c *experiment.Cell) (float64, error) {
+	for rate := c.Load.Rate; rate >= 1; rate = float64(int(rate * 0.8)) {
+		b.say("%s: does every variant hold %.0f requests/s?", c.Name, rate)
+		held := true
+		for _, v := range c.Variants {
+			if v.Control {
+				continue
+			}
+			ok, err := b.holds(ctx, c, v, rate)
+			if err != nil {
+				return 0, err
+			}
+			if !ok {
+				b.say("  %s does not", v.Name)
+				held = false
+				break
+			}
+		}
+		if held {
+			return rate, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: no rate is held by every variant", c.Name)
+}
+
+// holds: at least 99% of the requests that are due are answered well, and the
+// requests do not pile up: half of them are answered within 10 ms, or within
+// what the unhurried service takes.
+func (b *bench) holds(ctx context.Context, c *experiment.Cell, v experiment.Variant, rate float64) (bool, error) {
+	l := *c.Load
+	l.Rate = rate
+	var rec record.Run
+	err := b.stage.Run(ctx, Job{
+		Kind: record.Measured, Workload: c.Workload, Load: l, Variant: v,
+		Warmup: time.Second, Window: 3 * time.Second, Keep: false,
+	}, &rec)
+	if ctx.Err() != nil {
+		return false, errors.Join(errors.New("interrupted"), ctx.Err())
+	}
+	if err != nil {
+		return false, err
+	}
+	x := rec.Values
+	return x[record.Throughput] >= 0.99*x[record.Offered] && x[record.ErrorShare] < 0.001 && x[record.P50] < 10, nil
+}

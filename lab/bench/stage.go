@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/sink"
+	"github.com/tare-trace/tare/lab/tracer"
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// Stage is what all runs share: the network namespace of the services, the sink
+// of their spans, and the number of the next request.
+type Stage struct {
+	// Tare is the executable whose agent is run.
+	Tare string
+	// Network is where services run; nil: loopback, where bytes cannot be
+	// counted.
+	Network *workloads.Network
+	// Progress, if set, is told how much of a run is done, and the run's tracer.
+	Progress func(done float64, s tracer.Session)
+
+	dir      string
+	sink     *sink.Sink
+	versions map[string]string // of the last run's services
+	next     uint64            // the first request number that was not sent
+}
+
+// NewStage opens the sink and, if isolated, a network namespace for the
+// services. Note says what a reader of the results must know, "" if nothing. An
+// empty tare is this executable.
+func NewStage(tare string, isolated bool) (st *Stage, note string, err error) {
+	st = &Stage{Tare: tare, next: 1}
+	if st.Tare == "" {
+		if st.Tare, err = os.Executable(); err != nil {
+			return nil, "", fmt.Errorf("path of this executable: %w", err)
+		}
+	}
+	if st.dir, err = os.MkdirTemp("", "tare-bench-"); err != nil {
+		return nil, "", err
+	}
+	host := "127.0.0.1"
+	if isolated && os.Geteuid() == 0 {
+		if st.Network, err = workloads.NewNetwork("bench"); err != nil {
+			return nil, "", errors.Join(err, st.Close())
+		}
+		host = st.Network.Gateway
+	} else if isolated {
+		note = "not root: services ran on loopback beside the load generator, and the bytes that left them were not counted"
+	}
+	st.sink, err = sink.New(sink.Options{Addr: net.JoinHostPort(host, "0"), File: filepath.Join(st.dir, "spans.bin")})
+	if err != nil {
+		return nil, "", errors.Join(err, st.Close())
+	}
+	return st, note, nil
+}
+
+// Close removes everything that the stage made.
+func (st *Stage) Close() error {
+	var errs []error
+	if st.sink != nil {
+		errs = append(errs, st.sink.Close())
+	}
+	if st.Network != nil {
+		errs = append(errs, st.Network.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(st.dir))...)
+}
+
+// Sink receives the spans of the current run.
+func (st *Stage) Sink() *sink.Sink { return st.sink }
+
+// Versions of the services that were started for checked runs.
+func (st *Stage) Versions() map[string]string { return st.versions }
+
+func (st *Stage) placeholders() experiment.Placeholders {
+	return experiment.Placeholders{OTLP: st.sink.Endpoint(), OTLPAddr: st.sink.Addr()}
+}
+
+// Job is one run: a variant beside a workload under a load.
+type Job struct {
+	Kind     record.Kind
+	Workload *experiment.Workload
+	Load     experiment.Load // with the rate that is to be sent
+	Variant  experiment.Variant
+	Warmup   time.Duration
+	Window   time.Duration
+	Requests uint64 // instead of a window, in a checked run
+	Keep     bool   // the spans, to count them and to compare them with the ground truth
+	// Inspect, if set, sees the spans of a chain with ground truth, and what
+	// came of the comparison; the stage's sink still holds all of them.
+	Inspect func(spans []span.Span, report fidelity.Report) error
+}
+
+// Run makes one run; what it found is in rec, even if it failed.
+func (st *Stage) Run(ctx context.Context, j Job, rec *record.Run) (err error) {
+	rec.Kind, rec.Workload, rec.Load = j.Kind, j.Workload.Name, j.Load.Name
+	rec.Variant, rec.Tracer, rec.Rate = j.Variant.Name, j.Variant.Tracer.Name, j.Variant.Rate
+	rec.Begin, rec.Values = time.Now().UTC(), map[string]float64{}
+	if err := st.sink.Reset(); err != nil {
+		return err
+	}
+	st.sink.Keep(j.Keep)
+
+	chain, err := st.start(ctx, j)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, chain.Stop()) }()
+	if st.versions == nil {
+		st.versions = map[string]string{}
+	}
+	if j.Kind == record.Checked {
+		maps.Copy(st.versions, chain.Versions(ctx))
+	}
+	driver, err := tracer.Find(j.Variant.Tracer)
+	if err != nil {
+		return err
+	}
+	session, err := driver.Start(ctx, tracer.Target{
+		Chain: chain, Workload: j.Workload, Variant: j.Variant, Sink: st.placeholders(), Tare: st.Tare,
+		Statistics: j.Kind == record.Checked,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Stop()) }()
+
+	r := &run{stage: st, job: j, rec: rec, chain: chain, session: session}
+	if err := r.underLoad(ctx); err != nil {
+		return err
+	}
+	if err := r.readBack(ctx); err != nil {
+		return err
+	}
+	// Services and tracers send what they still hold when they are told to
+	// end; only then is all there.
+	if err := errors.Join(chain.Stop(), session.Stop()); err != nil {
+		return err
+	}
+	return r.count()
+}
+
+// start starts the workload with the environment of the variant.
+func (st *Stage) start(ctx context.Context, j Job) (*workloads.Chain, error) {
+	w := j.Workload
+	env := map[string]string{}
+	p := st.placeholders()
+	p.Rate = j.Variant.Rate
+	for k, v := range w.Env {
+		env[k] = p.Expand(v)
+	}
+	for k, v := range j.Variant.Environment(p) {
+		env[k] = v
+	}
+	opts := workloads.Options{Network: st.Network, Env: env, Path: w.Path, ReadyWithin: w.ReadyWithin.Std()}
+	if w.Kind != "command" {
+		return workloads.Start(ctx, w.Kind, opts)
+	}
+	argv := make([]string, len(w.Command))
+	for i, a := range w.Command {
+		argv[i] = p.Expand(a)
+	}
+	return workloads.StartCommand(ctx, workloads.Command{
+		Name: w.Name, Argv: argv, Health: w.Health, Port: w.Port, Path: w.Path,
+	}, opts)
+}

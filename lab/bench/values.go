@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/lab/meter"
+	"github.com/tare-trace/tare/lab/record"
+)
+
+const mib = 1 << 20
+
+// values turns what was read at both ends of the window into metrics.
+func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error {
+	if answered.OK == 0 {
+		return errors.New("no request was answered within the window: is the window too short, or the service dead?")
+	}
+	rec, v := r.rec, r.rec.Values
+	seconds, requests := u.Elapsed.Seconds(), float64(answered.OK)
+	rec.Warmup, rec.Window, rec.Answers = r.job.Warmup.Seconds(), seconds, answered.OK
+	rec.Limits = answered.Limits
+
+	v[record.Throughput] = requests / answered.Elapsed.Seconds()
+	v[record.Offered] = float64(answered.Offered) / answered.Elapsed.Seconds()
+	v[record.ErrorShare] = float64(answered.Failed) / float64(answered.OK+answered.Failed)
+	for key, q := range map[string]float64{record.P50: 0.5, record.P95: 0.95, record.P99: 0.99, record.Max: 1} {
+		if d, ok := answered.Quantile(q); ok {
+			v[key] = float64(d) / float64(time.Millisecond)
+		}
+	}
+	if answered.Lag != nil && answered.Lag.TotalCount() > 0 {
+		v[record.GeneratorLagP99] = float64(answered.Lag.ValueAtQuantile(99)) / float64(time.Millisecond)
+	}
+
+	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) / requests }
+	service, tracer := u.Groups["service"], u.Groups["tracer"]
+	v[record.CPUService], v[record.CoresService] = micros(service.CPU), service.CPU.Seconds()/seconds
+	v[record.CPUTracer], v[record.CoresTracer] = micros(tracer.CPU), tracer.CPU.Seconds()/seconds
+	v[record.CPUMachine], v[record.CoresMachine] = micros(u.Machine.Busy), u.Machine.Cores()
+	v[record.CPULab] = micros(u.Lab)
+	v[record.CoresMeter] = u.Meter.Seconds() / seconds
+	v[record.Stolen] = u.Machine.Stolen.Seconds() / seconds
+	v[record.MemService], v[record.MemServicePeak] = float64(service.RSS)/mib, float64(service.Peak)/mib
+	v[record.MemTracer], v[record.MemTracerPeak] = float64(tracer.RSS)/mib, float64(tracer.Peak)/mib
+	if r.stage.Network != nil {
+		v[record.NetOut] = float64(u.OutBytes) / requests
+		v[record.NetOutRate] = float64(u.OutBytes) / 1e6 / seconds
+	}
+	v[record.NetExport] = float64(exported) / requests
+	if service.Vanished > 0 {
+		return errors.New("a process of the service ended within the window: its CPU time is lost")
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestShippedExperimentsAreValid(t *testing.T) {
+	all, err := Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, e := range all {
+		found[e.Name] = true
+		for _, profile := range []string{"smoke", "quick", "full"} {
+			cells, err := e.Cells(profile)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			for _, c := range cells {
+				if len(c.Variants) < 3 || c.Variants[0].Name != e.Baseline() || !c.Variants[1].Control {
+					t.Errorf("%s, %s, cell %s: variants %v", e.Name, profile, c.Name, variantNames(c))
+				}
+			}
+		}
+	}
+	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "null"} {
+		if !found[want] {
+			t.Errorf("no experiment %s", want)
+		}
+	}
+}
+
+func variantNames(c Cell) []string {
+	var out []string
+	for _, v := range c.Variants {
+		out = append(out, v.Name)
+	}
+	return out
+}
+
+// Table 4.1 of the thesis, and once more the baseline as the control.
+func TestThesisHasItsConfigurations(t *testing.T) {
+	e, err := Open("thesis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, err := e.Cells("full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byTracer := map[string]int{}
+	for _, c := range cells {
+		for _, v := range c.Variants {
+			if v.Control {
+				byTracer["control"]++
+			} else {
+				byTracer[v.Tracer.Name]++
+			}
+		}
+	}
+	for tracer, want := range map[string]int{"none": 15, "head": 90, "parent": 75, "adaptive": 60, "control": 15} {
+		if byTracer[tracer] != want {
+			t.Errorf("%s: %d configurations, want %d", tracer, byTracer[tracer], want)
+		}
+	}
+}
+
+const small = `
+name: mine
+workloads: [{name: api, kind: command, command: [./api], env: {A: "{otlp}"}}]
+tracers:
+  - {name: none, driver: none}
+  - {name: sdk, driver: env, rates: [0.1, 1], env: {RATE: "{rate}", TO: "{otlp}"}, at: {"1": {RATE: all}}, expect: {rate: "{rate}"}}
+loads: [{name: slow, rate: 10, connections: 2}]
+profiles: {quick: {rounds: 6, window: 1s}}
+metrics: [cpu_service_us]
+`
+
+func TestEnvironmentOfAVariant(t *testing.T) {
+	e, err := Parse([]byte(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, err := e.Cells("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(variantNames(cells[0]), " "); got != "none none again sdk@0.1 sdk@1" {
+		t.Fatalf("variants: %s", got)
+	}
+	p := Placeholders{OTLP: "http://sink"}
+	tenth, all := cells[0].Variants[2].Environment(p), cells[0].Variants[3].Environment(p)
+	if tenth["RATE"] != "0.1" || tenth["TO"] != "http://sink" || all["RATE"] != "all" {
+		t.Errorf("environments %v and %v", tenth, all)
+	}
+	if got := cells[0].Variants[2].Expected(p)["rate"]; got != "0.1" {
+		t.Errorf("expected rate %q", got)
+	}
+}
+
+func TestWrongExperimentsSayWhere(t *testing.T) {
+	for change, want := range map[string]string{
+		"":                                      "",
+		"name: mine|name: my own":               `the name "my own"`,
+		"kind: command|kind: java":              `workload api: kind: "java" is unknown: there are thesis`,
+		"driver: none|driver: env":              "the first must have",
+		"rates: [0.1, 1]|rates: [0.1, 10]":      "the rate 10 is not between 0 and 1",
+		`{"1": {RATE|{"0.3": {RATE`:             `tracer sdk: at: "0.3" is unknown`,
+		"window: 1s|window: 1":                  "is no duration",
+		"window: 1s|window: 100ms":              "need at least 500ms",
+		"rounds: 6|rounds: 0":                   "need at least 1",
+		"rounds: 6|round: 6":                    "field round not found",
+		"connections: 2|connections: 0":         "need at least 1",
+		"rate: 10,|rate: 10, tool: wrk,":        "closed loop",
+		"metrics: [cpu_service_us]|metrics: []": "name at least one",
+		"command: [./api]|path: api":            "say how the service is started",
+		"[{name: slow|[{name: slow, connections: 1}, {name: slow": "there twice",
+	} {
+		old, replacement, _ := strings.Cut(change, "|")
+		_, err := Parse([]byte(strings.Replace(small, old, replacement, 1)))
+		switch {
+		case want == "" && err != nil:
+			t.Error(err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: error %v, want %q in it", change, err, want)
+		}
+	}
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-nginx, coroot, null, thesis") {
+		t.Errorf("an unknown experiment: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(small))
+	files, err := shipped.ReadDir("shipped")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := shipped.ReadFile("shipped/" + file.Name())
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := Parse(b)
+		if err != nil {
+			return
+		}
+		for name := range e.Profiles {
+			if cells, err := e.Cells(name); err == nil && len(cells) == 0 {
+				t.Error("no cells and no error")
+			}
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package experiment
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed shipped/*.yaml
+var shipped embed.FS
+
+// Shipped lists the experiments that come with the program, by name.
+func Shipped() ([]*Experiment, error) {
+	files, err := shipped.ReadDir("shipped")
+	if err != nil {
+		return nil, err
+	}
+	var all []*Experiment
+	for _, f := range files {
+		b, err := shipped.ReadFile(path.Join("shipped", f.Name()))
+		if err != nil {
+			return nil, err
+		}
+		e, err := Parse(b)
+		if err != nil {
+			return nil, fmt.Errorf("shipped experiment %s: %w", f.Name(), err)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// Open reads a shipped experiment by its name, or a file by its path: what
+// holds a slash or ends with .yaml or .yml is a path.
+func Open(name string) (*Experiment, error) {
+	if !strings.ContainsRune(name, os.PathSeparator) && !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
+		all, err := Shipped()
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, e := range all {
+			if e.Name == name {
+				return e, nil
+			}
+			names = append(names, e.Name)
+		}
+		return nil, fmt.Errorf("no experiment %q: there are %s, or give the path of a file", name, strings.Join(names, ", "))
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("experiment file: %w", err)
+	}
+	e, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return e, nil
+}
+
+// Parse reads an experiment file; every key must be known, every name defined.
+func Parse(b []byte) (*Experiment, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	dec.KnownFields(true)
+	var e Experiment
+	switch err := dec.Decode(&e); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("the experiment is empty: docs/bench.md walks through one")
+	case err != nil:
+		return nil, fmt.Errorf("%w (docs/bench.md lists the keys)", err)
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("one experiment per file: there is a second document")
+	}
+	if err := e.validate(); err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// ProfileNames lists the sizes, smallest first as far as they are the usual ones.
+func (e *Experiment) ProfileNames() []string {
+	usual := []string{"smoke", "quick", "full"}
+	var names []string
+	for _, n := range usual {
+		if _, ok := e.Profiles[n]; ok {
+			names = append(names, n)
+		}
+	}
+	var others []string
+	for n := range e.Profiles {
+		if !slices.Contains(usual, n) {
+			others = append(others, n)
+		}
+	}
+	slices.Sort(others)
+	return append(names, others...)
+}
+
+// Placeholders are replaced in values of environments and command lines.
+type Placeholders struct {
+	Rate     float64
+	OTLP     string // http://host:port of the sink
+	OTLPAddr string // host:port of the sink
+}
+
+// Expand replaces {rate}, {otlp} and {otlp_addr}; others are left to whom they
+// concern.
+func (p Placeholders) Expand(s string) string {
+	return strings.NewReplacer("{rate}", FormatRate(p.Rate), "{otlp}", p.OTLP, "{otlp_addr}", p.OTLPAddr).Replace(s)
+}

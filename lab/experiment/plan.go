@@ -1,0 +1,142 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// ControlSuffix ends the name of the baseline's second run in a round.
+const ControlSuffix = " again"
+
+// Variant is a tracer at one rate.
+type Variant struct {
+	Name    string // tracer, or tracer@rate
+	Tracer  *Tracer
+	Rate    float64 // 0…1; meaningless if the tracer has no rates
+	Control bool    // the baseline, the second time in a round
+}
+
+// Cell is a workload under a load: the variants of a cell are compared.
+type Cell struct {
+	Name     string // workload/load
+	Workload *Workload
+	Load     *Load
+	Variants []Variant // the baseline first, then its control
+}
+
+// FormatRate writes a rate as names of variants and placeholders have it.
+func FormatRate(rate float64) string { return strconv.FormatFloat(rate, 'f', -1, 64) }
+
+// Baseline is the name of the variant without tracing.
+func (e *Experiment) Baseline() string { return e.Tracers[0].Name }
+
+// Environment is what the variant adds to the environment of the service.
+func (v Variant) Environment(p Placeholders) map[string]string {
+	p.Rate = v.Rate
+	env := map[string]string{}
+	for k, s := range v.Tracer.Env {
+		env[k] = p.Expand(s)
+	}
+	for k, s := range v.Tracer.At[FormatRate(v.Rate)] {
+		env[k] = p.Expand(s)
+	}
+	return env
+}
+
+// Expected is what the service must read back.
+func (v Variant) Expected(p Placeholders) map[string]string {
+	p.Rate = v.Rate
+	want := map[string]string{}
+	for k, s := range v.Tracer.Expect {
+		want[k] = p.Expand(s)
+	}
+	for k, s := range v.Tracer.ExpectAt[FormatRate(v.Rate)] {
+		want[k] = p.Expand(s)
+	}
+	return want
+}
+
+// Cells is the grid of a profile, in the order of the file.
+func (e *Experiment) Cells(profile string) ([]Cell, error) {
+	p, ok := e.Profiles[profile]
+	if !ok {
+		return nil, fmt.Errorf("experiment %s has no profile %q: it has %v", e.Name, profile, e.ProfileNames())
+	}
+	subsets := p.Cells
+	if len(subsets) == 0 {
+		subsets = []Subset{{}}
+	}
+	var cells []Cell
+	for i := range e.Workloads {
+		for j := range e.Loads {
+			w, l := &e.Workloads[i], &e.Loads[j]
+			variants := e.variants(w, l, subsets)
+			if len(variants) == 0 {
+				continue
+			}
+			base := Variant{Name: e.Baseline(), Tracer: &e.Tracers[0]}
+			control := base
+			control.Name, control.Control = base.Name+ControlSuffix, true
+			cells = append(cells, Cell{
+				Name: w.Name + "/" + l.Name, Workload: w, Load: l,
+				Variants: append([]Variant{base, control}, variants...),
+			})
+		}
+	}
+	if len(cells) == 0 {
+		return nil, fmt.Errorf("profile %s of experiment %s selects nothing", profile, e.Name)
+	}
+	return cells, nil
+}
+
+// variants that any of the subsets selects for a workload and a load; a cell
+// without any is not run.
+func (e *Experiment) variants(w *Workload, l *Load, subsets []Subset) []Variant {
+	var out []Variant
+	for i := range e.Tracers[1:] {
+		t := &e.Tracers[1+i]
+		if len(t.Workloads) > 0 && !slices.Contains(t.Workloads, w.Name) {
+			continue
+		}
+		rates := t.Rates
+		if len(rates) == 0 {
+			rates = []float64{0}
+		}
+		for _, rate := range rates {
+			if slices.ContainsFunc(subsets, func(s Subset) bool { return s.Selects(w.Name, l.Name, t, rate) }) {
+				out = append(out, Variant{Name: t.VariantName(rate), Tracer: t, Rate: rate})
+			}
+		}
+	}
+	return out
+}
+
+// VariantName names the tracer at a rate.
+func (t *Tracer) VariantName(rate float64) string {
+	if len(t.Rates) == 0 {
+		return t.Name
+	}
+	return t.Name + "@" + FormatRate(rate)
+}
+
+// Selects reports whether the subset holds this variant of this cell.
+func (s Subset) Selects(workload, load string, t *Tracer, rate float64) bool {
+	if !s.SelectsCell(workload, load) || len(s.Tracers) > 0 && !slices.Contains(s.Tracers, t.Name) {
+		return false
+	}
+	rates, restricted := s.Rates[t.Name]
+	return !restricted || slices.Contains(rates, rate)
+}
+
+// SelectsCell reports whether the subset holds this workload under this load.
+func (s Subset) SelectsCell(workload, load string) bool {
+	return (len(s.Workloads) == 0 || slices.Contains(s.Workloads, workload)) &&
+		(len(s.Loads) == 0 || slices.Contains(s.Loads, load))
+}
+
+// WarmupOf is the profile's warm-up, or the workload's if that is longer.
+func (p Profile) WarmupOf(w *Workload) time.Duration {
+	return max(p.Warmup.Std(), w.Warmup.Std())
+}

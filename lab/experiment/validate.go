@@ -1,0 +1,254 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Drivers, Kinds and Tools that the laboratory has; the packages that implement
+// them have tests that hold them against these lists.
+var (
+	Drivers = []string{"none", "env", "tare"}
+	Kinds   = []string{"thesis", "counter", "nginx", "shop", "command"}
+	Tools   = []string{"", "hey", "wrk", "ab"}
+)
+
+// A name becomes a part of file names and of keys.
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+// problems collects what is wrong, so that a user sees all of it at once.
+type problems struct{ list []error }
+
+func (p *problems) add(format string, args ...any) {
+	p.list = append(p.list, fmt.Errorf(format, args...))
+}
+
+func (p *problems) name(what, name string) {
+	if !nameRule.MatchString(name) {
+		p.add("%s: the name %q must consist of letters, digits, '-', '_' and '.'", what, name)
+	}
+}
+
+func (p *problems) oneOf(what, value string, known []string) {
+	if !slices.Contains(known, value) {
+		p.add("%s: %q is unknown: there are %s", what, value, strings.Trim(strings.Join(known, ", "), ", "))
+	}
+}
+
+func (p *problems) allOf(what string, values, known []string) {
+	for _, v := range values {
+		p.oneOf(what, v, known)
+	}
+}
+
+func (e *Experiment) validate() error {
+	var p problems
+	p.name("experiment", e.Name)
+	e.validateTracers(&p)
+	e.validateWorkloads(&p)
+	e.validateLoads(&p)
+	e.validateProfiles(&p)
+	e.validateRules(&p)
+	if len(e.Metrics) == 0 {
+		p.add("metrics: name at least one; the first is what a spread is judged by")
+	}
+	for i, f := range e.Figures {
+		what := fmt.Sprintf("figures[%d] (%s)", i, f.ID)
+		e.validateSubset(&p, what, f.Where)
+		p.oneOf(what+": x", f.X, []string{"rate", "load", "tracer", "workload", "variant"})
+		p.oneOf(what+": as", f.As, []string{"value", "ratio", "added"})
+		dims := []string{"", "load", "tracer", "workload"}
+		p.oneOf(what+": series", f.Series, dims)
+		p.oneOf(what+": panel", f.Panel, dims)
+		p.oneOf(what+": mean", f.Mean, []string{"", "load", "workload"})
+		p.oneOf(what+": form", f.Form, []string{"", "line", "bar"})
+		if len(f.Y) == 0 {
+			p.add("%s: y: name at least one metric", what)
+		}
+	}
+	for i, q := range e.Questions {
+		for j, c := range q.Claims {
+			what := fmt.Sprintf("questions[%d] (%s), claim %d", i, q.ID, j+1)
+			e.validateSubset(&p, what, c.Where)
+			if c.Against != "" {
+				p.oneOf(what+": against", c.Against, e.tracerNames())
+			}
+		}
+	}
+	return errors.Join(p.list...)
+}
+
+func (e *Experiment) tracerNames() []string {
+	return names(e.Tracers, func(t Tracer) string { return t.Name })
+}
+
+func (e *Experiment) workloadNames() []string {
+	return names(e.Workloads, func(w Workload) string { return w.Name })
+}
+
+func (e *Experiment) loadNames() []string {
+	return names(e.Loads, func(l Load) string { return l.Name })
+}
+
+func names[T any](list []T, name func(T) string) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = name(v)
+	}
+	return out
+}
+
+func (p *problems) unique(what string, list []string) {
+	for i, n := range list {
+		p.name(what, n)
+		if slices.Contains(list[:i], n) {
+			p.add("%s: %q is there twice", what, n)
+		}
+	}
+}
+
+func (e *Experiment) validateTracers(p *problems) {
+	p.unique("tracers", e.tracerNames())
+	if len(e.Tracers) == 0 || e.Tracers[0].Driver != "none" {
+		p.add("tracers: the first must have \"driver: none\": it is the baseline that all others are compared with")
+	}
+	for _, t := range e.Tracers {
+		what := "tracer " + t.Name
+		p.oneOf(what+": driver", t.Driver, Drivers)
+		p.allOf(what+": workloads", t.Workloads, e.workloadNames())
+		for i, r := range t.Rates {
+			if !(r >= 0 && r <= 1) { // NaN is neither
+				p.add("%s: the rate %v is not between 0 and 1", what, r)
+			}
+			if slices.Contains(t.Rates[:i], r) {
+				p.add("%s: the rate %v is there twice", what, r)
+			}
+		}
+		rates := make([]string, len(t.Rates))
+		for i, r := range t.Rates {
+			rates[i] = FormatRate(r)
+		}
+		for at := range t.At {
+			p.oneOf(what+": at", at, rates)
+		}
+		for at := range t.ExpectAt {
+			p.oneOf(what+": expect_at", at, rates)
+		}
+		if t.Driver == "tare" && len(t.Rates) == 0 {
+			p.add("%s: rates: the agent needs at least one sampling rate", what)
+		}
+		if t.Driver == "env" && len(t.Env) == 0 {
+			p.add("%s: env: say which environment switches the tracing on", what)
+		}
+	}
+}
+
+func (e *Experiment) validateWorkloads(p *problems) {
+	p.unique("workloads", e.workloadNames())
+	if len(e.Workloads) == 0 {
+		p.add("workloads: there is none")
+	}
+	for _, w := range e.Workloads {
+		what := "workload " + w.Name
+		p.oneOf(what+": kind", w.Kind, Kinds)
+		if w.Kind == "command" && len(w.Command) == 0 {
+			p.add("%s: command: say how the service is started", what)
+		}
+		if w.Path != "" && w.Kind != "command" && w.Kind != "thesis" {
+			p.add("%s: path: requests of kind %s have a path of their own", what, w.Kind)
+		}
+		if w.Kind != "command" && (len(w.Command) > 0 || w.Health != "" || w.Port != 0) {
+			p.add("%s: command, health and port are for \"kind: command\" only", what)
+		}
+		for key, path := range map[string]string{"path": w.Path, "health": w.Health, "read_back": w.ReadBack, "profile": w.Profile} {
+			if path != "" && !strings.HasPrefix(path, "/") {
+				p.add("%s: %s: %q must begin with a slash", what, key, path)
+			}
+		}
+		if w.Port < 0 || w.Port > 65535 {
+			p.add("%s: port: %d is none", what, w.Port)
+		}
+		if w.Spans < 0 {
+			p.add("%s: spans: %d is negative", what, w.Spans)
+		}
+	}
+}
+
+func (e *Experiment) validateLoads(p *problems) {
+	p.unique("loads", e.loadNames())
+	if len(e.Loads) == 0 {
+		p.add("loads: there is none")
+	}
+	for _, l := range e.Loads {
+		what := "load " + l.Name
+		p.oneOf(what+": tool", l.Tool, Tools)
+		if !(l.Rate >= 0 && l.Rate <= 10_000_000) {
+			p.add("%s: rate: %v requests/s cannot be sent", what, l.Rate)
+		}
+		if l.Connections < 1 {
+			p.add("%s: connections: need at least 1", what)
+		}
+		if l.OrMost && l.Rate == 0 {
+			p.add("%s: or_most needs a rate to begin with", what)
+		}
+		if (l.Tool == "wrk" || l.Tool == "ab") && l.Rate != 0 {
+			p.add("%s: %s is a closed loop and cannot hold a rate: use hey or the laboratory's own generator", what, l.Tool)
+		}
+	}
+}
+
+func (e *Experiment) validateProfiles(p *problems) {
+	if len(e.Profiles) == 0 {
+		p.add("profiles: there is none; the usual ones are smoke, quick and full")
+	}
+	for name, pr := range e.Profiles {
+		what := "profile " + name
+		p.name("profiles", name)
+		if pr.Rounds < 1 {
+			p.add("%s: rounds: need at least 1; below 6 there is no interval worth reading", what)
+		}
+		if pr.Window.Std() < 500*time.Millisecond {
+			p.add("%s: window: need at least 500ms, since the kernel counts idle time in steps of 10 ms", what)
+		}
+		if pr.Profiled > 0 && pr.ProfileWindow.Std() < time.Second {
+			p.add("%s: profile_window: need at least 1s: a profile has 100 samples per second and core", what)
+		}
+		for i, s := range pr.Cells {
+			e.validateSubset(p, fmt.Sprintf("%s, cells[%d]", what, i), s)
+		}
+	}
+}
+
+func (e *Experiment) validateSubset(p *problems, what string, s Subset) {
+	p.allOf(what+": workloads", s.Workloads, e.workloadNames())
+	p.allOf(what+": loads", s.Loads, e.loadNames())
+	p.allOf(what+": tracers", s.Tracers, e.tracerNames())
+	for name, rates := range s.Rates {
+		i := slices.IndexFunc(e.Tracers, func(t Tracer) bool { return t.Name == name })
+		if i < 0 {
+			p.oneOf(what+": rates", name, e.tracerNames())
+			continue
+		}
+		for _, r := range rates {
+			if !slices.Contains(e.Tracers[i].Rates, r) {
+				p.add("%s: rates: %s has no rate %v", what, name, r)
+			}
+		}
+	}
+}
+
+func (e *Experiment) validateRules(p *problems) {
+	r := e.Rules
+	for key, v := range map[string]float64{
+		"max_error_share": r.ErrorShare, "min_achieved": r.Achieved, "max_spread": r.Spread,
+		"max_sampling_error": r.Sampled, "max_stolen": r.Stolen,
+	} {
+		if !(v >= 0) {
+			p.add("rules: %s: %v is negative", key, v)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package profile
+
+// The categories. A sample is in the first of these that holds:
+//
+//  1. GarbageCollection, if a function of the collector is anywhere on its stack:
+//     mark workers, assists, sweeping, the scavenger, write barriers. Allocation
+//     itself is not: it belongs to whoever allocates.
+//  2. The category of the first frame, from the leaf, whose package has one. The
+//     standard library, the Go runtime and a list of small libraries have none:
+//     what they do belongs to their caller. So a growing stack (newstack) or a
+//     system call belongs to the function that needed it.
+//  3. The category of transports (see Transports), if its goroutine is one of an
+//     HTTP or gRPC client's own, on whose stack no caller can be seen.
+//  4. Scheduler, if the stack begins in the runtime: schedule, findRunnable and
+//     epoll, sysmon, timers.
+//  5. Other.
+const (
+	// SpanPipeline: the OpenTelemetry SDK, its batch processor and its OTLP
+	// exporters, with encoding, compression and HTTP or gRPC client under them.
+	SpanPipeline = "span pipeline"
+	// HTTPInstrumentation: otelhttp, with propagation, semantic conventions,
+	// attributes and metrics under it; and calls of the OpenTelemetry API that
+	// no instrumentation library made.
+	HTTPInstrumentation = "HTTP instrumentation"
+	// RedisInstrumentation: redisotel, and the API under it.
+	RedisInstrumentation = "redis instrumentation"
+	// Lean: Tare's own libraries for services.
+	Lean = "lean"
+	// GarbageCollection: see above.
+	GarbageCollection = "garbage collection"
+	// RedisClient: go-redis.
+	RedisClient = "redis client"
+	// HTTPServer: the server side of net/http.
+	HTTPServer = "net/http server"
+	// Scheduler: the runtime on nobody's behalf.
+	Scheduler = "scheduler and runtime"
+	// Application: package main, the workloads, and what Application names.
+	Application = "application"
+	// Other: no rule knows it, and the profiler itself.
+	Other = "other"
+)
+
+// Categories in the order in which Shares returns them.
+var Categories = []string{
+	SpanPipeline, HTTPInstrumentation, RedisInstrumentation, Lean, GarbageCollection,
+	RedisClient, HTTPServer, Scheduler, Application, Other,
+}
+
+// Option changes a rule.
+type Option func(*rules)
+
+// Transports says to whom the goroutines of HTTP and gRPC clients belong that
+// write requests and read responses on behalf of a caller who is not on their
+// stack. Without it that is SpanPipeline, since the exporter's is the only client
+// of most services under test; a service that calls others by HTTP needs
+// Transports(Other), which leaves that part of the exporter's cost out of
+// SpanPipeline.
+func Transports(category string) Option {
+	return func(r *rules) { r.transports = category }
+}
+
+// Modules says which import paths, with everything below them, are the
+// application's, beside main and the workloads.
+func Modules(paths ...string) Option {
+	return func(r *rules) {
+		for _, p := range paths {
+			r.owners = append([]owner{{p, Application}}, r.owners...)
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	google "github.com/google/pprof/profile"
+	"go.uber.org/goleak"
+
+	"github.com/tare-trace/tare/lab/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// captured is a profile of testdata/service.
+func captured(t testing.TB, name string) *Profile {
+	t.Helper()
+	f, err := os.Open("testdata/" + name + ".pb.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	p, err := Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// made is a profile of stacks, each with one sample of a millisecond.
+func made(stacks ...string) *google.Profile {
+	p := &google.Profile{
+		SampleType: []*google.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+	}
+	functions := map[string]*google.Location{}
+	for _, s := range stacks {
+		sample := &google.Sample{Value: []int64{1, int64(time.Millisecond)}}
+		for name := range strings.SplitSeq(s, " < ") {
+			l := functions[name]
+			if l == nil {
+				f := &google.Function{ID: uint64(len(p.Function) + 1), Name: name}
+				l = &google.Location{ID: f.ID, Line: []google.Line{{Function: f}}}
+				p.Function, p.Location = append(p.Function, f), append(p.Location, l)
+				functions[name] = l
+			}
+			sample.Location = append(sample.Location, l)
+		}
+		p.Sample = append(p.Sample, sample)
+	}
+	return p
+}
+
+func reread(t testing.TB, p *google.Profile) *Profile {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	out, err := Read(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func by(shares []record.Share) map[string]float64 {
+	m := map[string]float64{}
+	for _, s := range shares {
+		m[s.Category] = s.Micros
+	}
+	return m
+}
+
+func total(shares []record.Share) (sum float64) {
+	for _, s := range shares {
+		sum += s.Micros
+	}
+	return sum
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a), math.Abs(b)) }
+
+// What a real service with otelhttp and redisotel uses, and the same one without.
+func TestSharesOfARealService(t *testing.T) {
+	plain, traced := captured(t, "plain"), captured(t, "traced")
+	const requests = 1000
+	without, with := Shares(plain, requests), Shares(traced, requests)
+	for i, s := range with {
+		if s.Category != Categories[i] {
+			t.Errorf("%d is %q", i, s.Category)
+		}
+	}
+	if !near(total(with), float64(traced.CPU().Microseconds())/requests) || !near(total(without), float64(plain.CPU().Microseconds())/requests) {
+		t.Errorf("the sum is not the CPU time: %v of %v, %v of %v", total(with), traced.CPU(), total(without), plain.CPU())
+	}
+	w, wo := by(with), by(without)
+	for _, c := range []string{SpanPipeline, HTTPInstrumentation, RedisInstrumentation} {
+		if wo[c] != 0 {
+			t.Errorf("untraced, %s: %v", c, wo[c])
+		}
+		if w[c] < 0.03*total(with) {
+			t.Errorf("traced, %s: %v of %v", c, w[c], total(with))
+		}
+	}
+	for _, c := range []string{RedisClient, HTTPServer, Scheduler, GarbageCollection} {
+		if wo[c] == 0 || w[c] == 0 {
+			t.Errorf("%s: %v without, %v with", c, wo[c], w[c])
+		}
+	}
+	if w[Other] > 0.02*total(with) || wo[Other] > 0.02*total(without) {
+		t.Errorf("no rule for %v of %v and %v of %v", w[Other], total(with), wo[Other], total(without))
+	}
+	// The exporter's own goroutines are in its category by a rule of their own.
+	if apart := by(Shares(traced, requests, Transports("transports"))); apart["transports"] == 0 || !near(apart["transports"]+apart[SpanPipeline], w[SpanPipeline]) {
+		t.Errorf("%v, and %v by default", apart, w[SpanPipeline])
+	}
+	if Shares(traced, 0) != nil {
+		t.Error("shares without a request")
+	}
+}
+
+// Fetch from a live service, which collects garbage and serves.
+func TestFetch(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/work", func(w http.ResponseWriter, _ *http.Request) {
+		var kept [][]*int
+		for range 200 {
+			many := make([]*int, 1000)
+			for i := range many {
+				many[i] = new(int)
+			}
+			kept = append(kept, many)
+		}
+		_, _ = w.Write(make([]byte, len(kept)))
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener) // ends with Close
+	}()
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-served
+	}()
+	base := "http://" + listener.Addr().String()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan uint64)
+	go func() {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		var n uint64
+		for ctx.Err() == nil {
+			resp, err := client.Get(base + "/work")
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			resp.Body.Close()
+			n++
+		}
+		asked <- n
+	}()
+	p, err := Fetch(t.Context(), base+"/debug/pprof/profile", 1500*time.Millisecond)
+	cancel()
+	requests := <-asked
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Duration() < 2*time.Second || p.CPU() <= 0 { // rounded up
+		t.Errorf("%v of CPU in %v", p.CPU(), p.Duration())
+	}
+	shares := Shares(p, requests, Modules("github.com/tare-trace/tare/lab/profile"))
+	if m := by(shares); m[Application] == 0 || m[GarbageCollection] == 0 {
+		t.Errorf("%v", m)
+	}
+	if !near(total(shares)*float64(requests), float64(p.CPU())/1e3) {
+		t.Errorf("%v µs of %v", total(shares)*float64(requests), p.CPU())
+	}
+	// What was fetched can be kept.
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Read(&b); err != nil || !slices.Equal(Shares(again, requests), Shares(p, requests)) {
+		t.Errorf("after writing and reading: %v", err)
+	}
+
+	if _, err := Fetch(t.Context(), base+"/nothing", time.Second); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("of nothing: %v", err)
+	}
+	if _, err := Fetch(t.Context(), base+"/work", time.Second); err == nil {
+		t.Error("of an answer that is no profile: no error")
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Fetch(done, base+"/debug/pprof/profile", time.Hour); err == nil {
+		t.Error("cancelled: no error")
+	}
+	if _, err := Fetch(t.Context(), "://", time.Second); err == nil {
+		t.Error("no address: no error")
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	var heap, hours bytes.Buffer
+	h := made("main.main")
+	h.SampleType[1] = &google.ValueType{Type: "inuse_space", Unit: "bytes"}
+	if err := h.Write(&heap); err != nil {
+		t.Fatal(err)
+	}
+	h.SampleType[1] = &google.ValueType{Type: "cpu", Unit: "hours"}
+	if err := h.Write(&hours); err != nil {
+		t.Fatal(err)
+	}
+	for name, in := range map[string]string{
+		"empty": "", "text": "hello", "gzip of nothing": "\x1f\x8b", "heap profile": heap.String(), "hours": hours.String(),
+	} {
+		if _, err := Read(strings.NewReader(in)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	base := []record.Share{{Category: Application, Micros: 10}, {Category: HTTPServer, Micros: 5}, {Category: Scheduler, Micros: 1}}
+	variant := []record.Share{{Category: Application, Micros: 12}, {Category: HTTPServer, Micros: 4}, {Category: Scheduler, Micros: 1}, {Category: SpanPipeline, Micros: 7}}
+	got := Diff(base, variant)
+	want := []Delta{{SpanPipeline, 7, 0.875}, {Application, 2, 0.25}, {Scheduler, 0, 0}, {HTTPServer, -1, -0.125}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	for _, d := range Diff(variant, base) {
+		if d.Share != 0 {
+			t.Errorf("shares of less than nothing: %+v", d)
+		}
+	}
+	if len(Diff(nil, nil)) != 0 {
+		t.Error("something of nothing")
+	}
+}
+
+func TestTopAdded(t *testing.T) {
+	base := reread(t, made("main.work < main.main", "net/http.x < main.main", "main.work < main.main", "bufio.x < main.main"))
+	variant := reread(t, made("main.work < main.main", "net/http.x < main.main", "a.b/c.D < main.main", "a.b/c.E < main.main", "memmove < main.main"))
+	// 2 requests on one side, 1 on the other: 0.5 ms and 1 ms per sample.
+	got := TopAdded(base, 2, variant, 1, 3)
+	want := []Package{{"a.b/c", 0, 2000, 2000}, {"", 0, 1000, 1000}, {"net/http", 500, 1000, 500}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if TopAdded(base, 0, variant, 1, 3) != nil || len(TopAdded(base, 1, variant, 1, -1)) != 0 || len(TopAdded(base, 1, base, 1, 9)) != 0 {
+		t.Error("something of nothing")
+	}
+	plain, traced := captured(t, "plain"), captured(t, "traced")
+	found := false
+	for _, p := range TopAdded(plain, 1000, traced, 1000, 20) {
+		found = found || strings.HasPrefix(p.Path, "go.opentelemetry.io/")
+	}
+	if !found {
+		t.Error("tracing added nothing to its own packages")
+	}
+}
+
+// The sum over the categories is the CPU time, whatever the stacks are.
+func FuzzShares(f *testing.F) {
+	f.Add("main.main < runtime.main\nruntime.schedule", uint64(3))
+	f.Add("type:.eq.a\n[\n(\n. < / < a/b.c[d/e.f]\n", uint64(1))
+	f.Add("runtime.gcDrain < main.x\nnet/http.(*persistConn).readLoop < runtime.goexit", uint64(1<<40))
+	f.Fuzz(func(t *testing.T, text string, requests uint64) {
+		if requests == 0 || len(text) > 10_000 {
+			return
+		}
+		p := reread(t, made(strings.Split(strings.ToValidUTF8(text, "?"), "\n")...))
+		shares := Shares(p, requests)
+		if len(shares) != len(Categories) {
+			t.Fatalf("%v", shares)
+		}
+		if want := float64(p.CPU().Microseconds()) / float64(requests); math.Abs(total(shares)-want) > 1e-9*want {
+			t.Fatalf("%v µs per request in all, want %v: %v", total(shares), want, shares)
+		}
+	})
+}
+
+// Read sees what any service answers.
+func FuzzRead(f *testing.F) {
+	var plain, packed bytes.Buffer
+	p := made("main.main < runtime.main", "runtime.schedule")
+	if err := p.WriteUncompressed(&plain); err != nil {
+		f.Fatal(err)
+	}
+	if err := p.Write(&packed); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(plain.Bytes())
+	f.Add(packed.Bytes())
+	f.Add([]byte("hello"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := Read(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		_, _ = p.CPU(), p.Duration()
+		if n := len(Shares(p, 1)); n != len(Categories) {
+			t.Errorf("%d categories", n)
+		}
+		_ = TopAdded(p, 1, p, 1, 10)
+	})
+}

@@ -1,0 +1,156 @@
+// Package progress tells on standard error how far long work is: what is done
+// just now, the time elapsed and a guess of the time that remains. It refuses to
+// flood: one line that is painted over on a terminal, few lines elsewhere.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Step is a part of the work, with a guess of how long it takes. Names of steps
+// are unique.
+type Step struct {
+	Name  string
+	About time.Duration
+}
+
+// Line paints a line: once a second over itself on a terminal, every ten
+// seconds and at every step below itself elsewhere.
+type Line struct {
+	w        io.Writer
+	terminal bool
+	began    time.Time
+
+	mu      sync.Mutex
+	todo    map[string]time.Duration // steps that have not begun
+	later   time.Duration            // the sum of todo
+	name    string
+	about   time.Duration
+	stepped time.Time // the current step began
+	done    float64   // of the current step; 0: not known
+
+	over chan struct{}
+	idle sync.WaitGroup
+}
+
+// New begins; Stop ends it.
+func New(w io.Writer, steps []Step) *Line {
+	p := &Line{w: w, terminal: isTerminal(w), began: time.Now(), todo: map[string]time.Duration{}, over: make(chan struct{})}
+	for _, s := range steps {
+		p.todo[s.Name] = s.About
+		p.later += s.About
+	}
+	every := 10 * time.Second
+	if p.terminal {
+		every = time.Second
+	}
+	p.idle.Add(1)
+	go func() {
+		defer p.idle.Done()
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-p.over:
+				return
+			case <-ticker.C:
+				p.mu.Lock()
+				p.paint()
+				p.mu.Unlock()
+			}
+		}
+	}()
+	return p
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS) //nolint:gosec // a descriptor
+	return err == nil
+}
+
+// Begin starts the next step; what it names is no longer to do.
+func (p *Line) Begin(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.name, p.about, p.stepped, p.done = name, p.todo[name], time.Now(), 0
+	p.later -= p.todo[name]
+	delete(p.todo, name)
+	p.paint()
+}
+
+// Skip takes steps off that need not be done.
+func (p *Line) Skip(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.later -= p.todo[name]
+	delete(p.todo, name)
+}
+
+// Say writes a line of its own, above the progress.
+func (p *Line) Say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.terminal {
+		_, _ = io.WriteString(p.w, "\r\x1b[K")
+	}
+	_, _ = fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// Fraction tells how much of the current step is done.
+func (p *Line) Fraction(done float64) {
+	p.mu.Lock()
+	p.done = done
+	p.mu.Unlock()
+}
+
+// Stop paints no more and clears the line.
+func (p *Line) Stop() {
+	close(p.over)
+	p.idle.Wait()
+	if p.terminal {
+		_, _ = io.WriteString(p.w, "\r\x1b[K")
+	}
+}
+
+func (p *Line) paint() {
+	now := time.Now()
+	line := fmt.Sprintf("%s elapsed, about %s remaining: %s", clock(now.Sub(p.began)), clock(p.remaining(now)), p.name)
+	if p.done > 0 {
+		line += fmt.Sprintf(" (%.0f%%)", 100*p.done)
+	}
+	if p.terminal {
+		line = "\r\x1b[K" + line
+	} else {
+		line += "\n"
+	}
+	_, _ = io.WriteString(p.w, line) // nobody may be looking
+}
+
+// remaining is a guess: better where the current step says how far it is.
+func (p *Line) remaining(now time.Time) time.Duration {
+	spent := now.Sub(p.stepped)
+	left := p.about - spent
+	if p.done > 0.02 {
+		left = time.Duration(float64(spent) * (1 - p.done) / p.done)
+	}
+	left = max(left, 0)
+	return left + p.later
+}
+
+func clock(d time.Duration) string {
+	s := int(d.Round(time.Second).Seconds())
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}

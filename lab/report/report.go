@@ -1,0 +1,110 @@
+// Package report writes what an analysis found for people to read: report.html,
+// which needs nothing but itself, report.md, the figures as SVG, and summary.json.
+// It refuses to show a number without its interval and n, and to take anything
+// from outside: no script, no font and no picture is fetched.
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/tare-trace/tare/lab/analysis"
+	"github.com/tare-trace/tare/lab/record"
+)
+
+// Write writes the report into the directory of the results, which must exist.
+// Each file appears whole or not at all; figures of an earlier report that this
+// one does not have are removed.
+func Write(dir string, m *record.Manifest, s *analysis.Summary, runs []record.Run) error {
+	if m == nil || m.Experiment == nil || s == nil {
+		return errors.New("a report needs a manifest with its experiment and a summary")
+	}
+	v, err := newView(m, s, runs)
+	if err != nil {
+		return err
+	}
+	figures := filepath.Join(dir, "figures")
+	if err := os.MkdirAll(figures, 0o755); err != nil {
+		return fmt.Errorf("figures: %w", err)
+	}
+	summary, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("summary: %w", err)
+	}
+	files := map[string][]byte{"summary.json": append(summary, '\n')}
+	for _, f := range v.Figures {
+		if f.svg != nil {
+			files[f.File] = f.svg
+		}
+	}
+	if files["report.html"], err = v.html(); err != nil {
+		return err
+	}
+	files["report.md"] = v.markdown()
+	for name, content := range files {
+		if err := replace(filepath.Join(dir, name), content); err != nil {
+			return err
+		}
+	}
+	return removeOthers(figures, files)
+}
+
+// replace writes a file beside its place and moves it there.
+func replace(path string, content []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("report: %w", err), os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(content)
+	// A report is made to be read by others, results.jsonl is as well.
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// removeOthers removes figures that are not of this report.
+func removeOthers(figures string, files map[string][]byte) error {
+	there, err := filepath.Glob(filepath.Join(figures, "*.svg"))
+	if err != nil {
+		return err
+	}
+	for _, path := range there {
+		if _, ok := files[filepath.Join("figures", filepath.Base(path))]; ok {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("figure of an earlier report: %w", err)
+		}
+	}
+	return nil
+}
+
+// WriteFindings writes the answers in short, for a terminal.
+func WriteFindings(w io.Writer, m *record.Manifest, s *analysis.Summary) {
+	title := s.Title
+	if title == "" {
+		title = s.Experiment
+	}
+	text := fmt.Sprintf("%s\n%s; %d of %d measured runs count\n\n", title, where(m), s.Runs.MeasuredKept, s.Runs.Measured)
+	for _, f := range s.Found {
+		text += "  " + f + "\n"
+	}
+	if len(s.Found) == 0 {
+		text += "  nothing could be compared\n"
+	}
+	for _, n := range s.Notes {
+		text += "  note: " + n + "\n"
+	}
+	_, _ = io.WriteString(w, text) // there is nobody to tell that the terminal is gone
+}

@@ -1,0 +1,284 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-trace/tare/lab/analysis"
+	"github.com/tare-trace/tare/lab/record"
+)
+
+const openCells = 4 // more are folded: a page of fifteen tables hides what it says
+
+func (v *view) cells(m *record.Manifest, s *analysis.Summary) {
+	for _, c := range s.Cells {
+		t := cell{Name: c.Name, Anchor: anchor("cell-", c.Name), Open: len(s.Cells) <= openCells}
+		t.About = fmt.Sprintf("closed loop, %d connections", c.Connections)
+		if c.Offered > 0 {
+			t.About = fmt.Sprintf("open loop, %s requests/s over %d connections", strconv.FormatFloat(c.Offered, 'f', -1, 64), c.Connections)
+		}
+		var keys []string
+		for _, key := range m.Experiment.Metrics {
+			metric, ok := record.MetricOf(key)
+			if !ok || !slices.ContainsFunc(c.Variants, func(x analysis.Variant) bool { return x.Measure(key) != nil }) {
+				continue
+			}
+			keys = append(keys, key)
+			t.Head = append(t.Head, column{metric.Name, metric.Unit, metric.About})
+		}
+		for i := range c.Variants {
+			x := &c.Variants[i]
+			r := row{
+				Name:    variantName(x.Tracer, x.Name, x.Rate),
+				About:   fmt.Sprintf("n=%d", x.Kept),
+				Control: x.Role == analysis.Again,
+			}
+			if x.Kept < x.Runs {
+				r.About += fmt.Sprintf(" of %d", x.Runs)
+			}
+			for _, key := range keys {
+				r.Values = append(r.Values, valueOf(x, key))
+			}
+			t.Rows = append(t.Rows, r)
+		}
+		v.Cells = append(v.Cells, t)
+	}
+}
+
+func valueOf(x *analysis.Variant, key string) value {
+	measure := x.Measure(key)
+	if measure == nil {
+		return value{Middle: "–"}
+	}
+	m, _ := record.MetricOf(key)
+	var out value
+	out.Middle, out.Interval = analysis.Number(measure.Value)
+	if measure.From != record.Measured {
+		out.N = fmt.Sprintf("n=%d, %s runs", measure.Value.N, measure.From)
+	} else if measure.Value.N != x.Kept {
+		out.N = fmt.Sprintf("n=%d", measure.Value.N)
+	}
+	e := measure.Effect
+	if e == nil || m.Worse == 0 || e.Estimate.N == 0 {
+		return out
+	}
+	change, interval := e.Change(m)
+	if e.As == analysis.Difference {
+		change = strings.TrimSuffix(change, " "+m.Unit) // the column has it
+	}
+	out.Range = interval
+	if e.Estimate.N != x.Kept {
+		out.Range += fmt.Sprintf(", n=%d", e.Estimate.N)
+	}
+	neutral := 0.0
+	if e.As == analysis.Ratio {
+		neutral = 1
+	}
+	switch {
+	case e.Verdict.Distinguishable && (e.Estimate.Median > neutral) == (m.Worse > 0):
+		out.Effect, out.Class = change, "worse"
+	case e.Verdict.Distinguishable:
+		out.Effect, out.Class = change, "better"
+	case e.Estimate.Lo == neutral && e.Estimate.Hi == neutral:
+		out.Effect, out.Range, out.Class = "the same", "", "same"
+	default:
+		out.Effect, out.Class = "not distinguishable", "same"
+	}
+	return out
+}
+
+func (v *view) controls(m *record.Manifest, s *analysis.Summary) {
+	v.Controls.Head = []string{"cell", "metric", "control against baseline", "noise floor"}
+	for _, c := range s.Cells {
+		for _, k := range c.Control {
+			metric, ok := record.MetricOf(k.Metric)
+			if !ok || metric.Worse == 0 || !slices.Contains(m.Experiment.Metrics, k.Metric) {
+				continue
+			}
+			e := analysis.Effect{As: k.As, Estimate: k.Estimate}
+			change, interval := e.Change(metric)
+			v.Controls.Rows = append(v.Controls.Rows, []string{c.Name, metric.Name,
+				fmt.Sprintf("%s (%s, n=%d)", change, interval, k.Estimate.N),
+				analysis.FloorText(k.Floor, k.As, metric)})
+		}
+	}
+}
+
+// costs are the CPU profiles, the kernel programs and the ground truth.
+func (v *view) costs(s *analysis.Summary) {
+	for _, p := range s.CPU {
+		c := captioned{Caption: fmt.Sprintf("%s, %s (n=%d)", p.Cell, variantText(s, p.Cell, p.Variant), p.N)}
+		c.Table.Head = []string{"category", "µs/request", "added", "of all that was added"}
+		for _, k := range p.Categories {
+			added, share := "–", "–"
+			if k.Added != nil {
+				added = estimate(*k.Added, "")
+				share = fmt.Sprintf("%.0f%%", 100*k.Share)
+			}
+			c.Table.Rows = append(c.Table.Rows, []string{k.Category, estimate(k.Value, ""), added, share})
+		}
+		v.CPU = append(v.CPU, c)
+	}
+	v.Programs.Head = []string{"cell", "variant", "program", "ns per run", "runs per request"}
+	for _, p := range s.Programs {
+		v.Programs.Rows = append(v.Programs.Rows, []string{p.Cell, variantName(p.Tracer, p.Variant, p.Rate), p.Program,
+			estimate(p.NsPerRun, ""), estimate(p.RunsPerRequest, "")})
+	}
+	v.Fidelity.Head = []string{"cell", "variant", "complete", "wrong", "by class"}
+	for _, f := range s.Fidelity {
+		v.Fidelity.Rows = append(v.Fidelity.Rows, []string{f.Cell, variantText(s, f.Cell, f.Variant), f.Complete.String(), f.Wrong.String(), counts(f.Classes)})
+	}
+}
+
+func variantText(s *analysis.Summary, cell, variant string) string {
+	for _, c := range s.Cells {
+		for _, x := range c.Variants {
+			if c.Name == cell && x.Name == variant {
+				return variantName(x.Tracer, x.Name, x.Rate)
+			}
+		}
+	}
+	return variant
+}
+
+func counts[N int | uint64](m map[string]N) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if m[k] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", k, m[k]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (v *view) rules(s *analysis.Summary) {
+	v.Rules.Head = []string{"rule", "looks at", "limit", "excluded"}
+	v.Excluded.Head = []string{"run", "rule", "why"}
+	for _, r := range s.Rules {
+		limit := "off"
+		switch {
+		case r.Name == "failed":
+			limit = "–"
+		case r.Limit > 0 && r.Unit == "share":
+			limit = strconv.FormatFloat(100*r.Limit, 'g', 4, 64) + "%"
+		case r.Limit > 0:
+			limit = strconv.FormatFloat(r.Limit, 'g', 4, 64) + " " + r.Unit
+		}
+		v.Rules.Rows = append(v.Rules.Rows, []string{r.Name, r.About, limit, strconv.Itoa(len(r.Excluded))})
+		for _, e := range r.Excluded {
+			v.Excluded.Rows = append(v.Excluded.Rows, []string{e.Run, r.Name, e.Reason})
+		}
+	}
+	v.LeftOut = sortedPairs(s.LeftOut)
+}
+
+// lost adds up what the tracers themselves say they lost, and the generator's
+// errors, over all runs.
+func (v *view) lost(runs []record.Run) {
+	v.Lost.Head = []string{"cell", "variant", "lost by the tracer", "requests that failed"}
+	type key struct{ cell, variant string }
+	lost, failed := map[key]map[string]uint64{}, map[key]map[string]uint64{}
+	var order []key
+	add := func(to map[key]map[string]uint64, k key, from map[string]uint64) {
+		for reason, n := range from {
+			if n == 0 {
+				continue
+			}
+			if to[k] == nil {
+				to[k] = map[string]uint64{}
+			}
+			to[k][reason] += n
+			if !slices.Contains(order, k) {
+				order = append(order, k)
+			}
+		}
+	}
+	for i := range runs {
+		r := &runs[i]
+		k := key{r.Cell, variantName(r.Tracer, r.Variant, r.Rate)}
+		add(lost, k, r.Lost)
+		add(failed, k, r.Errors)
+	}
+	slices.SortFunc(order, func(x, y key) int { return strings.Compare(x.cell+"\x00"+x.variant, y.cell+"\x00"+y.variant) })
+	for _, k := range order {
+		v.Lost.Rows = append(v.Lost.Rows, []string{k.cell, k.variant, orDash(counts(lost[k])), orDash(counts(failed[k]))})
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
+
+// method says how it was measured.
+func (v *view) method(m *record.Manifest, s *analysis.Summary) {
+	add := func(key, format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); strings.Trim(text, " ,") != "" {
+			v.Method = append(v.Method, pair{key, text})
+		}
+	}
+	p := m.Experiment.Profiles[m.Profile]
+	add("experiment", "%s, profile %s", m.Experiment.Name, m.Profile)
+	add("rounds", "%d; in each, every variant once, the baseline twice, in an order drawn by the seed %d", p.Rounds, m.Seed)
+	add("windows", "%s after a warm-up of at least %s", p.Window, p.Warmup)
+	add("compared", "within rounds, with the mean of the baseline's two runs; medians with 95%% intervals; an effect counts only beyond what the baseline differs from itself by")
+	add("runs", "%d of %d measured ones count, %d of %d profiled, %d of %d checked", s.Runs.MeasuredKept, s.Runs.Measured,
+		s.Runs.ProfiledKept, s.Runs.Profiled, s.Runs.CheckedKept, s.Runs.Checked)
+	if !m.Begin.IsZero() {
+		add("when", "%s to %s", m.Begin.UTC().Format(time.RFC3339), m.End.UTC().Format(time.RFC3339))
+	}
+	add("machine", "%s", strings.Join(slices.DeleteFunc([]string{fmt.Sprintf("%d CPUs", m.Machine.CPUs), m.Machine.Model,
+		fmt.Sprintf("%.1f GiB", m.Machine.MemGiB), m.Machine.Arch, m.Machine.Virtual}, func(s string) bool { return s == "" }), ", "))
+	add("system", "%s, Linux %s", m.Machine.Distro, m.Machine.Kernel)
+	commit := m.Commit
+	if commit == "" {
+		commit = "unknown"
+	}
+	add("tare", "%s, commit %s", m.Tare, commit)
+	for _, cell := range slices.Sorted(maps.Keys(m.Calibrated)) {
+		add("calibrated", "%s: %s requests/s, the most that every variant holds", cell, strconv.FormatFloat(m.Calibrated[cell], 'f', -1, 64))
+	}
+	v.Versions = sortedPairs(m.Versions)
+
+	v.Tracers.Head = []string{"tracer", "what it is", "rates", "switched on by"}
+	for _, t := range m.Experiment.Tracers {
+		var rates []string
+		for _, r := range t.Rates {
+			rates = append(rates, analysis.RatePercent(r))
+		}
+		on := t.Flags
+		for _, k := range slices.Sorted(maps.Keys(t.Env)) {
+			on = append(slices.Clone(on), k+"="+t.Env[k])
+		}
+		v.Tracers.Rows = append(v.Tracers.Rows, []string{t.Name, orDash(t.Title), orDash(strings.Join(rates, ", ")), orDash(strings.Join(on, " "))})
+	}
+	v.Workloads.Head = []string{"workload", "kind", "path", "environment"}
+	for _, w := range m.Experiment.Workloads {
+		var env []string
+		for _, k := range slices.Sorted(maps.Keys(w.Env)) {
+			env = append(env, k+"="+w.Env[k])
+		}
+		v.Workloads.Rows = append(v.Workloads.Rows, []string{w.Name, w.Kind, orDash(w.Path), orDash(strings.Join(env, " "))})
+	}
+	v.Metrics.Head = []string{"metric", "unit", "how it is measured"}
+	for _, key := range m.Experiment.Metrics {
+		if metric, ok := record.MetricOf(key); ok {
+			v.Metrics.Rows = append(v.Metrics.Rows, []string{metric.Name, metric.Unit, metric.About})
+		}
+	}
+	if e := s.Overheads.MeterCores; e != nil {
+		v.Own = append(v.Own, pair{"CPU of the meter", estimate(*e, " cores")})
+	}
+	if e := s.Overheads.GeneratorLagP99; e != nil {
+		v.Own = append(v.Own, pair{"lag of the load generator, p99", estimate(*e, " ms")})
+	}
+	if s.Overheads.Limited > 0 {
+		v.Own = append(v.Own, pair{"runs at the generator's own limit", strconv.Itoa(s.Overheads.Limited)})
+	}
+}

@@ -1,0 +1,67 @@
+package sink
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Counts is what has come, since the sink began or since a Mark.
+type Counts struct {
+	Requests uint64 // answered with success
+	// Bytes of bodies as they came over the wire, compressed or not, without
+	// HTTP and gRPC framing; those of requests that were refused, too.
+	Bytes uint64
+	// Plain is Bytes after decompression. For gzip over HTTP it is what the end
+	// of the body says of itself (RFC 1952, ISIZE): nothing is decompressed to
+	// know it.
+	Plain uint64
+	// Refused by Fail, given up by the client while Stall was on, or not
+	// stored because the file could not be written.
+	Refused uint64
+	// Bad requests: not OTLP in protobuf, larger than MaxBody, or cut off.
+	Bad uint64
+}
+
+// counters only grow, so that several readers can take differences.
+type counters struct {
+	requests, bytes, plain, refused, bad atomic.Uint64
+
+	mu   sync.Mutex
+	last Counts // at the last Mark
+}
+
+// arrived counts a body, whatever becomes of it.
+func (c *counters) arrived(wire, plain int) {
+	c.bytes.Add(uint64(wire))
+	c.plain.Add(uint64(plain))
+}
+
+// activity changes whenever something comes or is answered.
+func (c *counters) activity() uint64 {
+	return c.requests.Load() + c.bytes.Load() + c.refused.Load() + c.bad.Load()
+}
+
+func (c *counters) load() Counts {
+	return Counts{
+		Requests: c.requests.Load(), Bytes: c.bytes.Load(), Plain: c.plain.Load(),
+		Refused: c.refused.Load(), Bad: c.bad.Load(),
+	}
+}
+
+// Total is what has come since the sink began.
+func (s *Sink) Total() Counts { return s.counters.load() }
+
+// Mark is what has come since the last Mark, or since the sink began. The
+// numbers of one request that is under way may fall on both sides of it.
+func (s *Sink) Mark() Counts {
+	c := &s.counters
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.load()
+	d := Counts{
+		Requests: now.Requests - c.last.Requests, Bytes: now.Bytes - c.last.Bytes, Plain: now.Plain - c.last.Plain,
+		Refused: now.Refused - c.last.Refused, Bad: now.Bad - c.last.Bad,
+	}
+	c.last = now
+	return d
+}

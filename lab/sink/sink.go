@@ -1,0 +1,158 @@
+// Package sink receives OpenTelemetry traces (OTLP over HTTP with protobuf, and
+// over gRPC) at the lowest cost that a receiver can have while something is
+// measured: bodies are counted, or appended to a file as they came; they are
+// looked into afterwards. It refuses to be a collector: it answers "accepted"
+// before it has decoded anything, it forwards nothing, and it reads neither
+// metrics nor logs nor OTLP as JSON.
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// MaxBody bounds one OTLP request, before and after decompression (bytes).
+const MaxBody = 64 << 20
+
+// Options of a sink.
+type Options struct {
+	// Addr is the host:port to listen on; port 0 is a free one. Empty means
+	// 127.0.0.1:0.
+	Addr string
+	// File is where kept bodies go; it is created, or emptied, and stays after
+	// Close. If it is empty, the file has no name and is in Dir (by default the
+	// system's directory of temporary files): it is gone when the sink is, even
+	// if that was killed. Bodies may be hundreds of MB.
+	File string
+	Dir  string
+	// GRPC makes the sink speak gRPC as well, on the same port: the first bytes
+	// of a connection tell which of the two it is.
+	GRPC bool
+}
+
+// Sink is a receiver that listens. All methods may be called concurrently.
+type Sink struct {
+	listener net.Listener
+	server   *http.Server
+	rpc      *grpc.Server // nil without gRPC
+	split    *splitter    // nil without gRPC
+	loops    sync.WaitGroup
+
+	counters counters
+	faults   faults
+	kept     kept
+
+	// closing is closed first; active is held (read) by every handler, so
+	// that Close can wait for them: http.Server.Close does not.
+	closing chan struct{}
+	active  sync.RWMutex
+	once    sync.Once
+	closed  error
+}
+
+// New listens and serves until Close. Bodies are only counted until Keep.
+func New(o Options) (*Sink, error) {
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:0"
+	}
+	s := &Sink{closing: make(chan struct{})}
+	s.faults.init()
+	if err := s.kept.open(o.File, o.Dir); err != nil {
+		return nil, fmt.Errorf("file of received spans: %w", err)
+	}
+	listener, err := net.Listen("tcp", o.Addr)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("receiver of spans: %w", err), s.kept.close())
+	}
+	s.listener = listener
+	s.server = &http.Server{Handler: s.handler(), ReadHeaderTimeout: readHeaderTimeout}
+	plain := listener
+	if o.GRPC {
+		s.split = newSplitter(listener)
+		s.rpc = s.newRPC()
+		plain = s.split.http
+		s.loops.Go(s.split.run)
+		s.loops.Go(func() { _ = s.rpc.Serve(s.split.grpc) }) // ends with Close
+	}
+	s.loops.Go(func() { _ = s.server.Serve(plain) }) // ends with Close
+	return s, nil
+}
+
+// Addr is host:port, what OTEL_EXPORTER_OTLP_ENDPOINT lacks of a scheme.
+func (s *Sink) Addr() string { return s.listener.Addr().String() }
+
+// Endpoint is http://host:port, the value of OTEL_EXPORTER_OTLP_ENDPOINT for
+// both protocols.
+func (s *Sink) Endpoint() string { return "http://" + s.Addr() }
+
+// Keep decides whether bodies are kept from now on, or only counted.
+func (s *Sink) Keep(on bool) { s.kept.on.Store(on) }
+
+// Quiet waits until nothing has come for the given time, or at most as long as
+// within; that it was the latter is no error. The error is the context's.
+func (s *Sink) Quiet(ctx context.Context, idle, within time.Duration) error {
+	begin := time.Now()
+	last, since := s.counters.activity(), begin
+	step := min(50*time.Millisecond, max(idle/4, time.Millisecond))
+	tick := time.NewTicker(step)
+	defer tick.Stop()
+	for time.Since(since) < idle && time.Since(begin) < within {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if n := s.counters.activity(); n != last {
+			last, since = n, time.Now()
+		}
+	}
+	return nil
+}
+
+// Reset forgets what was kept, and the error of a write that failed. The
+// counters go on.
+func (s *Sink) Reset() error { return s.kept.reset() }
+
+// Close ends all connections, waits for what serves them, and closes the file.
+// What is stalled is refused.
+func (s *Sink) Close() error {
+	s.once.Do(func() {
+		close(s.closing)
+		var errs []error
+		if s.rpc != nil {
+			s.split.close()
+			s.rpc.Stop()
+		}
+		if err := s.server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+		s.listener.Close()
+		s.loops.Wait()
+		s.active.Lock() // until the last handler has returned
+		defer s.active.Unlock()
+		s.closed = errors.Join(append(errs, s.kept.close())...)
+	})
+	return s.closed
+}
+
+// enter registers a handler; leave must be called if it returns true. False: the
+// sink is closing.
+func (s *Sink) enter() bool {
+	s.active.RLock()
+	select {
+	case <-s.closing:
+		s.active.RUnlock()
+		return false
+	default:
+		return true
+	}
+}
+
+func (s *Sink) leave() { s.active.RUnlock() }

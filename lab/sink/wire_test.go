@@ -1,0 +1,209 @@
+package sink
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"maps"
+	"slices"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+func TestCount(t *testing.T) {
+	s := keeping(t)
+	zero := one(3, 4, 0)
+	zero.ParentSpanId = make([]byte, 8) // means none
+	zero.Name = "PUT"
+	accepted(t, s, body(append(chain(1), one(2, 2, 1))...))
+	accepted(t, s, body(zero))
+	got, err := s.Count()
+	want := Tally{Requests: 2, Spans: 5, Roots: 2, Traces: 3, Rooted: 2, Names: map[string]int{"GET": 4, "PUT": 1}}
+	if err != nil || !maps.Equal(got.Names, want.Names) {
+		t.Errorf("%v, %v", got.Names, err)
+	}
+	got.Names, want.Names = nil, nil
+	if !equalTally(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func equalTally(a, b Tally) bool {
+	return a.Requests == b.Requests && a.Spans == b.Spans && a.Roots == b.Roots && a.Traces == b.Traces &&
+		a.Rooted == b.Rooted && a.Invalid == b.Invalid && maps.Equal(a.Names, b.Names)
+}
+
+func TestCountBoundsNames(t *testing.T) {
+	s := keeping(t)
+	spans := make([]*trace.Span, maxNames+10)
+	for i := range spans {
+		spans[i] = &trace.Span{TraceId: traceID(1), SpanId: binary.BigEndian.AppendUint64(nil, uint64(i+1)), Name: string(rune(i + 0x10000))}
+	}
+	accepted(t, s, body(spans...))
+	if got, err := s.Count(); err != nil || len(got.Names) != maxNames+1 || got.Names[OtherNames] != 10 {
+		t.Errorf("%d names, %d of them others, %v", len(got.Names), got.Names[OtherNames], err)
+	}
+}
+
+func TestTrees(t *testing.T) {
+	s := keeping(t)
+	for n, spans := range [][]*trace.Span{
+		chain(1),
+		{one(2, 3, 2), one(2, 1, 0), one(2, 2, 1)}, // in another order
+		{one(3, 2, 1), one(3, 3, 2)},
+		{one(4, 1, 0), one(4, 2, 0), one(4, 3, 2)},
+		{one(5, 1, 0), one(5, 3, 2), one(5, 4, 2)},
+		{one(6, 1, 0), one(6, 2, 3), one(6, 3, 2)},
+		{one(7, 1, 0), one(7, 2, 2), one(7, 3, 1)},
+		{one(8, 1, 0)},
+		{one(9, 1, 0), one(9, 2, 1), one(9, 3, 1), one(9, 4, 1)},
+		chain(1), // again
+	} {
+		if n == 0 { // a trace may come in several requests
+			accepted(t, s, body(spans[0]))
+			spans = spans[1:]
+		}
+		accepted(t, s, body(spans...))
+	}
+	got, err := s.Trees(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{NoRoot: 1, ManyRoots: 1, OrphanSpans: 1, Cyclic: 2, FewSpans: 1}
+	if got.Traces != 9 || got.Complete != 3 || got.Orphans != 3 || got.Duplicates != 3 || got.Spans != 25 || !maps.Equal(got.Incomplete, want) {
+		t.Errorf("%+v", got)
+	}
+	if !maps.Equal(got.Sizes, map[int]int{1: 1, 2: 1, 3: 6, 4: 1}) {
+		t.Errorf("sizes %v", got.Sizes)
+	}
+	if got, err = s.Trees(0); err != nil || got.Complete != 4 {
+		t.Errorf("of any size: %+v, %v", got, err)
+	}
+}
+
+// What a service begins by itself, such as a connection pool, is no request.
+func TestBackgroundTracesAreNoRequests(t *testing.T) {
+	s := keeping(t)
+	for n := range uint64(3) {
+		spans := chain(n + 1)
+		spans[0].Kind = trace.Span_SPAN_KIND_SERVER
+		accepted(t, s, body(spans...))
+	}
+	pool := one(9, 1, 0)
+	pool.Kind = trace.Span_SPAN_KIND_CLIENT
+	accepted(t, s, body(pool))
+	accepted(t, s, body(one(10, 2, 1))) // its root was lost
+	trees, err := s.Trees(3)
+	if err != nil || trees.Traces != 4 || trees.Complete != 3 || trees.Background != 1 || trees.Incomplete[NoRoot] != 1 {
+		t.Errorf("%+v, %v", trees, err)
+	}
+	tally, err := s.Count()
+	if err != nil || tally.Entries != 3 || tally.Rooted != 4 || tally.Traces != 5 {
+		t.Errorf("%+v, %v", tally, err)
+	}
+}
+
+// Fields that repeat, are of a wrong type or unknown: as protobuf reads them.
+func TestWalkReadsOddMessages(t *testing.T) {
+	sp := protowire.AppendTag(nil, spanTraceID, protowire.VarintType) // wrong type: skipped
+	sp = protowire.AppendVarint(sp, 7)
+	sp = protowire.AppendTag(sp, 77, protowire.StartGroupType)
+	sp = protowire.AppendTag(sp, 77, protowire.EndGroupType)
+	for _, id := range [][]byte{traceID(1), traceID(2)} { // the last one holds
+		sp = protowire.AppendTag(sp, spanTraceID, protowire.BytesType)
+		sp = protowire.AppendBytes(sp, id)
+	}
+	wrap := func(num protowire.Number, b []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), b)
+	}
+	b := wrap(requestResourceSpans, wrap(resourceScopeSpans, wrap(scopeSpans, sp)))
+	var got [][]byte
+	if err := walk(b, func(w *wireSpan) { got = append(got, bytes.Clone(w.trace)) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || !bytes.Equal(got[0], traceID(2)) {
+		t.Errorf("%x", got)
+	}
+}
+
+// Whatever protobuf reads, walk reads to the same effect; whatever it does not
+// read must not make walk panic.
+func FuzzWalk(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(body(chain(1)...))
+	f.Add(append(body(chain(1)...), body(one(2, 2, 1))...))
+	f.Add([]byte{0x0a, 0x02, 0x12, 0x05})
+	f.Add([]byte("hello"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var got []wireSpan
+		err := walk(b, func(w *wireSpan) { got = append(got, *w) })
+		var req collector.ExportTraceServiceRequest
+		if protoErr := proto.Unmarshal(b, &req); protoErr != nil {
+			return
+		}
+		if err != nil {
+			t.Fatalf("protobuf reads what walk does not: %v", err)
+		}
+		if err := checkTop(b); err != nil {
+			t.Fatalf("refused at the door: %v", err)
+		}
+		var want []wireSpan
+		for _, rs := range req.GetResourceSpans() {
+			for _, ss := range rs.GetScopeSpans() {
+				for _, s := range ss.GetSpans() {
+					want = append(want, wireSpan{s.GetTraceId(), s.GetSpanId(), s.GetParentSpanId(), []byte(s.GetName()), uint64(s.GetKind())}) //nolint:gosec // compared as int32
+				}
+			}
+		}
+		same := func(a, b wireSpan) bool {
+			return bytes.Equal(a.trace, b.trace) && bytes.Equal(a.id, b.id) && bytes.Equal(a.parent, b.parent) && bytes.Equal(a.name, b.name) &&
+				int32(a.kind) == int32(b.kind) //nolint:gosec // an enumeration of protobuf's
+		}
+		if !slices.EqualFunc(got, want, same) {
+			t.Fatalf("walk %+v, protobuf %+v", got, want)
+		}
+	})
+}
+
+// The file is ours, but another process may have written to it.
+func FuzzRecords(f *testing.F) {
+	record := func(b []byte, zipped byte) []byte {
+		return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), zipped), b...)
+	}
+	f.Add(append(record(body(chain(1)...), 0), record(zip(body(chain(2)...)), 1)...))
+	f.Add(record([]byte("hello"), 1))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0})
+	f.Add([]byte{4, 0, 0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := recordReader{in: bytes.NewReader(b)}
+		for read := 0; ; read++ {
+			out, err := r.next()
+			if err == io.EOF { //nolint:errorlint // it must be that and nothing around it
+				break
+			}
+			if err != nil {
+				return
+			}
+			if len(out) > MaxBody || read > len(b)/recordHead {
+				t.Fatalf("record %d has %d bytes", read, len(out))
+			}
+		}
+	})
+}
+
+// inspect sees what any client sends.
+func FuzzInspect(f *testing.F) {
+	f.Add("application/x-protobuf", "gzip", zip(body(chain(1)...)))
+	f.Add("application/x-protobuf", "", body(chain(1)...))
+	f.Add("application/x-protobuf;x=y", "identity", []byte("x"))
+	f.Fuzz(func(t *testing.T, contentType, encoding string, b []byte) {
+		h := map[string][]string{"Content-Type": {contentType}, "Content-Encoding": {encoding}}
+		if _, plain, err := inspect(h, b); plain < 0 || plain > max(MaxBody, len(b)) {
+			t.Errorf("%d bytes after decompression, %v", plain, err)
+		}
+	})
+}

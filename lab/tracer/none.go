@@ -1,0 +1,15 @@
+package tracer
+
+import (
+	"context"
+
+	"github.com/tare-trace/tare/lab/experiment"
+)
+
+// none is the baseline: nothing is switched on. It still reads back what the
+// service says, since a service that traces by itself is no baseline.
+type none struct{}
+
+func (none) Available(context.Context, *experiment.Tracer) error { return nil }
+
+func (none) Start(_ context.Context, t Target) (Session, error) { return newService(t), nil }

@@ -1,0 +1,210 @@
+package tracer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// agentReady bounds the agent's start: the kernel verifies its programs then.
+const agentReady = 30 * time.Second
+
+// tare is this project's agent, run as its users run it: the binary, a
+// configuration file, OpenTelemetry's environment variables.
+type tare struct{}
+
+func (tare) Available(context.Context, *experiment.Tracer) error {
+	if os.Geteuid() != 0 {
+		return errors.New("the tare agent loads kernel programs, which needs root: run with sudo")
+	}
+	return nil
+}
+
+// Start returns when the agent is ready to trace.
+func (tare) Start(ctx context.Context, t Target) (Session, error) {
+	group, err := workloads.NewGroup("tare-agent")
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{group: group, client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+	if err := a.start(ctx, t); err != nil {
+		return nil, errors.Join(err, a.Stop())
+	}
+	return a, nil
+}
+
+// agent is a `tare agent` that traces a chain.
+type agent struct {
+	group   *workloads.Group
+	process *workloads.Process
+	asked   map[string]string
+	base    string // of its HTTP server
+	client  *http.Client
+}
+
+// agentConfig is the part of the agent's configuration file that is used.
+type agentConfig struct {
+	Services []agentService `yaml:"services"`
+}
+
+type agentService struct {
+	Name  string `yaml:"name"`
+	Ports []int  `yaml:"ports,flow"`
+}
+
+func (a *agent) start(ctx context.Context, t Target) error {
+	config, err := a.writeConfig(t.Chain)
+	if err != nil {
+		return err
+	}
+	listen, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	a.base = "http://" + listen
+	argv := append([]string{t.Tare, "agent", "--config", config, "--listen", listen}, t.Variant.Tracer.Flags...)
+	if t.Statistics {
+		argv = append(argv, "--bpf-stats")
+	}
+	a.asked = map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": t.Sink.OTLP,
+		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+		"OTEL_TRACES_SAMPLER":         "parentbased_traceidratio",
+		"OTEL_TRACES_SAMPLER_ARG":     strconv.FormatFloat(t.Variant.Rate, 'f', -1, 64),
+	}
+	env := []string{
+		// What the caller's environment may hold must not change the run;
+		// empty is the same as unset.
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=",
+		"OTEL_EXPORTER_OTLP_HEADERS=", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=",
+		"OTEL_SERVICE_NAME=", "OTEL_RESOURCE_ATTRIBUTES=",
+	}
+	for k, v := range a.asked {
+		env = append(env, k+"="+v)
+	}
+	if a.process, err = a.group.Start("agent", argv, env); err != nil {
+		return err
+	}
+	return a.healthy(ctx)
+}
+
+func (a *agent) writeConfig(c *workloads.Chain) (string, error) {
+	var conf agentConfig
+	for _, s := range c.Services {
+		if !s.Dependency {
+			conf.Services = append(conf.Services, agentService{Name: s.Name, Ports: []int{s.Port}})
+		}
+	}
+	b, err := yaml.Marshal(conf)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(a.group.Dir, "agent.yaml")
+	return path, os.WriteFile(path, b, 0o600)
+}
+
+// freeAddress finds a loopback port that nobody listens on just now.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (a *agent) healthy(ctx context.Context) error {
+	timeout := time.NewTimer(agentReady)
+	defer timeout.Stop()
+	for {
+		last := a.health(ctx)
+		if last == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.process.Done():
+			return a.Alive()
+		case <-timeout.C:
+			return fmt.Errorf("the agent was not healthy after %v (%w); it wrote:\n%s\n`tare doctor` says what this machine allows",
+				agentReady, last, a.process.Output())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (a *agent) health(ctx context.Context) error {
+	resp, err := a.get(ctx, "/healthz")
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func (a *agent) get(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("%s: %s", path, resp.Status), resp.Body.Close())
+	}
+	return resp, nil
+}
+
+// ReadBack reads the agent's /metrics.
+func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
+	if err := a.Alive(); err != nil {
+		return Reading{}, err
+	}
+	resp, err := a.get(ctx, "/metrics")
+	if err != nil {
+		return Reading{}, fmt.Errorf("the agent's metrics: %w", err)
+	}
+	r, err := parseMetrics(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return Reading{}, fmt.Errorf("the agent's metrics: %w", err)
+	}
+	r.Asked = a.asked
+	r.Config = map[string]any{
+		"sampling_ratio": r.Rate, "roots_sampled": r.Sampled, "roots_unsampled": r.Unsampled,
+	}
+	return r, nil
+}
+
+// PIDs is the agent's one process.
+func (a *agent) PIDs() []int { return []int{a.process.PID()} }
+
+// Output is the last that the agent wrote.
+func (a *agent) Output() string { return a.process.Output() }
+
+// Alive is an error if the agent has ended.
+func (a *agent) Alive() error {
+	select {
+	case <-a.process.Done():
+		return fmt.Errorf("%w\n`tare doctor` says what this machine allows", a.process.Exited())
+	default:
+		return nil
+	}
+}
+
+// Stop ends the agent, which sends what it still holds, and waits for it.
+func (a *agent) Stop() error {
+	a.client.CloseIdleConnections()
+	return a.group.Stop()
+}

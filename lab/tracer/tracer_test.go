@@ -1,0 +1,121 @@
+package tracer
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/workloads"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestExperimentFilesMayNameEveryDriver(t *testing.T) {
+	if want := slices.Sorted(slices.Values(experiment.Drivers)); !slices.Equal(Names(), want) {
+		t.Errorf("drivers are %v, experiment files know %v", Names(), want)
+	}
+	if _, err := Find(&experiment.Tracer{Name: "x", Driver: "y"}); err == nil {
+		t.Error("an unknown driver was found")
+	}
+}
+
+// answers makes a target whose service says this of itself.
+func answers(t *testing.T, config string, expect map[string]string, rates ...float64) Target {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(config))
+	}))
+	t.Cleanup(server.Close)
+	tr := &experiment.Tracer{Name: "sdk", Driver: "env", Rates: rates, Env: map[string]string{"RATE": "{rate}"}, Expect: expect}
+	return Target{
+		Chain:    &workloads.Chain{Entry: server.Listener.Addr().String()},
+		Workload: &experiment.Workload{Name: "w", Kind: "command", ReadBack: "/config"},
+		Variant:  experiment.Variant{Name: "sdk@0.1", Tracer: tr, Rate: 0.1},
+	}
+}
+
+func TestServiceIsBelievedNotTheCommandLine(t *testing.T) {
+	for _, c := range []struct{ name, config, want string }{
+		{"as asked", `{"tracing_enabled": true, "sampling_rate": 0.1, "spans_dropped": 2, "spans_failed": 3}`, ""},
+		{"another rate", `{"tracing_enabled": true, "sampling_rate": 1}`, "says sampling_rate=1, and should say 0.1"},
+		{"says nothing", `{}`, "does not tell"},
+		{"no JSON", `hello`, "not a JSON object"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target := answers(t, c.config, map[string]string{"sampling_rate": "{rate}"}, 0.1)
+			s, err := env{}.Start(t.Context(), target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.ReadBack(t.Context())
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v, want %q in it", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Rate != 0.1 || !r.HasRate || r.Dropped != 5 || !r.Counts || r.Asked["RATE"] != "0.1" {
+				t.Errorf("reading %+v", r)
+			}
+		})
+	}
+}
+
+func TestLookUpFollowsDots(t *testing.T) {
+	var config map[string]any
+	if err := json.Unmarshal([]byte(`{"a": {"b": {"c": 1}}, "x.y": 2}`), &config); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{"a.b.c": 1.0, "x.y": 2.0} {
+		if got, ok := lookUp(config, key); !ok || got != want {
+			t.Errorf("%s: %v, %v", key, got, ok)
+		}
+	}
+	if _, ok := lookUp(config, "a.c"); ok {
+		t.Error("a.c was found")
+	}
+}
+
+func TestParseMetrics(t *testing.T) {
+	text := `# TYPE tare_roots_total counter
+tare_roots_total{sampled="true"} 10
+tare_roots_total{sampled="false"} 990
+# TYPE tare_sampling_ratio gauge
+tare_sampling_ratio 0.01
+# TYPE tare_lost_total counter
+tare_lost_total{reason="ring_full"} 3
+tare_lost_total{reason="queue_full"} 4
+# TYPE tare_bpf_program_runs_total counter
+tare_bpf_program_runs_total{program="send",hook="tp_btf/tcp_sendmsg_locked"} 100
+tare_bpf_program_runs_total{program="idle",hook="x"} 0
+# TYPE tare_bpf_program_run_seconds_total counter
+tare_bpf_program_run_seconds_total{program="send",hook="tp_btf/tcp_sendmsg_locked"} 5e-05
+`
+	r, err := parseMetrics(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Sampled != 10 || r.Unsampled != 990 || r.Rate != 0.01 || r.Dropped != 7 || r.Lost["ring_full"] != 3 {
+		t.Errorf("%+v", r)
+	}
+	if len(r.Programs) != 2 || r.Programs[0].Name != "send" || r.Programs[0].NsPerRun < 499 || r.Programs[0].NsPerRun > 501 {
+		t.Errorf("programs %+v", r.Programs)
+	}
+	if _, err := parseMetrics(strings.NewReader("# TYPE up gauge\nup 1\n")); err == nil || !strings.Contains(err.Error(), "tare agent") {
+		t.Errorf("foreign metrics: %v", err)
+	}
+}
+
+func FuzzParseMetrics(f *testing.F) {
+	f.Add("# TYPE tare_roots_total counter\ntare_roots_total{sampled=\"true\"} 10\n# TYPE tare_sampling_ratio gauge\ntare_sampling_ratio 0.01\n")
+	f.Fuzz(func(_ *testing.T, text string) { _, _ = parseMetrics(strings.NewReader(text)) })
+}

@@ -1,0 +1,92 @@
+// Command tare-counter is a Go service that increments a number in redis (or
+// Valkey) with every request and answers with it: the application of Coroot's
+// published benchmark of OpenTelemetry for Go, on current libraries
+// (go-redis v9 and its redisotel, otelhttp, the OTLP exporter over HTTP).
+//
+// It refuses to do more per request than that application did: there are no
+// metrics of requests, and without ENABLE_OTEL nothing of OpenTelemetry is
+// around the handler or in the client.
+//
+// Environment:
+//
+//	REDIS_SERVER    host:port of redis; required
+//	ENABLE_OTEL     tracing is on if it is not empty
+//	LISTEN          host:port (127.0.0.1:8080)
+//
+// and what the SDK reads by itself: OTEL_SERVICE_NAME,
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_TRACES_SAMPLER,
+// OTEL_TRACES_SAMPLER_ARG, OTEL_BSP_*.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/redis/go-redis/extra/redisotel/v9"
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"github.com/tare-trace/tare/workloads/internal/service"
+)
+
+func main() { service.Main("tare-counter", run) }
+
+func run(ctx context.Context, env *service.Env) error {
+	server := env.String("REDIS_SERVER", "")
+	if server == "" {
+		return errors.New("REDIS_SERVER: say where redis is, host:port")
+	}
+	if _, _, err := net.SplitHostPort(server); err != nil {
+		return fmt.Errorf("REDIS_SERVER: %q is not host:port: %w", server, err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: server})
+	defer func() { _ = rdb.Close() }() // ends with the process
+
+	h := http.Handler(counter{rdb})
+	tracing := service.NoTracing()
+	instrumentation := "none"
+	if env.String("ENABLE_OTEL", "") != "" {
+		var err error
+		if tracing, err = service.StartTracing(ctx, nil); err != nil {
+			return err
+		}
+		if err := redisotel.InstrumentTracing(rdb); err != nil {
+			return err
+		}
+		h = otelhttp.NewHandler(h, "GET /")
+		instrumentation = "otelhttp, redisotel"
+	}
+	l, err := service.Listen(env)
+	if err != nil {
+		return err
+	}
+	reg := service.NewRegistry()
+	tracing.Register(reg)
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	service.Pages(mux, reg, func() map[string]any {
+		c := tracing.Config()
+		c["service"] = "counter"
+		c["listen"] = l.Addr().String()
+		c["redis_server"] = rdb.Options().Addr
+		c["instrumentation"] = instrumentation
+		return c
+	})
+	return service.Serve(ctx, l, mux, tracing.Shutdown)
+}
+
+// counter is the application.
+type counter struct{ rdb *redis.Client }
+
+func (c counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, err := c.rdb.Incr(r.Context(), "counter").Result()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write([]byte(strconv.FormatInt(n, 10))) // the client may be gone
+}

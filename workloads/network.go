@@ -1,0 +1,247 @@
+package workloads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Network is a network namespace joined to the caller's by a veth pair, as
+// another host would be by a cable. What runs inside reaches the laboratory's
+// side (Gateway) and its own loopback, and nothing else: there is no route out.
+//
+// Everything that leaves the namespace passes Link and is counted in its
+// rx_bytes (/sys/class/net/LINK/statistics): Ethernet, IP and TCP headers,
+// acknowledgements and ARP included. Segmentation offload is left as the
+// kernel has it, so that the cost of sending is the usual one: up to 64 KiB of
+// payload then count as one packet with one set of headers. On a wire they
+// would be 45 packets with 54 bytes and more of headers each, 4 % of the whole.
+// IPv6 is off on the link, which would add packets of its own.
+//
+// The caller's firewall applies to what comes from the namespace: it must
+// accept TCP on Link.
+type Network struct {
+	Name    string // of the namespace, as `ip netns` lists it
+	Host    string // IPv4 address of the service's side
+	Gateway string // IPv4 address of the laboratory's side
+	Link    string // name of the veth on the laboratory's side
+	Path    string // of the namespace, for nsenter --net=
+
+	once sync.Once
+	err  error
+}
+
+// netnsDir is where iproute2 keeps the names of network namespaces.
+const netnsDir = "/var/run/netns"
+
+// networks serializes this process' search for free addresses, and counts.
+var networks struct {
+	sync.Mutex
+	made uint64
+}
+
+// NewNetwork makes a namespace whose name holds name, joins it to the caller's
+// and gives both sides addresses of a private /30 that overlaps no route of
+// the caller. It needs root, iproute2 and util-linux. Networks of processes
+// that ended without closing them are removed first.
+func NewNetwork(name string) (*Network, error) {
+	if err := mayMakeNetworks(os.Geteuid()); err != nil {
+		return nil, err
+	}
+	networks.Lock()
+	defer networks.Unlock()
+	if err := removeStale(); err != nil {
+		return nil, err
+	}
+	taken, err := takenPrefixes()
+	if err != nil {
+		return nil, err
+	}
+	subnet, err := freeSubnet(taken, rand.Uint32()) //nolint:gosec // not a secret
+	if err != nil {
+		return nil, err
+	}
+	start, err := startTime(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	networks.made++
+	o := owner{pid: os.Getpid(), start: start, n: networks.made}
+	gateway := subnet.Addr().Next()
+	n := &Network{
+		Name:    o.namespace(name),
+		Link:    o.link(),
+		Gateway: gateway.String(),
+		Host:    gateway.Next().String(),
+	}
+	n.Path = filepath.Join(netnsDir, n.Name)
+	if err := n.make(); err != nil {
+		return nil, errors.Join(fmt.Errorf("network namespace %s: %w", n.Name, err), n.Close())
+	}
+	return n, nil
+}
+
+func mayMakeNetworks(euid int) error {
+	if euid != 0 {
+		return errors.New("a network namespace needs root: run with sudo")
+	}
+	for tool, of := range map[string]string{"ip": "iproute2", "nsenter": "util-linux"} {
+		if _, err := executable(tool); err != nil {
+			return fmt.Errorf("a network namespace: %w: try \"apt-get install %s\"", err, of)
+		}
+	}
+	return nil
+}
+
+func (n *Network) make() error {
+	inside := "eth0"
+	for _, args := range [][]string{
+		{"netns", "add", n.Name},
+		{"link", "add", n.Link, "type", "veth", "peer", "name", inside, "netns", n.Name},
+		{"address", "add", n.Gateway + "/30", "dev", n.Link},
+		{"-n", n.Name, "address", "add", n.Host + "/30", "dev", inside},
+	} {
+		if _, err := ip(args...); err != nil {
+			return err
+		}
+	}
+	// Without an address, IPv6 sends no solicitations of its own. It fails
+	// where the kernel has no IPv6, which serves as well.
+	_, _ = ip("link", "set", n.Link, "addrgenmode", "none")
+	_, _ = ip("-n", n.Name, "link", "set", inside, "addrgenmode", "none")
+	for _, args := range [][]string{
+		{"-n", n.Name, "link", "set", "lo", "up"},
+		{"-n", n.Name, "link", "set", inside, "up"},
+		{"link", "set", n.Link, "up"},
+	} {
+		if _, err := ip(args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close removes the namespace and the link. Processes that still run in the
+// namespace keep it, without its link, until they end. It may be called more
+// than once.
+func (n *Network) Close() error {
+	n.once.Do(func() { n.err = remove(n.Name, n.Link) })
+	return n.err
+}
+
+// remove removes what is there of a network.
+func remove(name, link string) error {
+	var errs []error
+	if _, err := os.Lstat(filepath.Join("/sys/class/net", link)); err == nil {
+		_, err := ip("link", "delete", link)
+		errs = append(errs, err)
+	}
+	if _, err := os.Lstat(filepath.Join(netnsDir, name)); err == nil {
+		_, err := ip("netns", "delete", name)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// command is how argv is started in the network: nsenter becomes it by exec, so
+// the process is the one that was started. Without a network it is argv.
+func (n *Network) command(argv []string) ([]string, error) {
+	if n == nil {
+		return argv, nil
+	}
+	nsenter, err := executable("nsenter")
+	if err != nil {
+		return nil, fmt.Errorf("%w: try \"apt-get install util-linux\"", err)
+	}
+	return append([]string{nsenter, "--net=" + n.Path, "--"}, argv...), nil
+}
+
+// ip runs iproute2's ip.
+func ip(args ...string) ([]byte, error) {
+	exe, err := executable("ip")
+	if err != nil {
+		return nil, err
+	}
+	// A netlink request takes milliseconds, or some more behind the kernel's
+	// one lock for all of them.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, exe, args...).Output()
+	if err != nil {
+		said := ""
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			said = ": " + strings.TrimSpace(string(exit.Stderr))
+		}
+		return nil, fmt.Errorf("ip %s: %w%s", strings.Join(args, " "), err, said)
+	}
+	return out, nil
+}
+
+// owner is who made a network. The names of a network tell, so that whoever
+// comes later can remove what a killed process left. A pid alone would not
+// do: it is given to another process one day.
+type owner struct {
+	pid   int
+	start uint64 // of the process, clock ticks since boot
+	n     uint64 // counts the owner's networks
+}
+
+func (o owner) namespace(name string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, name)
+	return fmt.Sprintf("tare-%d-%d-%d-%s", o.pid, o.start, o.n, clean[:min(len(clean), 64)])
+}
+
+// link has at most 15 bytes (IFNAMSIZ): pids end at 4194304, which leaves
+// 46,656 networks to a process.
+func (o owner) link() string {
+	return fmt.Sprintf("tare%d-%s", o.pid, strconv.FormatUint(o.n, 36))
+}
+
+// ownerOf reads the name of a namespace.
+func ownerOf(name string) (owner, bool) {
+	parts := strings.SplitN(name, "-", 5)
+	if len(parts) != 5 || parts[0] != "tare" {
+		return owner{}, false
+	}
+	pid, err1 := strconv.Atoi(parts[1])
+	start, err2 := strconv.ParseUint(parts[2], 10, 64)
+	n, err3 := strconv.ParseUint(parts[3], 10, 64)
+	return owner{pid: pid, start: start, n: n}, err1 == nil && err2 == nil && err3 == nil && pid > 0
+}
+
+// removeStale removes networks whose owner is gone.
+func removeStale() error {
+	entries, err := os.ReadDir(netnsDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		o, ok := ownerOf(e.Name())
+		if !ok {
+			continue
+		}
+		if start, err := startTime(o.pid); err == nil && start == o.start {
+			continue
+		}
+		// Another process may do the same just now: what is gone is gone.
+		if err := remove(e.Name(), o.link()); err != nil {
+			if _, statErr := os.Lstat(filepath.Join(netnsDir, e.Name())); statErr == nil {
+				return fmt.Errorf("network namespace %s, left by a process that is gone: %w", e.Name(), err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package workloads
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A plan is what a chain consists of.
+type plan struct {
+	path     string // of a request, up to its number
+	fixed    bool   // path is the whole path: requests are not told apart
+	choose   bool   // the caller may choose the path (Options.Path)
+	services []string
+	reserved []string // variables that the plan sets and Options.Env must not; nil: it takes no Env
+	specs    func(b *builder) ([]spec, error)
+}
+
+// A spec is how one service is started.
+type spec struct {
+	name string
+	host string // address that it listens on
+	port int
+	argv []string
+	env  []string // all of its environment; nil: this process'
+	dir  string   // working directory; "": the chain's
+	// network is where it runs; nil: where this process runs.
+	network *Network
+	// health is the path that answers 2xx when it is ready; "": it is ready
+	// when it accepts connections.
+	health string
+	// dependency: it is asked by the service under test, and is none itself.
+	dependency bool
+	// workers is how many processes the first one starts; it may listen
+	// before it has them.
+	workers int
+	proc    *process
+}
+
+var plans = map[string]plan{
+	"counter": counterPlan,
+	"nginx":   nginxPlan,
+	"shop":    shopPlan,
+	"thesis":  thesisPlan,
+}
+
+// Names of the chains, sorted.
+func Names() []string {
+	names := make([]string, 0, len(plans))
+	for name := range plans {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func find(name string) (plan, error) {
+	p, ok := plans[name]
+	if !ok {
+		return plan{}, fmt.Errorf("no chain %q: there are %s", name, strings.Join(Names(), ", "))
+	}
+	return p, nil
+}
+
+// accepts refuses options that the plan would not obey.
+func (p plan) accepts(opts Options) error {
+	if opts.Path != "" && !p.choose && opts.Path != p.path {
+		return fmt.Errorf("the path of its requests is its own (%s): leave the path %q out", p.path, opts.Path)
+	}
+	if opts.Path != "" && !strings.HasPrefix(opts.Path, "/") {
+		return fmt.Errorf("the path %q must begin with a slash", opts.Path)
+	}
+	if len(opts.Env) > 0 && p.reserved == nil {
+		return fmt.Errorf("its services know no instrumentation and take no environment: leave out %s",
+			strings.Join(sortedKeys(opts.Env), ", "))
+	}
+	for _, key := range p.reserved {
+		if _, ok := opts.Env[key]; ok {
+			return fmt.Errorf("environment: %s is set by the laboratory: leave it out", key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"math"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/tare-trace/tare/workloads/internal/service"
+)
+
+// every hits a share of its calls, evenly spread: 0.01 is each hundredth.
+// Counting and not chance, so that two runs have the same number of faults.
+type every struct {
+	millionth uint64 // the share
+	phase     uint64 // 0: the last call of a period is hit; half a million: the middle
+	calls     atomic.Uint64
+}
+
+const million = 1_000_000
+
+func newEvery(share float64, phase uint64) *every {
+	return &every{millionth: uint64(math.Round(share * million)), phase: phase}
+}
+
+func (e *every) hit() bool {
+	if e.millionth == 0 {
+		return false
+	}
+	n := e.calls.Add(1)
+	return (n*e.millionth+e.phase)/million > ((n-1)*e.millionth+e.phase)/million
+}
+
+// faults that are injected into requests.
+type faults struct {
+	errors, slow *every
+	delay        time.Duration
+}
+
+// newFaults keeps the slow requests apart from the failing ones where both
+// shares are the same.
+func newFaults(s settings) *faults {
+	return &faults{newEvery(s.errors, 0), newEvery(s.slow, million/2), s.slowDelay}
+}
+
+// inject answers for an endpoint, or lets it. All endpoints are counted
+// together.
+func (f *faults) inject(e endpoint) http.HandlerFunc {
+	kind := attribute.String("app.operation", e.kind)
+	return func(w http.ResponseWriter, r *http.Request) {
+		annotate(r.Context(), kind)
+		if f.slow.hit() {
+			annotate(r.Context(), attribute.String("app.injected", "delay"))
+			if !pause(r.Context(), f.delay) {
+				return
+			}
+		}
+		if f.errors.hit() {
+			annotate(r.Context(), attribute.String("app.injected", "error"))
+			service.WriteError(w, http.StatusInternalServerError, "injected by INJECT_ERRORS")
+			return
+		}
+		e.ServeHTTP(w, r)
+	}
+}

@@ -1,0 +1,87 @@
+// Command tare-thesis is a Go service instrumented with the OpenTelemetry SDK:
+// five endpoints that differ in how much a request does, and a tracing that
+// the environment chooses. It is built after the description of the system
+// under test in a thesis on the overhead of tracing, with current libraries, so
+// that its experiments can be repeated.
+//
+// It refuses to run with a setting that is wrong or that it would not obey.
+//
+// Environment:
+//
+//	LISTEN               host:port (127.0.0.1:8080)
+//	TRACING_ENABLED      true or false (false)
+//	SAMPLING_STRATEGY    always_on (default), always_off, traceidratiobased,
+//	                     parentbased_traceidratiobased, adaptive
+//	SAMPLING_RATE        share of the traces, 0 to 1 (1), of the ratio strategies
+//	COLLECTOR_ENDPOINT   base URL of an OTLP receiver over HTTP
+//	                     (http://localhost:4318)
+//	ADAPTIVE_BASE_RATE, ADAPTIVE_ERROR_BOOST, ADAPTIVE_LATENCY_THRESHOLD (ms),
+//	ADAPTIVE_LATENCY_BOOST, ADAPTIVE_UPDATE_INTERVAL (s), ADAPTIVE_MAX_RATE
+//	BASELINE             without tracing: bare (default) leaves the HTTP
+//	                     instrumentation out; noop keeps it, with the no-op
+//	                     provider
+//	PAYLOAD_SIZE         bytes of /api/large-payload (102400)
+//	LONG_RUNNING_MIN, LONG_RUNNING_MAX
+//	                     of /api/long-running (1s, 5s)
+//	DEEP_SPANS_DELAY     in each span of /api/deep-spans (1ms)
+//	CPU_PRIMES           /api/cpu-intensive counts the primes below it (40000)
+//	INJECT_ERRORS        share of the requests that are answered with 500
+//	INJECT_SLOW          share of the requests that are delayed
+//	INJECT_SLOW_DELAY    by how much (1.5s)
+//
+// OTEL_BSP_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES mean what they
+// mean to the SDK.
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"github.com/tare-trace/tare/workloads/internal/service"
+)
+
+func main() { service.Main("tare-thesis", run) }
+
+func run(ctx context.Context, env *service.Env) error {
+	s := readSettings(env)
+	if err := env.Err(); err != nil {
+		return err
+	}
+	tracing, err := startTracing(ctx, s)
+	if err != nil {
+		return err
+	}
+	l, err := service.Listen(env)
+	if err != nil {
+		return err
+	}
+	return service.Serve(ctx, l, newHandler(s, tracing, l.Addr()), tracing.Shutdown)
+}
+
+// newHandler is the service. From the outside to the inside, a request passes
+// the histogram, otelhttp if there is any, the injected faults, the endpoint:
+// faults are inside so that spans show them, the histogram is outside so that
+// it has what tracing costs.
+func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handler {
+	reg := service.NewRegistry()
+	tracing.Register(reg)
+	metrics := newMetrics(reg)
+	faults := newFaults(s)
+	mux := http.NewServeMux()
+	for _, e := range endpoints(s) {
+		var h http.Handler = faults.inject(e)
+		if s.wrapped() {
+			h = otelhttp.NewHandler(h, e.path)
+		}
+		mux.Handle("GET "+e.path, metrics.observe(e.path, h))
+	}
+	service.Pages(mux, reg, func() map[string]any { return s.config(tracing, addr) })
+	mux.HandleFunc("GET /adaptive-metrics", func(w http.ResponseWriter, _ *http.Request) {
+		service.WriteError(w, http.StatusNotFound,
+			"there are no adaptive metrics: SAMPLING_STRATEGY is not adaptive")
+	})
+	return mux
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"math"
+	"net"
+	"time"
+
+	"github.com/tare-trace/tare/workloads/internal/service"
+)
+
+// Strategies, by the thesis' names.
+const (
+	alwaysOn    = "always_on"
+	alwaysOff   = "always_off"
+	ratio       = "traceidratiobased"
+	parentRatio = "parentbased_traceidratiobased"
+	adaptive    = "adaptive"
+)
+
+// What a run without tracing leaves out.
+const (
+	bare = "bare" // everything
+	noop = "noop" // only what lies behind the API
+)
+
+const (
+	maxPayload = 64 << 20 // bytes: a request may ask for it, and many may at once
+	maxSeconds = 60       // of /api/long-running
+	maxPrimes  = 5_000_000
+)
+
+// settings are the environment's.
+type settings struct {
+	tracing   bool
+	strategy  string
+	rate      float64
+	collector string
+	baseline  string
+	adaptive  adaptiveSettings
+
+	payload          int
+	longMin, longMax time.Duration
+	deepDelay        time.Duration
+	primes           int
+
+	errors, slow float64
+	slowDelay    time.Duration
+}
+
+// adaptiveSettings have the thesis' defaults. They are read so that a wrong
+// one is found.
+type adaptiveSettings struct {
+	baseRate, maxRate        float64
+	errorBoost, latencyBoost float64
+	threshold, interval      float64 // ms, s
+}
+
+func readSettings(env *service.Env) settings {
+	const longest = time.Hour
+	s := settings{
+		tracing:   env.Bool("TRACING_ENABLED", false),
+		strategy:  env.OneOf("SAMPLING_STRATEGY", alwaysOn, alwaysOn, alwaysOff, ratio, parentRatio, adaptive),
+		rate:      env.Float("SAMPLING_RATE", 1, 0, 1),
+		collector: env.URL("COLLECTOR_ENDPOINT"),
+		baseline:  env.OneOf("BASELINE", bare, bare, noop),
+		adaptive: adaptiveSettings{
+			baseRate:     env.Float("ADAPTIVE_BASE_RATE", 0.05, 0, 1),
+			errorBoost:   env.Float("ADAPTIVE_ERROR_BOOST", 3, 1, math.Inf(1)),
+			threshold:    env.Float("ADAPTIVE_LATENCY_THRESHOLD", 1000, 0, math.Inf(1)),
+			latencyBoost: env.Float("ADAPTIVE_LATENCY_BOOST", 2, 1, math.Inf(1)),
+			interval:     env.Float("ADAPTIVE_UPDATE_INTERVAL", 30, 0.001, math.Inf(1)),
+			maxRate:      env.Float("ADAPTIVE_MAX_RATE", 1, 0, 1),
+		},
+		payload:   env.Int("PAYLOAD_SIZE", 100<<10, 0, maxPayload),
+		longMin:   env.Duration("LONG_RUNNING_MIN", time.Second, maxSeconds*time.Second),
+		longMax:   env.Duration("LONG_RUNNING_MAX", 5*time.Second, maxSeconds*time.Second),
+		deepDelay: env.Duration("DEEP_SPANS_DELAY", time.Millisecond, longest),
+		primes:    env.Int("CPU_PRIMES", 40_000, 1, maxPrimes),
+		errors:    env.Float("INJECT_ERRORS", 0, 0, 1),
+		slow:      env.Float("INJECT_SLOW", 0, 0, 1),
+		slowDelay: env.Duration("INJECT_SLOW_DELAY", 1500*time.Millisecond, longest),
+	}
+	if s.longMin > s.longMax {
+		env.Wrong("LONG_RUNNING_MIN", s.longMin.String(), "at most LONG_RUNNING_MAX, "+s.longMax.String())
+	}
+	if s.adaptive.baseRate > s.adaptive.maxRate {
+		env.Wrong("ADAPTIVE_BASE_RATE", env.String("ADAPTIVE_BASE_RATE", "0.05"), "at most ADAPTIVE_MAX_RATE")
+	}
+	return s
+}
+
+// wrapped reports whether otelhttp is around the endpoints.
+func (s settings) wrapped() bool { return s.tracing || s.baseline == noop }
+
+// config is what runs, for /config: the tracing as its objects have it, and
+// the settings that shape a request.
+func (s settings) config(tracing *service.Tracing, addr net.Addr) map[string]any {
+	c := tracing.Config()
+	if name, ok := thesisNames[c["sampling_strategy"].(string)]; ok {
+		c["sampling_strategy"] = name
+	}
+	c["service"] = "thesis"
+	c["listen"] = addr.String()
+	c["instrumentation"] = "none"
+	if s.wrapped() {
+		c["instrumentation"] = "otelhttp"
+	}
+	c["baseline"] = ""
+	if c["tracing_enabled"] == false {
+		c["baseline"] = s.baseline
+	}
+	c["payload_size"] = s.payload
+	c["long_running_min"] = s.longMin.String()
+	c["long_running_max"] = s.longMax.String()
+	c["deep_spans_delay"] = s.deepDelay.String()
+	c["cpu_primes"] = s.primes
+	c["inject_errors"] = s.errors
+	c["inject_slow"] = s.slow
+	c["inject_slow_delay"] = s.slowDelay.String()
+	return c
+}

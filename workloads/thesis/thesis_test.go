@@ -1,0 +1,209 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/workloads/internal/servicetest"
+)
+
+var contains = strings.Contains
+
+func TestBaselines(t *testing.T) {
+	for baseline, want := range map[string]string{"": "none", "bare": "none", "noop": "otelhttp"} {
+		r := servicetest.NewReceiver(t, "127.0.0.1")
+		p := servicetest.Start(t, "thesis", traced(r, map[string]string{
+			"TRACING_ENABLED": "false", "BASELINE": baseline,
+		}))
+		if status, _ := p.Get("/api/deep-spans"); status != http.StatusOK {
+			t.Errorf("status %d", status)
+		}
+		c := p.Config()
+		if c["tracing_enabled"] != false || c["sampling_strategy"] != "none" || c["sampling_rate"] != 0.0 ||
+			c["collector_endpoint"] != "" || c["instrumentation"] != want || c["tracer_provider"] != "noop.TracerProvider" {
+			t.Errorf("baseline %q: %v", baseline, c)
+		}
+		if name := map[string]string{"": "bare"}[baseline]; c["baseline"] != baseline && c["baseline"] != name {
+			t.Errorf("baseline %q: %v", baseline, c["baseline"])
+		}
+		if code := p.Terminate(); code != 0 || len(r.Spans()) > 0 {
+			t.Errorf("exit status %d, %d spans", code, len(r.Spans()))
+		}
+	}
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	for key, values := range map[string][]string{
+		"TRACING_ENABLED":            {"maybe"},
+		"SAMPLING_STRATEGY":          {"sometimes"},
+		"SAMPLING_RATE":              {"-0.1", "1.1", "NaN", "x"},
+		"COLLECTOR_ENDPOINT":         {"127.0.0.1:4318", "grpc://x:1", "http://"},
+		"BASELINE":                   {"off"},
+		"ADAPTIVE_BASE_RATE":         {"2"},
+		"ADAPTIVE_ERROR_BOOST":       {"0.5"},
+		"ADAPTIVE_LATENCY_THRESHOLD": {"-1"},
+		"ADAPTIVE_LATENCY_BOOST":     {"x"},
+		"ADAPTIVE_UPDATE_INTERVAL":   {"0"},
+		"ADAPTIVE_MAX_RATE":          {"0.01"},
+		"PAYLOAD_SIZE":               {"-1", "67108865", "1k"},
+		"LONG_RUNNING_MIN":           {"5", "6s", "-1s"},
+		"LONG_RUNNING_MAX":           {"2m", "1ms"},
+		"DEEP_SPANS_DELAY":           {"1"},
+		"CPU_PRIMES":                 {"0"},
+		"INJECT_ERRORS":              {"2"},
+		"INJECT_SLOW":                {"-1"},
+		"INJECT_SLOW_DELAY":          {"soon"},
+		"LISTEN":                     {"nowhere"},
+	} {
+		for _, v := range values {
+			if said := servicetest.Fails(t, "thesis", map[string]string{key: v}); !contains(said, key) {
+				t.Errorf("%s=%s: %q", key, v, said)
+			}
+		}
+	}
+	said := servicetest.Fails(t, "thesis", map[string]string{"SAMPLING_RATE": "2", "INJECT_SLOW": "2"})
+	if !contains(said, "SAMPLING_RATE") || !contains(said, "INJECT_SLOW") {
+		t.Errorf("two wrong ones: %q", said)
+	}
+	said = servicetest.Fails(t, "thesis", map[string]string{"TRACING_ENABLED": "true", "SAMPLING_STRATEGY": "adaptive"})
+	if !contains(said, "the adaptive sampler is a library that is not built in yet") {
+		t.Errorf("adaptive: %q", said)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	p := servicetest.Start(t, "thesis", map[string]string{
+		"PAYLOAD_SIZE": "1000", "LONG_RUNNING_MIN": "0s", "LONG_RUNNING_MAX": "20ms", "CPU_PRIMES": "100",
+	})
+	for _, c := range []struct {
+		path   string
+		status int
+		body   string // that it holds
+		length int    // -1: any
+	}{
+		{"/api/basic", 200, `"sum_of_squares":332833500`, -1},
+		{"/api/large-payload", 200, "", 1000},
+		{"/api/large-payload?size=0", 200, "", 0},
+		{"/api/large-payload?size=70000", 200, "", 70000},
+		{"/api/large-payload?size=67108864", 200, "", 64 << 20},
+		{"/api/large-payload?size=67108865", 400, "size:", -1},
+		{"/api/large-payload?size=-1", 400, "size:", -1},
+		{"/api/large-payload?size=x", 400, "not an integer from 0 to 67108864", -1},
+		// The cycle: five steps, then from the start.
+		{"/api/long-running", 200, `"seconds":0}`, -1},
+		{"/api/long-running", 200, `"seconds":0.005}`, -1},
+		{"/api/long-running", 200, `"seconds":0.01}`, -1},
+		{"/api/long-running", 200, `"seconds":0.015}`, -1},
+		{"/api/long-running", 200, `"seconds":0.02}`, -1},
+		{"/api/long-running", 200, `"seconds":0}`, -1},
+		{"/api/long-running?seconds=0.001", 200, `"seconds":0.001}`, -1},
+		{"/api/long-running?seconds=61", 400, "seconds:", -1},
+		{"/api/long-running?seconds=NaN", 400, "seconds:", -1},
+		{"/api/deep-spans", 200, `"levels":5`, -1},
+		{"/api/cpu-intensive", 200, `"primes":25`, -1},
+		{"/api/cpu-intensive?limit=1000", 200, `"primes":168`, -1},
+		{"/api/cpu-intensive?limit=0", 400, "limit:", -1},
+		{"/health", 200, `"status":"ok"`, -1},
+		{"/adaptive-metrics", 404, `"error":"there are no adaptive metrics`, -1},
+		{"/debug/pprof/goroutine?debug=1", 200, "goroutine profile", -1},
+		{"/debug/pprof/", 200, "heap", -1},
+		{"/nothing", 404, "", -1},
+	} {
+		status, body := p.Get(c.path)
+		if status != c.status || !contains(body, c.body) || c.length >= 0 && len(body) != c.length {
+			t.Errorf("%s: %d, %d bytes %.200q", c.path, status, len(body), body)
+		}
+	}
+	_, text := p.Get("/metrics")
+	servicetest.CheckMetrics(t, text)
+	for _, want := range []string{
+		`http_request_duration_seconds_count{endpoint="/api/large-payload",status="200"} 4`,
+		`http_request_duration_seconds_count{endpoint="/api/large-payload",status="400"} 3`,
+		`http_requests_total{endpoint="/api/large-payload"} 7`,
+		`http_requests_2xx_total{endpoint="/api/large-payload"} 4`,
+		"otel_spans_exported_total 0", "otel_spans_failed_total 0", "otel_spans_dropped_total 0",
+		"process_cpu_seconds_total", "go_goroutines",
+	} {
+		if !contains(text, want) {
+			t.Errorf("no %q in the metrics", want)
+		}
+	}
+}
+
+func TestInjectedFaults(t *testing.T) {
+	r := servicetest.NewReceiver(t, "127.0.0.1")
+	p := servicetest.Start(t, "thesis", traced(r, map[string]string{
+		"INJECT_ERRORS": "0.01", "INJECT_SLOW": "0.02", "INJECT_SLOW_DELAY": "1ms",
+	}))
+	for n := 1; n <= 300; n++ {
+		want := http.StatusOK
+		if n%100 == 0 {
+			want = http.StatusInternalServerError
+		}
+		status, body := p.Get("/api/basic")
+		if status != want {
+			t.Fatalf("request %d: %d %q", n, status, body)
+		}
+		if want != http.StatusOK && !json.Valid([]byte(body)) {
+			t.Errorf("no JSON: %q", body)
+		}
+	}
+	if code := p.Terminate(); code != 0 {
+		t.Fatalf("exit status %d", code)
+	}
+	injected := map[string]int{}
+	for _, s := range r.Spans() {
+		injected[s.Attribute("app.injected")]++
+		if failed := s.GetStatus().GetCode() == 2; failed != (s.Attribute("app.injected") == "error") {
+			t.Errorf("status of span %v", s.Span)
+		}
+	}
+	if injected["error"] != 3 || injected["delay"] != 6 || injected[""] != 291 {
+		t.Errorf("spans: %v", injected)
+	}
+}
+
+// A request that is under way when the service is told to end comes to its end.
+func TestRequestsUnderWayEnd(t *testing.T) {
+	r := servicetest.NewReceiver(t, "127.0.0.1")
+	p := servicetest.Start(t, "thesis", traced(r, map[string]string{"DEEP_SPANS_DELAY": "200ms"}))
+	got := make(chan int, 1)
+	go func() {
+		status, _ := p.Get("/api/deep-spans")
+		got <- status
+	}()
+	for { // until its handler runs
+		if _, stacks := p.Get("/debug/pprof/goroutine?debug=2"); contains(stacks, "main.pause") {
+			break
+		}
+	}
+	if code := p.Terminate(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if status := <-got; status != http.StatusOK || len(r.Spans()) != 1+levels {
+		t.Errorf("status %d, %d spans", status, len(r.Spans()))
+	}
+}
+
+func TestEveryIsExact(t *testing.T) {
+	for _, share := range []float64{0, 0.000001, 0.01, 0.29, 1.0 / 3, 0.5, 0.999, 1} {
+		for _, phase := range []uint64{0, million / 2} {
+			e := newEvery(share, phase)
+			var hits, calls uint64
+			for calls < million {
+				calls++
+				if e.hit() {
+					hits++
+				}
+				if d := float64(hits) - share*float64(calls); d > 1 || d < -1 {
+					t.Fatalf("share %v: %d hits in %d calls", share, hits, calls)
+				}
+			}
+			if want := e.millionth; hits != want {
+				t.Errorf("share %v: %d hits in a million, not %d", share, hits, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package workloads
+
+import (
+	"context"
+	"debug/buildinfo"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// asks are the flags that make a program say its version.
+var asks = map[string]string{
+	"nginx":        "-v",
+	"redis-server": "--version",
+	"memcached":    "-V",
+	"python3":      "--version",
+}
+
+// modules whose versions decide what tracing costs, by the names under which
+// Versions reports them.
+var modules = map[string]string{
+	"go.opentelemetry.io/otel":                                        "otel",
+	"go.opentelemetry.io/otel/sdk":                                    "otel-sdk",
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": "otlptracehttp",
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc": "otlptracegrpc",
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp":   "otelhttp",
+	"github.com/redis/go-redis/v9":                                    "go-redis",
+	"github.com/redis/go-redis/extra/redisotel/v9":                    "redisotel",
+}
+
+// Versions says what runs, as far as it can be found out: programs of the
+// distribution by what they say of themselves (nginx, redis-server, memcached,
+// python3), Go programs by what was built into them (go, otel, otel-sdk,
+// otelhttp, otlptracehttp, go-redis, redisotel). What is unknown is absent.
+func (c *Chain) Versions(ctx context.Context) map[string]string {
+	versions := map[string]string{}
+	for _, s := range c.Services {
+		name := filepath.Base(s.Exe)
+		if strings.HasPrefix(name, "python3") { // python3.11
+			name = "python3"
+		}
+		if name == "redis-check-rdb" { // Debian's redis-server is a link to it
+			name = "redis-server"
+		}
+		if flag, ok := asks[name]; ok {
+			if v := askVersion(ctx, s.Exe, flag); v != "" {
+				versions[name] = v
+			}
+			continue
+		}
+		info, err := buildinfo.ReadFile(s.Exe)
+		if err != nil {
+			continue // no Go program
+		}
+		versions["go"] = strings.TrimPrefix(info.GoVersion, "go")
+		for _, m := range info.Deps {
+			if as, ok := modules[m.Path]; ok {
+				if m.Replace != nil {
+					m = m.Replace
+				}
+				versions[as] = strings.TrimPrefix(m.Version, "v")
+			}
+		}
+	}
+	return versions
+}
+
+var versionNumber = regexp.MustCompile(`\d+\.\d+(\.\d+)*`)
+
+// askVersion runs a program; nginx answers on standard error.
+func askVersion(ctx context.Context, exe, flag string) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, exe, flag).CombinedOutput()
+	if err != nil {
+		return ""
+	}
+	return versionNumber.FindString(string(out))
+}
