@@ -142,7 +142,7 @@ func run(ctx context.Context, opts Options, stderr io.Writer) (result *Result, e
 		if err != nil {
 			return nil, nil, err
 		}
-		cost.into(result, opts.Seed)
+		cost.into(result)
 	}
 	example, err = st.check(ctx, result)
 	if err != nil {

@@ -113,7 +113,7 @@ func means(a, b []float64) []float64 {
 
 // into fills in the result. The traced window of a round is compared with
 // the mean of the round's two untraced ones.
-func (c *cost) into(r *Result, seed uint64) {
+func (c *cost) into(r *Result) {
 	rps := func(s sample) float64 { return s.rps }
 	cpu := func(s sample) float64 { return s.cpu }
 	col := func(v variant, f func(sample) float64) []float64 { return column(c[v], f) }
@@ -123,12 +123,12 @@ func (c *cost) into(r *Result, seed uint64) {
 	r.RPS, r.CPU = stats.Median(col(traced, rps)), stats.Median(col(traced, cpu))
 	r.Baseline = Rate{RPS: stats.Median(baseRPS), CPU: stats.Median(baseCPU)}
 	r.Ratio = Ratios{
-		RPS: stats.RatioInterval(col(traced, rps), baseRPS, seed),
-		CPU: stats.RatioInterval(col(traced, cpu), baseCPU, seed),
+		RPS: stats.RatioInterval(col(traced, rps), baseRPS),
+		CPU: stats.RatioInterval(col(traced, cpu), baseCPU),
 	}
 	r.Control = Ratios{
-		RPS: stats.RatioInterval(col(untracedB, rps), col(untracedA, rps), seed),
-		CPU: stats.RatioInterval(col(untracedB, cpu), col(untracedA, cpu), seed),
+		RPS: stats.RatioInterval(col(untracedB, rps), col(untracedA, rps)),
+		CPU: stats.RatioInterval(col(untracedB, cpu), col(untracedA, cpu)),
 	}
 	r.Agent.Cores = stats.Median(col(traced, func(s sample) float64 { return s.cores }))
 	for v := range c {

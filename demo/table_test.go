@@ -59,7 +59,7 @@ func example(t *testing.T) *Result {
 		c[traced] = append(c[traced], sample{rps: 1985 - d, cpu: 809 + d, cores: 0.01 + d/1000, rss: 30 + d, peak: 40})
 	}
 	c[traced][2].failed = 7
-	c.into(r, o.Seed)
+	c.into(r)
 	return r
 }
 
@@ -142,7 +142,7 @@ func TestCostComparesWithinRounds(t *testing.T) {
 		base /= 1.5
 	}
 	r := newResult(Defaults())
-	c.into(r, 1)
+	c.into(r)
 	near := func(e stats.Ratio, want float64) bool { return e.Lo > want-1e-9 && e.Hi < want+1e-9 && e.N == 6 }
 	if !near(r.Ratio.CPU, 1.1) || !near(r.Ratio.RPS, 1/1.1) || !near(r.Control.CPU, 1) || !near(r.Control.RPS, 1) {
 		t.Errorf("ratio %+v, control %+v", r.Ratio, r.Control)

@@ -131,7 +131,7 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 	if len(xs) == 0 {
 		return false
 	}
-	v := stats.Interval(xs, a.m.Seed)
+	v := stats.Interval(xs)
 	f.Value = &v
 	middle, interval := Number(v)
 	f.Text = fmt.Sprintf("%s%s (%s, n=%d)", middle, unitOf(m), interval, v.N)

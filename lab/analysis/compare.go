@@ -81,7 +81,7 @@ func Compare(a, b Results) (*Comparison, error) {
 				continue
 			}
 			delete(inB, key)
-			c.Changes = append(c.Changes, changes(cell, cellsB[cell.Name], v, w, a.Manifest.Seed)...)
+			c.Changes = append(c.Changes, changes(cell, cellsB[cell.Name], v, w)...)
 		}
 	}
 	c.OnlyB = slices.Sorted(maps.Keys(inB))
@@ -102,7 +102,7 @@ func nothing(a, b Results, c *Comparison) string {
 	return text + "; their runs may be excluded by rules: see each one's report"
 }
 
-func changes(cellA, cellB *Cell, a, b *Variant, seed uint64) []Change {
+func changes(cellA, cellB *Cell, a, b *Variant) []Change {
 	var out []Change
 	for i := range a.Metrics {
 		x := &a.Metrics[i]
@@ -115,17 +115,44 @@ func changes(cellA, cellB *Cell, a, b *Variant, seed uint64) []Change {
 			continue
 		}
 		c := Change{Cell: cellA.Name, Variant: a.Name, Metric: x.Metric, As: y.As, A: x.Effect.Estimate, B: y.Estimate}
-		c.Change = between(c.As, values(y.Rounds), values(x.Effect.Rounds), seed)
+		c.Change = between(c.As, values(y.Rounds), values(x.Effect.Rounds))
 		noise := stats.Estimate{}
 		if k, l := cellA.control(x.Metric), cellB.control(x.Metric); k != nil && l != nil && k.As == c.As && l.As == c.As {
-			noise = between(c.As, values(l.Rounds), values(k.Rounds), seed)
+			noise = between(c.As, values(l.Rounds), values(k.Rounds))
 		}
 		c.Verdict = judge(c.Change, noise, c.As)
-		e := Effect{As: c.As, Estimate: c.Change, Verdict: c.Verdict}
-		c.Text = e.sentence(m, "before")
+		c.Text = c.sentence(m)
 		out = append(out, c)
 	}
 	return out
+}
+
+// sentence says what became of the effect.
+func (c *Change) sentence(m record.Metric) string {
+	neutral := c.As.neutral()
+	if c.still() {
+		return fmt.Sprintf("the same in both, none (n=%d)", c.Change.N)
+	}
+	if c.Change.Lo == neutral && c.Change.Hi == neutral {
+		return fmt.Sprintf("the same in both (n=%d)", c.Change.N)
+	}
+	e := Effect{As: c.As, Estimate: c.Change, Verdict: c.Verdict}
+	text := e.sentence(m, "A")
+	if c.Verdict.Warning != "" {
+		text += "; beware: the controls changed as well"
+	}
+	return text
+}
+
+// still says whether there is no effect at all on either side.
+func (c *Change) still() bool {
+	neutral := c.As.neutral()
+	for _, e := range []stats.Estimate{c.A, c.B} {
+		if e.Lo != neutral || e.Hi != neutral {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Cell) control(metric string) *Control {
@@ -147,9 +174,9 @@ func values(rounds []RoundValue) []float64 {
 
 // between two independent samples of effects. That of ratios is the difference of
 // their logarithms.
-func between(as As, x, y []float64, seed uint64) stats.Estimate {
+func between(as As, x, y []float64) stats.Estimate {
 	if as == Difference {
-		return stats.Difference(x, y, seed)
+		return stats.Difference(x, y)
 	}
 	logs := func(xs []float64) []float64 {
 		out := make([]float64, len(xs))
@@ -158,7 +185,7 @@ func between(as As, x, y []float64, seed uint64) stats.Estimate {
 		}
 		return out
 	}
-	e := stats.Difference(logs(x), logs(y), seed)
+	e := stats.Difference(logs(x), logs(y))
 	if e.N > 0 {
 		e.Median, e.Lo, e.Hi = math.Exp(e.Median), math.Exp(e.Lo), math.Exp(e.Hi)
 	}

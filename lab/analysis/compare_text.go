@@ -14,14 +14,22 @@ var columns = []string{"cell", "variant", "metric", "effect in A", "effect in B"
 
 func (c *Comparison) rows() [][]string {
 	rows := make([][]string, 0, len(c.Changes))
-	for _, ch := range c.Changes {
+	for i := range c.Changes {
+		ch := &c.Changes[i]
+		if ch.still() {
+			continue // nothing on either side: a row of zeros hides the others
+		}
 		m, _ := record.MetricOf(ch.Metric)
+		name := m.Name
+		if m.Unit != "1" {
+			name += " (" + m.Unit + ")"
+		}
 		side := func(e Effect) string {
 			middle, interval := e.Change(m)
 			return fmt.Sprintf("%s (%s, n=%d)", middle, interval, e.Estimate.N)
 		}
 		rows = append(rows, []string{
-			ch.Cell, ch.Variant, m.Name,
+			ch.Cell, ch.Variant, name,
 			side(Effect{As: ch.As, Estimate: ch.A}), side(Effect{As: ch.As, Estimate: ch.B}),
 			ch.Text,
 		})

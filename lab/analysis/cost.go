@@ -35,12 +35,16 @@ func cpuProfiles(a *grid) []CPUProfile {
 			prof := CPUProfile{Cell: cell, Variant: name, N: len(shares.rounds)}
 			for _, category := range slices.Sorted(maps.Keys(categories)) {
 				xs := shares.of(category)
-				c := CPUCategory{Category: category, Value: stats.Interval(xs.list(), a.m.Seed)}
+				c := CPUCategory{Category: category, Value: stats.Interval(xs.list())}
 				if comparable {
-					d := Difference.estimatePairs(xs, base.of(category), a.m.Seed)
+					d := Difference.estimatePairs(xs, base.of(category))
 					c.Added = &d
 				}
 				prof.Categories = append(prof.Categories, c)
+			}
+			if comparable {
+				d := Difference.estimatePairs(shares.total(), base.total())
+				prof.Added = &d
 			}
 			prof.rank()
 			out = append(out, prof)
@@ -52,15 +56,12 @@ func cpuProfiles(a *grid) []CPUProfile {
 // rank sorts by what was added, or by size, and fills in the shares of what was
 // added on the whole.
 func (p *CPUProfile) rank() {
-	total := 0.0
-	for _, c := range p.Categories {
-		if c.Added != nil {
-			total += c.Added.Median
-		}
-	}
-	for i := range p.Categories {
-		if c := &p.Categories[i]; c.Added != nil && total > 0 {
-			c.Share = c.Added.Median / total
+	if all := p.Added; all != nil && all.Lo > 0 {
+		for i := range p.Categories {
+			if c := &p.Categories[i]; c.Added != nil {
+				share := c.Added.Median / all.Median
+				c.Share = &share
+			}
 		}
 	}
 	weight := func(c CPUCategory) float64 {
@@ -106,6 +107,17 @@ func (s shareSamples) of(category string) byRound {
 	return v
 }
 
+// total of all categories.
+func (s shareSamples) total() byRound {
+	v := byRound{}
+	for _, round := range s.rounds {
+		for _, category := range slices.Sorted(maps.Keys(s.micros)) { // in order: sums of floats are not associative
+			v[round] += s.micros[category][round]
+		}
+	}
+	return v
+}
+
 // programCosts are the kernel programs' own times, of all runs in which the
 // kernel kept them.
 func programCosts(a *grid) []ProgramCost {
@@ -131,8 +143,8 @@ func programCosts(a *grid) []ProgramCost {
 			for _, prog := range slices.Sorted(maps.Keys(ns)) {
 				out = append(out, ProgramCost{
 					Cell: cell, Variant: name, Tracer: b.tracer, Rate: b.rate, Program: prog,
-					NsPerRun:       stats.Interval(ns[prog], a.m.Seed),
-					RunsPerRequest: stats.Interval(runs[prog], a.m.Seed),
+					NsPerRun:       stats.Interval(ns[prog]),
+					RunsPerRequest: stats.Interval(runs[prog]),
 				})
 			}
 		}
@@ -154,7 +166,7 @@ func own(a *grid) Own {
 		if len(xs) == 0 {
 			return nil
 		}
-		e := stats.Interval(xs, a.m.Seed)
+		e := stats.Interval(xs)
 		return &e
 	}
 	o.MeterCores, o.GeneratorLagP99 = over(record.CoresMeter), over(record.GeneratorLagP99)

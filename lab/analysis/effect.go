@@ -12,7 +12,7 @@ import (
 type byRound map[int]float64
 
 // values of a metric. An additive metric that none of the runs has is 0 in all
-// of them if the variant is untraced.
+// of them if the variant is untraced and others of the cell have it.
 func (b *bunch) values(m record.Metric) byRound {
 	v := byRound{}
 	for _, r := range b.measured {
@@ -20,7 +20,7 @@ func (b *bunch) values(m record.Metric) byRound {
 			v[r.Round] = x
 		}
 	}
-	if len(v) == 0 && m.Additive && b.role != Traced {
+	if len(v) == 0 && m.Additive && b.role != Traced && b.p.measured[m.Key] {
 		for _, r := range b.measured {
 			v[r.Round] = 0
 		}
@@ -108,21 +108,21 @@ func (v byRound) series() []RoundValue {
 }
 
 // estimatePairs is stats.RatioInterval or stats.PairedDifference.
-func (a As) estimatePairs(x, y byRound, seed uint64) stats.Estimate {
+func (a As) estimatePairs(x, y byRound) stats.Estimate {
 	var xs, ys []float64
 	for _, r := range both(x, y) {
 		xs, ys = append(xs, x[r]), append(ys, y[r])
 	}
 	if a == Ratio {
-		return stats.RatioInterval(xs, ys, seed)
+		return stats.RatioInterval(xs, ys)
 	}
-	return stats.PairedDifference(xs, ys, seed)
+	return stats.PairedDifference(xs, ys)
 }
 
 // control is the baseline's second run against its first.
-func (p *place) control(m record.Metric, as As, seed uint64) (stats.Estimate, byRound) {
+func (p *place) control(m record.Metric, as As) (stats.Estimate, byRound) {
 	x, y := p.of(Again).values(m), p.of(Baseline).values(m)
-	return as.estimatePairs(x, y, seed), as.against(x, y)
+	return as.estimatePairs(x, y), as.against(x, y)
 }
 
 // other is the variant that an effect is against, by its name and as sentences
@@ -131,8 +131,8 @@ type other struct{ name, said string }
 
 // effect compares x with y, and holds it against the control.
 func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against other) *Effect {
-	est := as.estimatePairs(x, y, a.m.Seed)
-	control, _ := p.control(m, as, a.m.Seed)
+	est := as.estimatePairs(x, y)
+	control, _ := p.control(m, as)
 	e := &Effect{
 		Against:  against.name,
 		As:       as,
@@ -141,7 +141,7 @@ func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against ot
 		Rounds:   as.against(x, y).series(),
 	}
 	if as == Difference && relatable(x, y) {
-		r := Ratio.estimatePairs(x, y, a.m.Seed)
+		r := Ratio.estimatePairs(x, y)
 		e.Relative = &r
 	}
 	e.Text = e.sentence(m, against.said)
@@ -190,7 +190,7 @@ func (a *grid) controls(p *place) []Control {
 	out := []Control{}
 	for _, m := range record.Metrics {
 		as := p.comparedAs(m)
-		est, rounds := p.control(m, as, a.m.Seed)
+		est, rounds := p.control(m, as)
 		if est.N == 0 {
 			continue
 		}
@@ -212,11 +212,11 @@ func (a *grid) variant(p *place, b *bunch) Variant {
 		xs := b.values(m)
 		if len(xs) == 0 {
 			if apart, from := b.apart(m); len(apart) > 0 {
-				v.Metrics = append(v.Metrics, Measure{Metric: m.Key, Value: stats.Interval(apart, a.m.Seed), From: from})
+				v.Metrics = append(v.Metrics, Measure{Metric: m.Key, Value: stats.Interval(apart), From: from})
 			}
 			continue
 		}
-		measure := Measure{Metric: m.Key, Value: stats.Interval(xs.list(), a.m.Seed), From: record.Measured}
+		measure := Measure{Metric: m.Key, Value: stats.Interval(xs.list()), From: record.Measured}
 		switch b.role {
 		case Traced:
 			if y := p.untraced(m); len(both(xs, y)) > 0 {

@@ -28,10 +28,12 @@ type place struct {
 	workload, load string
 	order          []string // variants
 	variants       map[string]*bunch
+	measured       map[string]bool // metrics that any kept run of the cell has
 }
 
 // bunch is a variant's runs in a cell.
 type bunch struct {
+	p            *place
 	name, tracer string
 	rate         float64
 	role         Role
@@ -76,12 +78,12 @@ func index(m *record.Manifest, runs []record.Run, kept []bool) (*grid, error) {
 		r := &runs[i]
 		p := a.places[r.Cell]
 		if p == nil {
-			p = &place{workload: r.Workload, load: r.Load, variants: map[string]*bunch{}}
+			p = &place{workload: r.Workload, load: r.Load, variants: map[string]*bunch{}, measured: map[string]bool{}}
 			a.places[r.Cell] = p
 		}
 		b := p.variants[r.Variant]
 		if b == nil {
-			b = &bunch{name: r.Variant, tracer: r.Tracer, rate: r.Rate, role: a.role(r)}
+			b = &bunch{p: p, name: r.Variant, tracer: r.Tracer, rate: r.Rate, role: a.role(r)}
 			p.variants[r.Variant] = b
 		}
 		if r.Kind == record.Measured {
@@ -98,6 +100,9 @@ func index(m *record.Manifest, runs []record.Run, kept []bool) (*grid, error) {
 		switch r.Kind {
 		case record.Measured:
 			b.measured = append(b.measured, r)
+			for key := range r.Values {
+				p.measured[key] = true
+			}
 		case record.Profiled:
 			b.profiled = append(b.profiled, r)
 		case record.Checked:
@@ -173,7 +178,7 @@ func (p *place) of(role Role) *bunch {
 			return b
 		}
 	}
-	return &bunch{role: role}
+	return &bunch{p: p, role: role}
 }
 
 // offered is the rate of a cell's open loop.

@@ -13,7 +13,7 @@ import (
 func notes(m *record.Manifest, s *Summary) []string {
 	out := slices.Clone(m.Notes)
 	if all, kept := s.Runs.Measured, s.Runs.MeasuredKept; kept < all {
-		out = append(out, fmt.Sprintf("%d of %d measured runs are excluded by a rule.", all-kept, all))
+		out = append(out, fmt.Sprintf("Rules excluded %d of %d measured runs.", all-kept, all))
 	}
 	var few, none []string
 	for _, c := range s.Cells {

@@ -166,18 +166,18 @@ func (l layout) point(items []item, m record.Metric) (Point, float64, bool) {
 	for _, it := range items {
 		x := it.b.values(m)
 		effects = append(effects, as.against(x, l.against(it, m)))
-		_, k := it.p.control(m, as, l.a.m.Seed)
+		_, k := it.p.control(m, as)
 		controls = append(controls, k)
 		values = append(values, x)
 	}
-	effect := stats.Interval(mean(effects).list(), l.a.m.Seed)
+	effect := stats.Interval(mean(effects).list())
 	e := effect
 	if l.f.As == "value" {
 		xs := mean(values).list()
 		if len(xs) == 0 && len(items) == 1 {
 			xs, _ = items[0].b.apart(m)
 		}
-		e = stats.Interval(xs, l.a.m.Seed)
+		e = stats.Interval(xs)
 	}
 	if e.N == 0 {
 		return Point{}, 0, false
@@ -185,7 +185,7 @@ func (l layout) point(items []item, m record.Metric) (Point, float64, bool) {
 	pt := Point{Y: e.Median, Lo: e.Lo, Hi: e.Hi, N: e.N}
 	floor := 0.0
 	if compared && effect.N > 0 {
-		v := judge(effect, stats.Interval(mean(controls).list(), l.a.m.Seed), as)
+		v := judge(effect, stats.Interval(mean(controls).list()), as)
 		pt.Distinguishable = &v.Distinguishable
 		if l.f.As != "value" {
 			floor = v.Floor

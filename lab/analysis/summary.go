@@ -305,6 +305,9 @@ type CPUProfile struct {
 	Variant    string        `json:"variant"`
 	N          int           `json:"n"` // profiled runs
 	Categories []CPUCategory `json:"categories"`
+	// Added is what all categories together have more than the baseline's,
+	// µs/request; absent for the baseline itself.
+	Added *stats.Estimate `json:"added,omitempty"`
 }
 
 // CPUCategory is a category's part, in µs/request.
@@ -313,8 +316,9 @@ type CPUCategory struct {
 	Value    stats.Estimate `json:"value"`
 	// Added to the baseline; absent for the baseline itself.
 	Added *stats.Estimate `json:"added,omitempty"`
-	// Share of all that was added, by the medians; 0 if nothing was.
-	Share float64 `json:"share,omitempty"`
+	// Share of all that was added, by the medians; absent unless the interval
+	// of all that was added lies above 0, as a share of noise is none.
+	Share *float64 `json:"share,omitempty"`
 }
 
 // ProgramCost is a kernel program's time.

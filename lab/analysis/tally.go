@@ -11,6 +11,7 @@ import (
 // tally counts findings and keeps their extremes.
 type tally struct {
 	comparisons, distinguishable int
+	first                        *Finding // that compares
 	least, most                  *Finding // by median, of the distinguishable
 	lo, hi                       float64  // ends of the others' intervals
 	as                           As
@@ -34,6 +35,7 @@ func (a *grid) tallyOf(findings []Finding) tally {
 		}
 		e := f.Effect.Estimate
 		if t.comparisons == 0 {
+			t.first = f
 			t.as, t.n, t.equal = f.Effect.As, [2]int{e.N, e.N}, true
 		}
 		neutral := f.Effect.As.neutral()
@@ -85,20 +87,21 @@ func (a *grid) namer(findings []Finding) func(*Finding) string {
 	workloads := differ(func(f *Finding) string { return f.Workload })
 	loads := differ(func(f *Finding) string { return f.Load })
 	return func(f *Finding) string {
-		text := ""
+		var parts []string
 		if tracers || rates {
-			text = f.Tracer
+			name := f.Tracer
 			if r := rate(f); r != "" {
-				text += " at " + r
+				name += " at " + r
 			}
+			parts = append(parts, name)
 		}
 		if workloads {
-			text = strings.TrimSpace(text + " on " + f.Workload)
+			parts = append(parts, f.Workload)
 		}
 		if loads {
-			text = strings.TrimSpace(text + " under " + a.loadName(f.Load))
+			parts = append(parts, a.loadName(f.Load))
 		}
-		return text
+		return strings.Join(parts, ", ")
 	}
 }
 
@@ -145,14 +148,7 @@ func (t tally) compared(m record.Metric, said string) string {
 		few = fmt.Sprintf("; %d of them rest on fewer than %d rounds, too few to tell", t.few, stats.MinSamples)
 	}
 	if t.comparisons == 1 {
-		f := t.least
-		if f == nil {
-			if t.few > 0 {
-				return fmt.Sprintf("too few rounds to tell from %s (%s)", said, outer())
-			}
-			return fmt.Sprintf("not distinguishable from %s (%s)", said, outer())
-		}
-		return t.withInterval(f, m) + " against " + said
+		return t.first.Text
 	}
 	if t.few == t.comparisons {
 		return fmt.Sprintf("too few rounds to tell from %s in any of %d comparisons (%s; at least %d are needed)", said, t.comparisons, outer(), stats.MinSamples)
@@ -182,13 +178,13 @@ func (t tally) compared(m record.Metric, said string) string {
 func (t tally) withInterval(f *Finding, m record.Metric) string {
 	which := t.name(f)
 	if which != "" {
-		which = " with " + which
+		which = "; " + which
 	}
 	middle, interval := f.Effect.Change(m)
 	if r := f.Effect.Relative; r != nil {
 		interval += "; " + percent(r.Median, ratioDecimals(*r)) + ", " + ratioRange(*r)
 	}
-	return fmt.Sprintf("%s (%s, n=%d)%s", middle, interval, f.Effect.Estimate.N, which)
+	return fmt.Sprintf("%s (%s, n=%d%s)", middle, interval, f.Effect.Estimate.N, which)
 }
 
 // values sums up what has no comparison: the least and the greatest.
@@ -208,7 +204,7 @@ func (t tally) values(m record.Metric) string {
 		}
 		return t.alike()
 	}
-	return fmt.Sprintf("from %s with %s to %s with %s, over %d variants and cells",
+	return fmt.Sprintf("from %s (%s) to %s (%s), over %d variants and cells",
 		least.Text, t.name(least), most.Text, t.name(most), len(t.alone))
 }
 
@@ -222,7 +218,7 @@ func (t tally) alike() string {
 			widest = f
 		}
 	}
-	return fmt.Sprintf("the same in each of %d variants and cells, n=%d to %d; the least sure: %s", len(t.alone), n[0], n[1], widest.Text)
+	return fmt.Sprintf("the same in each of %d variants and cells (n=%d to %d), of which the least sure is %s", len(t.alone), n[0], n[1], widest.Text)
 }
 
 func (f *Finding) size() int {

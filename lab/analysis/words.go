@@ -11,6 +11,8 @@ import (
 	"github.com/tare-trace/tare/lab/stats"
 )
 
+const noInterval = "no interval"
+
 const minus = "−" // U+2212: a hyphen is too short beside digits
 
 // decimalsFor is how many decimals show one digit of a width, at most six.
@@ -43,14 +45,21 @@ func signed(x float64, decimals int) string {
 func places(e stats.Estimate) int {
 	width := e.Hi - e.Lo
 	if width <= 0 {
+		if e.Median == 0 {
+			return 0
+		}
 		width = math.Abs(e.Median) / 10
 	}
 	return decimalsFor(width / 3)
 }
 
 // Number writes an estimate's middle and its interval apart: "12.3", "11.9–12.8".
+// A single value has none, and gets none that looks like one.
 func Number(e stats.Estimate) (middle, interval string) {
 	d := places(e)
+	if e.N == 1 {
+		return fixed(e.Median, d), noInterval
+	}
 	return fixed(e.Median, d), rangeOf(e.Lo, e.Hi, func(x float64) string { return fixed(x, d) })
 }
 
@@ -99,6 +108,9 @@ func unitOf(m record.Metric) string {
 // Change writes the effect's middle and its interval apart: "+12%" and
 // "1.10–1.14" for ratios, "+3.1 µs/request" and "2.9–3.3" for differences.
 func (e *Effect) Change(m record.Metric) (middle, interval string) {
+	if e.Estimate.N == 1 {
+		defer func() { interval = noInterval }()
+	}
 	if e.As == Ratio {
 		return percent(e.Estimate.Median, ratioDecimals(e.Estimate)), ratioRange(e.Estimate)
 	}
@@ -109,6 +121,9 @@ func (e *Effect) Change(m record.Metric) (middle, interval string) {
 
 // FloorText writes a noise floor: "±4%", "±0.3 µs/request".
 func FloorText(floor float64, as As, m record.Metric) string {
+	if as == Ratio && floor == 0 {
+		return "0%"
+	}
 	if as == Ratio {
 		return "±" + fixed(100*floor, decimalsFor(100*floor)) + "%"
 	}
@@ -142,8 +157,8 @@ func (e *Effect) sentence(m record.Metric, against string) string {
 	default:
 		text = fmt.Sprintf("not distinguishable from %s (%s%s)", against, facts, moreRounds(v.MoreRounds))
 	}
-	if v.Warning != "" {
-		text += "; note that the control differs from itself here: " + v.Warning
+	if v.Warning != "" && e.Against != "" {
+		text += "; beware: the baseline’s second run itself differs from the first"
 	}
 	return text
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/lab/progress"
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/workloads"
@@ -69,6 +70,9 @@ func Run(ctx context.Context, opts Options) (err error) {
 		if err := b.install(ctx); err != nil {
 			return err
 		}
+	}
+	if err := b.tools(); err != nil {
+		return err
 	}
 	if b.dir == nil {
 		if b.dir, err = createDir(opts.Dir, b.manifest); err != nil {
@@ -202,6 +206,18 @@ func (b *bench) install(ctx context.Context) error {
 		}
 	}
 	return workloads.Ensure(ctx, b.opts.Out, kinds...)
+}
+
+// tools asks for external load generators before anything is started.
+func (b *bench) tools() error {
+	for _, c := range b.cells {
+		if c.Load.Tool != "" {
+			if err := load.ToolAvailable(c.Load.Tool); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // runAll makes the runs that are not done yet.

@@ -37,7 +37,9 @@ func createDir(path string, m *record.Manifest) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // results are for all to read
 		return nil, fmt.Errorf("result directory: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(path, manifestFile)); err == nil {
+	// An experiment that could not begin left no results: it may be mended and
+	// begun again.
+	if info, err := os.Stat(filepath.Join(path, resultsFile)); err == nil && info.Size() > 0 {
 		return nil, fmt.Errorf("%s holds results already: go on with --resume, or choose another --out", path)
 	}
 	d, err := openDir(path)

@@ -25,7 +25,7 @@ func describe() record.Machine {
 	}
 	m.Distro = strings.Trim(keyValues("/etc/os-release", "=")["PRETTY_NAME"], `"`)
 	if strings.Contains(" "+info["flags"]+" ", " hypervisor ") {
-		m.Virtual = "yes"
+		m.Virtual = "unnamed hypervisor"
 		if b, err := os.ReadFile("/sys/class/dmi/id/sys_vendor"); err == nil {
 			m.Virtual = strings.TrimSpace(string(b))
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
-	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/tracer"
 )
@@ -20,9 +19,6 @@ func (b *bench) preflight(ctx context.Context) error {
 	tried := map[string]error{} // by workload and variant
 	for i := range b.cells {
 		c := &b.cells[i]
-		if err := b.toolThere(c); err != nil {
-			return err
-		}
 		var keep []experiment.Variant
 		for _, v := range c.Variants {
 			if v.Control {
@@ -52,14 +48,6 @@ func (b *bench) preflight(ctx context.Context) error {
 		c.Variants = keep
 	}
 	return nil
-}
-
-// toolThere asks for the external load generator before anything is measured.
-func (b *bench) toolThere(c *experiment.Cell) error {
-	if c.Load.Tool == "" {
-		return nil
-	}
-	return load.ToolAvailable(c.Load.Tool)
 }
 
 // try makes one short run, and notes the versions of what runs.

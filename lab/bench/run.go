@@ -80,6 +80,10 @@ func (r *run) underLoad(ctx context.Context) error {
 	if total.OK == 0 {
 		return fmt.Errorf("not one request was answered: %v", total.Errors)
 	}
+	if r.job.Requests > 0 {
+		r.rec.Answers = total.OK
+		r.loadValues(total)
+	}
 	return nil
 }
 
@@ -174,6 +178,7 @@ func (r *run) profile(ctx context.Context, g *load.Generator) error {
 		return err
 	}
 	r.rec.Window, r.rec.Answers = answered.Elapsed.Seconds(), answered.OK
+	r.loadValues(answered)
 	r.rec.Shares = profile.Shares(p, answered.OK)
 	return nil
 }

@@ -19,19 +19,7 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 	rec, v := r.rec, r.rec.Values
 	seconds, requests := u.Elapsed.Seconds(), float64(answered.OK)
 	rec.Warmup, rec.Window, rec.Answers = r.job.Warmup.Seconds(), seconds, answered.OK
-	rec.Limits = answered.Limits
-
-	v[record.Throughput] = requests / answered.Elapsed.Seconds()
-	v[record.Offered] = float64(answered.Offered) / answered.Elapsed.Seconds()
-	v[record.ErrorShare] = float64(answered.Failed) / float64(answered.OK+answered.Failed)
-	for key, q := range map[string]float64{record.P50: 0.5, record.P95: 0.95, record.P99: 0.99, record.Max: 1} {
-		if d, ok := answered.Quantile(q); ok {
-			v[key] = float64(d) / float64(time.Millisecond)
-		}
-	}
-	if answered.Lag != nil && answered.Lag.TotalCount() > 0 {
-		v[record.GeneratorLagP99] = float64(answered.Lag.ValueAtQuantile(99)) / float64(time.Millisecond)
-	}
+	r.loadValues(answered)
 
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) / requests }
 	service, tracer := u.Groups["service"], u.Groups["tracer"]
@@ -52,4 +40,21 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 		return errors.New("a process of the service ended within the window: its CPU time is lost")
 	}
 	return nil
+}
+
+// loadValues are what the load generator knows.
+func (r *run) loadValues(answered load.Result) {
+	v := r.rec.Values
+	r.rec.Limits = answered.Limits
+	v[record.Throughput] = float64(answered.OK) / answered.Elapsed.Seconds()
+	v[record.Offered] = float64(answered.Offered) / answered.Elapsed.Seconds()
+	v[record.ErrorShare] = float64(answered.Failed) / float64(answered.OK+answered.Failed)
+	for key, q := range map[string]float64{record.P50: 0.5, record.P95: 0.95, record.P99: 0.99, record.Max: 1} {
+		if d, ok := answered.Quantile(q); ok {
+			v[key] = float64(d) / float64(time.Millisecond)
+		}
+	}
+	if answered.Lag != nil && answered.Lag.TotalCount() > 0 {
+		v[record.GeneratorLagP99] = float64(answered.Lag.ValueAtQuantile(99)) / float64(time.Millisecond)
+	}
 }

@@ -192,7 +192,9 @@ type errorPoints struct {
 // lines with error bars. Series are moved aside a little, so that the intervals of
 // equal x do not hide each other.
 func (c *chart) lines(pl *plot.Plot, p *analysis.Panel) error {
-	for i, s := range p.Series {
+	upright := slices.DeleteFunc(slices.Clone(p.Series), func(s analysis.Series) bool { return s.Flat })
+	i := -1
+	for _, s := range p.Series {
 		k := c.index(s.Name)
 		if s.Flat {
 			pt := s.Points[0]
@@ -200,9 +202,10 @@ func (c *chart) lines(pl *plot.Plot, p *analysis.Panel) error {
 				level{pt.Y, draw.LineStyle{Color: colour(k), Width: 1.5, Dashes: []vg.Length{3, 3}}})
 			continue
 		}
+		i++
 		e := errorPoints{}
 		for _, pt := range s.Points {
-			e.XYs = append(e.XYs, plotter.XY{X: c.aside(pl, pt.X, i, len(p.Series)), Y: pt.Y})
+			e.XYs = append(e.XYs, plotter.XY{X: c.aside(pl, pt.X, i, len(upright)), Y: pt.Y})
 			e.YErrors = append(e.YErrors, struct{ Low, High float64 }{pt.Y - pt.Lo, pt.Hi - pt.Y})
 		}
 		line, err := plotter.NewLine(e.XYs)

@@ -16,8 +16,8 @@ import (
 	"github.com/tare-trace/tare/lab/record"
 )
 
-// Write writes the report into the directory of the results, which must exist.
-// Each file appears whole or not at all; figures of an earlier report that this
+// Write writes the report into the directory of the results, which is made if it
+// is not there. Each file appears whole or not at all; figures of an earlier report that this
 // one does not have are removed.
 func Write(dir string, m *record.Manifest, s *analysis.Summary, runs []record.Run) error {
 	if m == nil || m.Experiment == nil || s == nil {

@@ -53,7 +53,7 @@ func (c *chart) file() ([]byte, error) {
 	heads := make([][]string, n)
 	headLines := 0
 	for i, p := range c.fig.Panels {
-		heads[i] = wrap(title, p.Title, panelWidth)
+		heads[i] = wrap(title, p.Title, panelWidth-12)
 		headLines = max(headLines, len(heads[i]))
 	}
 	headHeight := vg.Length(headLines)*16 + 18

@@ -101,11 +101,19 @@ func (v *view) controls(m *record.Manifest, s *analysis.Summary) {
 			}
 			e := analysis.Effect{As: k.As, Estimate: k.Estimate}
 			change, interval := e.Change(metric)
-			v.Controls.Rows = append(v.Controls.Rows, []string{c.Name, metric.Name,
+			v.Controls.Rows = append(v.Controls.Rows, []string{c.Name, withUnit(metric),
 				fmt.Sprintf("%s (%s, n=%d)", change, interval, k.Estimate.N),
 				analysis.FloorText(k.Floor, k.As, metric)})
 		}
 	}
+}
+
+// withUnit tells metrics of one name apart.
+func withUnit(m record.Metric) string {
+	if m.Unit == "1" {
+		return m.Name
+	}
+	return m.Name + " (" + m.Unit + ")"
 }
 
 // costs are the CPU profiles, the kernel programs and the ground truth.
@@ -117,9 +125,14 @@ func (v *view) costs(s *analysis.Summary) {
 			added, share := "–", "–"
 			if k.Added != nil {
 				added = estimate(*k.Added, "")
-				share = fmt.Sprintf("%.0f%%", 100*k.Share)
+			}
+			if k.Share != nil {
+				share = strings.Replace(fmt.Sprintf("%.0f%%", 100**k.Share), "-", "−", 1)
 			}
 			c.Table.Rows = append(c.Table.Rows, []string{k.Category, estimate(k.Value, ""), added, share})
+		}
+		if p.Added != nil {
+			c.Table.Rows = append(c.Table.Rows, []string{"all together", "", estimate(*p.Added, ""), ""})
 		}
 		v.CPU = append(v.CPU, c)
 	}

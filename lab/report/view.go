@@ -294,16 +294,19 @@ func dataOf(f *analysis.Figure) table {
 				default:
 					x = analysis.Tick(pt.X, f.X)
 				}
-				scale, unit := 1.0, ""
+				scale, unit, width := 1.0, "", ""
 				if p.Percent {
 					scale, unit = 100, "%"
+				}
+				if pt.N > 1 {
+					width = unit
 				}
 				middle, interval := analysis.Number(stats.Estimate{Median: scale * pt.Y, Lo: scale * pt.Lo, Hi: scale * pt.Hi, N: pt.N})
 				verdict := "–"
 				if pt.Distinguishable != nil {
 					verdict = map[bool]string{true: "yes", false: "no"}[*pt.Distinguishable]
 				}
-				t.Rows = append(t.Rows, []string{p.Title, s.Name, x, middle + unit, interval + unit, strconv.Itoa(pt.N), verdict})
+				t.Rows = append(t.Rows, []string{p.Title, s.Name, x, middle + unit, interval + width, strconv.Itoa(pt.N), verdict})
 			}
 		}
 	}

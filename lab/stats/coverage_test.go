@@ -119,7 +119,7 @@ func TestCoverageOfInterval(t *testing.T) {
 		for _, p := range populations {
 			for _, n := range []int{6, 7, 8, 9, 10, 11, 15, 20, 31, 60} {
 				xs := make([]float64, n)
-				share := covered(t, 1, p.median, func(r *rand.Rand) Estimate { return Interval(fill(r, xs, p.draw), 1) })
+				share := covered(t, 1, p.median, func(r *rand.Rand) Estimate { return Interval(fill(r, xs, p.draw)) })
 				b.check(t, fmt.Sprintf("%s, n = %d", p.name, n), share, upper)
 			}
 		}
@@ -162,11 +162,11 @@ func TestCoverageOfPairs(t *testing.T) {
 			}
 			ratios.check(t, fmt.Sprintf("ratio, %s, n = %d", c.name, n), covered(t, 2, 1.07, func(r *rand.Rand) Estimate {
 				rounds(r)
-				return RatioInterval(a, b, 1)
+				return RatioInterval(a, b)
 			}), 97)
 			diffs.check(t, fmt.Sprintf("difference, %s, n = %d", c.name, n), covered(t, 3, 3, func(r *rand.Rand) Estimate {
 				rounds(r)
-				return PairedDifference(c2, b, 1)
+				return PairedDifference(c2, b)
 			}), 97)
 		}
 		t.Logf("%s: ratios %.1f%% to %.1f%%, differences %.1f%% to %.1f%%", c.name, ratios.least, ratios.most, diffs.least, diffs.most)
@@ -188,7 +188,7 @@ func TestCoverageOfDifference(t *testing.T) {
 						for i := range xs {
 							xs[i] *= scale
 						}
-						return Difference(xs, fill(r, ys, p.draw), 1)
+						return Difference(xs, fill(r, ys, p.draw))
 					})
 					b.check(t, fmt.Sprintf("%s, n = %v, spread %v", p.name, size, scale), share, upper)
 				}
@@ -207,7 +207,7 @@ func TestCoverageOfRatioOfMedians(t *testing.T) {
 			xs, ys := make([]float64, size[0]), make([]float64, size[1])
 			draw := func(r *rand.Rand) float64 { return math.Exp(p.draw(r) / 4) } // ratios are of what is positive
 			share := covered(t, 5, 1, func(r *rand.Rand) Estimate {
-				return RatioOfMedians(fill(r, xs, draw), fill(r, ys, draw), 1)
+				return RatioOfMedians(fill(r, xs, draw), fill(r, ys, draw))
 			})
 			b.check(t, fmt.Sprintf("exp of %s, n = %v", p.name, size), share, 97)
 		}
@@ -220,7 +220,7 @@ func TestCoverageOfRatioOfMedians(t *testing.T) {
 func TestCoverageWithoutCorrections(t *testing.T) {
 	xs, ys := make([]float64, 6), make([]float64, 6)
 	share := covered(t, 6, 0, func(r *rand.Rand) Estimate {
-		a, b := Interval(fill(r, xs, (*rand.Rand).NormFloat64), 1), Interval(fill(r, ys, (*rand.Rand).NormFloat64), 1)
+		a, b := Interval(fill(r, xs, (*rand.Rand).NormFloat64)), Interval(fill(r, ys, (*rand.Rand).NormFloat64))
 		return minus(side{a, true}, side{b, true}) // as if tied: without the root
 	})
 	if share < 97 {

@@ -22,9 +22,7 @@ import "math"
 // whose root is therefore applied to the distance. Where a sample has ties it is
 // not, nor below MinSamples, where the limits are those of the two intervals
 // taken from each other.
-//
-// As with Interval, the seed is not used.
-func Difference(a, b []float64, _ uint64) Estimate {
+func Difference(a, b []float64) Estimate {
 	return independent(a, b, func(x, y side) Estimate { return minus(x, y) })
 }
 
@@ -32,8 +30,8 @@ func Difference(a, b []float64, _ uint64) Estimate {
 // samples, as two directories of results are. It is Difference of the logarithms
 // of the medians and their limits, so both intervals must lie above 0; if one does
 // not, there is no estimate (N = 0) and the warning says so. For pairs there is
-// RatioInterval. As with Interval, the seed is not used.
-func RatioOfMedians(a, b []float64, _ uint64) Ratio {
+// RatioInterval.
+func RatioOfMedians(a, b []float64) Ratio {
 	return independent(a, b, func(x, y side) Estimate {
 		if x.Lo <= 0 || y.Lo <= 0 {
 			return Estimate{Warning: "no ratio: the interval of a median reaches 0 or below; compare by difference"}

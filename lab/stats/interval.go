@@ -19,10 +19,7 @@ const (
 // which about half are equal), while order statistics keep at least their level
 // for every distribution (Scheffé and Tukey 1945). Below MinSamples it is minimum
 // to maximum, and the warning says what that holds.
-//
-// The seed is for callers that pass one; the interval follows from the values
-// alone.
-func Interval(xs []float64, _ uint64) Estimate {
+func Interval(xs []float64) Estimate {
 	kept, left := finiteOf(xs)
 	return estimate(kept, left, "samples")
 }

@@ -67,13 +67,13 @@ func TestSignRankAgainstExactSums(t *testing.T) {
 // 3rd and 9th, from the exact levels 1 - 24/2048 and 1 - 134/2048.
 func TestPublishedSample(t *testing.T) {
 	xs := []float64{66, 71.2, 83, 83.6, 101, 107.6, 122, 143, 160, 177, 414}
-	e := Interval(xs, 1)
+	e := Interval(xs)
 	if e.Median != 107.6 || math.Abs(e.Lo-82.02997) > 1e-5 || math.Abs(e.Hi-161.39750) > 1e-5 || e.N != 11 || e.Warning != "" {
 		t.Errorf("%#v", e)
 	}
 	// With a tie it is the printed one.
 	xs[10] = 177
-	if e := Interval(xs, 1); e.Lo != 71.2 || e.Hi != 177 {
+	if e := Interval(xs); e.Lo != 71.2 || e.Hi != 177 {
 		t.Errorf("with a tie: %#v", e)
 	}
 }
@@ -84,7 +84,7 @@ func TestPublishedSample(t *testing.T) {
 func TestDifferenceNearThePublishedOne(t *testing.T) {
 	a := []float64{32.1, 39.8, 26.3, 35.0, 43.1, 27.0, 40.9, 37.4, 34.0, 29.2}
 	b := []float64{36.8, 44.0, 47.1, 42.7, 49.0, 39.6, 46.2, 31.6, 33.1, 48.4}
-	e := Difference(a, b, 1)
+	e := Difference(a, b)
 	if width := (e.Hi - e.Lo) / (17.660 - 0.040); !near(e.Median, -8.85) || e.Hi >= 0 || width < 0.8 || width > 1.2 || e.N != 10 {
 		t.Errorf("%#v", e)
 	}
@@ -101,7 +101,7 @@ func TestIntervalIsTheLimitOfTheSmoothedBootstrap(t *testing.T) {
 			xs[i] = rng.Float64()
 		}
 		slices.Sort(xs)
-		e := Interval(xs, 1)
+		e := Interval(xs)
 		const draws = 20_000
 		below, above := 0, 0
 		weights := make([]float64, n+1)

@@ -31,12 +31,12 @@ func TestMedian(t *testing.T) {
 func TestRatioInterval(t *testing.T) {
 	a := []float64{10, 20, 30, 40, 50, 60, 70}
 	b := []float64{5, 10, 15, 20, 25, 30, 35}
-	if got := RatioInterval(a, b, 1); got != (Ratio{Median: 2, Lo: 2, Hi: 2, N: 7}) {
+	if got := RatioInterval(a, b); got != (Ratio{Median: 2, Lo: 2, Hi: 2, N: 7}) {
 		t.Errorf("constant ratio: %#v", got)
 	}
 	// Six ratios 0.5, 1, 1.5, 2, 2.5, 3 without a tie: the interpolation of
 	// Hettmansperger and Sheather goes 5/14 of the way to the second one.
-	r := RatioInterval([]float64{1, 4, 2, 3, 6, 5}, []float64{2, 2, 2, 2, 2, 2}, 1)
+	r := RatioInterval([]float64{1, 4, 2, 3, 6, 5}, []float64{2, 2, 2, 2, 2, 2})
 	if r.Median != 1.75 || !near(r.Lo, 0.5+0.5*5/14) || !near(r.Hi, 3-0.5*5/14) || r.N != 6 || r.Warning != "" {
 		t.Errorf("six pairs: %#v", r)
 	}
@@ -46,11 +46,11 @@ func TestPairedDifference(t *testing.T) {
 	// A drift that both sides share does not widen the interval.
 	a := []float64{101, 202, 303, 404, 505, 606, 707}
 	b := []float64{100, 200, 300, 400, 500, 600, 700}
-	d := PairedDifference(a, b, 1)
+	d := PairedDifference(a, b)
 	if d.Median != 4 || d.Lo < 1 || d.Hi > 7 || d.N != 7 || d.Warning != "" {
 		t.Errorf("%#v", d)
 	}
-	if few := PairedDifference(a[:3], b, 1); few.N != 3 || few.Lo != 1 || few.Hi != 3 ||
+	if few := PairedDifference(a[:3], b); few.N != 3 || few.Lo != 1 || few.Hi != 3 ||
 		few.Warning != "need >= 6 pairs: minimum to maximum holds the median with 75%, not 95%; 4 pairs without a finite value left out" {
 		t.Errorf("%#v", few)
 	}
@@ -63,18 +63,18 @@ func TestFewOrUnusableSamplesWarnAndStayFinite(t *testing.T) {
 	lowered := []float64{math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, 1}
 	six := []float64{1, 2, 3, 4, 5, 6}
 	for name, e := range map[string]Estimate{
-		"none":               RatioInterval(nil, nil, 1),
-		"one":                RatioInterval([]float64{1}, []float64{2}, 1),
-		"zero divisor":       RatioInterval([]float64{1, 0, 3, 4, 5, 6}, []float64{0, 0, 3, 4, 5, 6}, 1),
-		"no partner":         RatioInterval([]float64{1, 2, 3, 4, 5, 6, 7}, six, 1),
-		"NaN":                Interval([]float64{math.NaN(), math.Inf(1), 1}, 1),
-		"overflow":           PairedDifference(huge, lowered, 1),
-		"two, none":          Difference(nil, six, 1),
-		"two, few":           Difference(six, six[:5], 1),
-		"two, NaN":           Difference(append(slices.Clone(six), math.NaN()), six, 1),
-		"two, overflow":      Difference(huge, lowered, 1),
-		"two, not above 0":   RatioOfMedians(six, []float64{-1, 1, 2, 3, 4, 5}, 1),
-		"two, ratio too big": RatioOfMedians(lowered[:5], []float64{1e-9, 1e-9, 1e-9, 1e-9, 1e-9, 1e-9}, 1),
+		"none":               RatioInterval(nil, nil),
+		"one":                RatioInterval([]float64{1}, []float64{2}),
+		"zero divisor":       RatioInterval([]float64{1, 0, 3, 4, 5, 6}, []float64{0, 0, 3, 4, 5, 6}),
+		"no partner":         RatioInterval([]float64{1, 2, 3, 4, 5, 6, 7}, six),
+		"NaN":                Interval([]float64{math.NaN(), math.Inf(1), 1}),
+		"overflow":           PairedDifference(huge, lowered),
+		"two, none":          Difference(nil, six),
+		"two, few":           Difference(six, six[:5]),
+		"two, NaN":           Difference(append(slices.Clone(six), math.NaN()), six),
+		"two, overflow":      Difference(huge, lowered),
+		"two, not above 0":   RatioOfMedians(six, []float64{-1, 1, 2, 3, 4, 5}),
+		"two, ratio too big": RatioOfMedians(lowered[:5], []float64{1e-9, 1e-9, 1e-9, 1e-9, 1e-9, 1e-9}),
 	} {
 		if !finite(e.Median) || !finite(e.Lo) || !finite(e.Hi) {
 			t.Errorf("%s: %#v is not finite", name, e)
@@ -95,7 +95,7 @@ func TestFewOrUnusableSamplesWarnAndStayFinite(t *testing.T) {
 		"need >= 6 pairs: minimum to maximum holds the median with 93.8%, not 95%",
 		"",
 	} {
-		e := PairedDifference(six[:n], make([]float64, n), 1)
+		e := PairedDifference(six[:n], make([]float64, n))
 		if e.Warning != want {
 			t.Errorf("n = %d: warning %q", n, e.Warning)
 		}
@@ -103,17 +103,17 @@ func TestFewOrUnusableSamplesWarnAndStayFinite(t *testing.T) {
 			t.Errorf("n = %d: not minimum to maximum: %v", n, e)
 		}
 	}
-	if e := Interval([]float64{1}, 1); !strings.HasPrefix(e.Warning, "need >= 6 samples") {
+	if e := Interval([]float64{1}); !strings.HasPrefix(e.Warning, "need >= 6 samples") {
 		t.Errorf("warning %q", e.Warning)
 	}
 }
 
 func TestTwoFewSamplesGiveTheWidestInterval(t *testing.T) {
-	d := Difference([]float64{10, 12, 11}, []float64{1, 2, 3, 4, 5}, 1)
+	d := Difference([]float64{10, 12, 11}, []float64{1, 2, 3, 4, 5})
 	if d.Median != 8 || d.Lo != 5 || d.Hi != 11 || d.N != 3 || d.Warning != "need >= 6 samples of each" {
 		t.Errorf("%#v", d)
 	}
-	r := RatioOfMedians([]float64{10, 12, 11}, []float64{1, 2, 4}, 1)
+	r := RatioOfMedians([]float64{10, 12, 11}, []float64{1, 2, 4})
 	if r.Median != 5.5 || !near(r.Lo, 2.5) || !near(r.Hi, 12) || r.N != 3 {
 		t.Errorf("%#v", r)
 	}

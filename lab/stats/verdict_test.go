@@ -71,8 +71,8 @@ func TestMoreRoundsSettle(t *testing.T) {
 	open, settled, early := 0, 0, 0
 	for open < 600 {
 		effect, control := rounds(rng, 10, 1.03), rounds(rng, 10, 1)
-		seen := Interval(effect, 1)
-		v := Judge(seen, Interval(control, 1), 1)
+		seen := Interval(effect)
+		v := Judge(seen, Interval(control), 1)
 		if v.Distinguishable || v.MoreRounds > 1000 || v.Warning != "" {
 			continue
 		}
@@ -80,7 +80,7 @@ func TestMoreRoundsSettle(t *testing.T) {
 		judge := func(more int) bool {
 			e := append(rounds(rng, more, seen.Median), effect...)
 			c := append(rounds(rng, more, 1), control...)
-			return Judge(Interval(e, 1), Interval(c, 1), 1).Distinguishable
+			return Judge(Interval(e), Interval(c), 1).Distinguishable
 		}
 		if judge(v.MoreRounds) {
 			settled++
@@ -106,7 +106,7 @@ func TestJudgeSeldomFindsWhatIsNotThere(t *testing.T) {
 		const sets = 4000
 		found := 0
 		for range sets {
-			if Judge(Interval(rounds(rng, n, 1), 1), Interval(rounds(rng, n, 1), 1), 1).Distinguishable {
+			if Judge(Interval(rounds(rng, n, 1)), Interval(rounds(rng, n, 1)), 1).Distinguishable {
 				found++
 			}
 		}
@@ -123,7 +123,7 @@ func TestJudgeFindsWhatIsThere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	found := 0
 	for range 1000 {
-		if Judge(Interval(rounds(rng, 20, 0.9), 1), Interval(rounds(rng, 20, 1), 1), 1).Distinguishable {
+		if Judge(Interval(rounds(rng, 20, 0.9)), Interval(rounds(rng, 20, 1)), 1).Distinguishable {
 			found++
 		}
 	}

@@ -97,7 +97,7 @@ func (g *generator) cell(c *experiment.Cell) {
 // the others.
 func (g *generator) rng(parts ...any) *rand.Rand {
 	h := fnv.New64a()
-	fmt.Fprint(h, parts...)
+	_, _ = fmt.Fprint(h, parts...)
 	return rand.New(rand.NewPCG(g.m.Seed, h.Sum64())) //nolint:gosec // noise, not a secret
 }
 

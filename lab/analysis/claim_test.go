@@ -1,0 +1,151 @@
+package analysis_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/lab/analysis"
+	"github.com/tare-trace/tare/lab/analysis/analysistest"
+	"github.com/tare-trace/tare/lab/record"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (go test -update writes it anew); got:\n%s", path, got)
+	}
+}
+
+// writeAnswers is every sentence that a reader may meet.
+func writeAnswers(s *analysis.Summary) []byte {
+	var b bytes.Buffer
+	for _, f := range s.Found {
+		fmt.Fprintf(&b, "found: %s\n", f)
+	}
+	for _, q := range s.Answers {
+		fmt.Fprintf(&b, "\n%s: %s\n", q.ID, q.Ask)
+		for _, c := range q.Claims {
+			fmt.Fprintf(&b, "  %s: %s\n", c.Metric, c.Summary)
+			for _, r := range c.Ranges {
+				fmt.Fprintf(&b, "    %s\n", r.Text)
+			}
+			for _, f := range c.Findings {
+				fmt.Fprintf(&b, "    - %s %s: %s\n", f.Cell, f.Variant, f.Text)
+			}
+			for _, m := range c.Missing {
+				fmt.Fprintf(&b, "    missing: %s\n", m)
+			}
+		}
+	}
+	b.WriteString("\n")
+	for _, n := range s.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	return b.Bytes()
+}
+
+func TestSentences(t *testing.T) {
+	for _, c := range []struct{ experiment, profile string }{
+		{"thesis", "quick"}, {"coroot", "quick"}, {"coroot", "smoke"}, {"chainscope-nginx", "quick"}, {"null", "quick"},
+	} {
+		m, runs := generate(t, c.experiment, c.profile, analysistest.Model{Seed: 7, Noise: 0.03, Factor: func(workload, load, tracer string, rate float64, metric string) float64 {
+			if metric == record.CPUMachine {
+				metric = record.CPUService
+			}
+			return growing("api-basic", load, tracer, rate, metric)
+		}})
+		s := analyse(t, m, runs)
+		golden(t, c.experiment+"-"+c.profile+".txt", writeAnswers(s))
+		for _, q := range s.Answers {
+			for _, cl := range q.Claims {
+				if cl.Summary == "" || len(cl.Findings)+len(cl.Missing) == 0 {
+					t.Errorf("%s %s has no answer: %+v", q.ID, cl.Metric, cl)
+				}
+				if text := cl.Summary; strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "-") && strings.Contains(text, " -") {
+					t.Errorf("%s %s: %s", q.ID, cl.Metric, text)
+				}
+			}
+		}
+	}
+}
+
+// Another tracer is compared at the same rate, in the same cell and round.
+func TestAgainstAnotherTracer(t *testing.T) {
+	m, runs := generate(t, "thesis", "full", analysistest.Model{Seed: 9, Rounds: 12, Noise: 0.01, Factor: func(_, _, tracer string, rate float64, metric string) float64 {
+		switch {
+		case metric != record.CPUService:
+			return 1
+		case tracer == "parent":
+			return 1.5 * (1 + rate)
+		}
+		return 1 + rate
+	}})
+	s := analyse(t, m, runs)
+	c := s.Answers[1].Claims[0] // RQ2: CPU of parent against head
+	if c.Against != "head" || c.Comparisons != 75 || c.Distinguishable != 75 {
+		t.Fatalf("%+v", c)
+	}
+	for _, f := range c.Findings {
+		if e := f.Effect.Estimate; e.Median < 1.47 || e.Median > 1.53 || e.N != 12 || f.Effect.Against != "head@"+strings.TrimPrefix(f.Variant, "parent@") {
+			t.Errorf("%s %s: %+v", f.Cell, f.Variant, f.Effect)
+		}
+	}
+	spans := s.Answers[2].Claims[2] // RQ3: spans of adaptive against head
+	for _, f := range spans.Findings {
+		if f.Rate < 0.3 || f.Load == "50rps" { // few spans have wide intervals
+			continue
+		}
+		if r := f.Effect.Relative; r == nil || r.Median < 1.4 || r.Median > 1.6 {
+			t.Errorf("%s %s: half as many again were put in: %+v", f.Cell, f.Variant, f.Effect)
+		}
+	}
+}
+
+func TestWhatCannotBeComparedIsSaid(t *testing.T) {
+	m, runs := generate(t, "thesis", "smoke", analysistest.Model{Seed: 9, Noise: 0.01})
+	for i := range runs {
+		if runs[i].Variant == "head@0.1" {
+			runs[i].Failed = "broken"
+		}
+	}
+	s := analyse(t, m, runs)
+	c := s.Answers[1].Claims[0]
+	if len(c.Findings) != 0 || len(c.Missing) != 2 || !strings.Contains(c.Missing[0], "head at 10%") || c.Summary != "no comparison could be made" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestFidelityHasWilsonIntervals(t *testing.T) {
+	m, runs := generate(t, "chainscope-nginx", "quick", analysistest.Model{Seed: 9, Noise: 0.01})
+	s := analyse(t, m, runs)
+	if len(s.Fidelity) != 9 {
+		t.Fatalf("%d variants have traces", len(s.Fidelity))
+	}
+	for _, f := range s.Fidelity {
+		sum := f.Classes["complete"] + f.Classes["no span arrived"] + f.Classes["wrong"]
+		if f.Traces != sum {
+			t.Errorf("%s: %d traces, of which %d are in a class", f.Variant, f.Traces, sum)
+		}
+		// For no event in n the upper limit is z²/(n+z²).
+		if z2, n := 3.841458821, float64(f.Traces); f.Wrong.Share != 0 || f.Wrong.Lo != 0 || f.Wrong.Hi < 0.999*z2/(n+z2) || f.Wrong.Hi > 1.001*z2/(n+z2) {
+			t.Errorf("%s: wrong %+v", f.Variant, f.Wrong)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package analysis_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/lab/analysis"
+	"github.com/tare-trace/tare/lab/analysis/analysistest"
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/record"
+)
+
+func figureOf(t *testing.T, s *analysis.Summary, id string) analysis.Figure {
+	t.Helper()
+	for _, f := range s.Figures {
+		if f.ID == id {
+			return f
+		}
+	}
+	t.Fatalf("there is no figure %s", id)
+	return analysis.Figure{}
+}
+
+// All figures of the thesis, as many plots, lines and points as it has.
+func TestTheThesisFiguresCanBeDrawn(t *testing.T) {
+	m, runs := generate(t, "thesis", "full", analysistest.Model{Seed: 7, Noise: 0.02, Factor: growing})
+	s := analyse(t, m, runs)
+	for id, want := range map[string]struct {
+		panels int
+		series string // of the first panel
+		points int    // of all series of the first panel
+	}{
+		"5.1":  {1, "50 requests/s|500 requests/s|1000 requests/s", 18},
+		"5.2":  {1, "50 requests/s|500 requests/s|1000 requests/s", 18},
+		"5.3":  {2, "50 requests/s, none|50 requests/s, head|500 requests/s, none|500 requests/s, head|1000 requests/s, none|1000 requests/s, head", 21},
+		"5.4":  {2, "50 requests/s, none|50 requests/s, head|500 requests/s, none|500 requests/s, head|1000 requests/s, none|1000 requests/s, head", 21},
+		"5.5":  {3, "head|parent", 11},
+		"5.6":  {3, "head|parent", 11},
+		"5.7":  {6, "head|parent", 11},
+		"5.8":  {3, "head|parent", 11},
+		"5.9":  {5, "head|adaptive", 10},
+		"5.10": {2, "head|adaptive", 10},
+		"5.11": {5, "head|adaptive", 10},
+		"5.12": {1, "head, 10%|head, 30%|adaptive, 10%|adaptive, 30%", 20},
+		"5.13": {3, "head|adaptive", 10},
+	} {
+		f := figureOf(t, s, id)
+		if len(f.Panels) != want.panels {
+			t.Errorf("figure %s has %d plots, want %d", id, len(f.Panels), want.panels)
+			continue
+		}
+		var names []string
+		points := 0
+		for _, series := range f.Panels[0].Series {
+			names = append(names, series.Name)
+			points += len(series.Points)
+			for _, p := range series.Points {
+				if p.N != 6 || p.Lo > p.Y || p.Hi < p.Y {
+					t.Errorf("figure %s, %s: %+v", id, series.Name, p)
+				}
+			}
+		}
+		if got := strings.Join(names, "|"); got != want.series || points != want.points {
+			t.Errorf("figure %s: %s with %d points, want %s with %d", id, got, points, want.series, want.points)
+		}
+	}
+	first := figureOf(t, s, "5.1").Panels[0]
+	if !first.Percent || !first.Neutral || first.Floor <= 0 {
+		t.Errorf("5.1 is a percentage beside a floor: %+v", first)
+	}
+	last := first.Series[0].Points[5]
+	if last.X != 1 || math.Abs(last.Y-0.2) > 0.06 || last.Distinguishable == nil || !*last.Distinguishable {
+		t.Errorf("5.1 at 100%%: %+v", last)
+	}
+}
+
+// A tracer without a rate is one level for every rate.
+func TestFlatSeries(t *testing.T) {
+	m, runs := generate(t, "thesis", "full", analysistest.Model{Seed: 7, Noise: 0.02})
+	for _, series := range figureOf(t, analyse(t, m, runs), "5.3").Panels[0].Series {
+		none := strings.Contains(series.Name, "none")
+		if series.Flat != none || none && (len(series.Points) != 1 || series.Points[0].Distinguishable != nil) {
+			t.Errorf("%s: %+v", series.Name, series)
+		}
+	}
+}
+
+// A mean is over the cells that have every variant, first within rounds.
+func TestMeanOverCells(t *testing.T) {
+	m, runs := generate(t, "thesis", "quick", analysistest.Model{Seed: 7, Noise: 0.02})
+	s := analyse(t, m, runs)
+	p := figureOf(t, s, "5.10").Panels[0]
+	if !strings.HasSuffix(p.Title, "mean of api-basic, api-cpu-intensive") {
+		t.Errorf("the mean is of other workloads than those that have all variants: %q", p.Title)
+	}
+	var want []float64
+	for round := range 6 {
+		sum := 0.0
+		for i := range runs {
+			r := &runs[i]
+			if r.Round == round && r.Variant == "head@1" && (r.Cell == "api-basic/500rps" || r.Cell == "api-cpu-intensive/500rps") {
+				sum += r.Values[record.CoresService]
+			}
+		}
+		want = append(want, sum/2)
+	}
+	slices.Sort(want)
+	got := p.Series[0].Points[len(p.Series[0].Points)-1]
+	if got.X != 1 || math.Abs(got.Y-(want[2]+want[3])/2) > 1e-9 || got.N != 6 {
+		t.Errorf("%+v, want the median of %v", got, want)
+	}
+}
+
+// Where nothing has an effect, nearly all marks are hollow; where all do, none is.
+func TestMarksAreHollowWhereNothingIsSeen(t *testing.T) {
+	for factor, hollow := range map[float64]bool{1: true, 1.5: false} {
+		m, runs := generate(t, "thesis", "full", analysistest.Model{Seed: 7, Noise: 0.02, Factor: func(string, string, string, float64, string) float64 { return factor }})
+		n, seen := 0, 0
+		for _, series := range figureOf(t, analyse(t, m, runs), "5.1").Panels[0].Series {
+			for _, p := range series.Points {
+				n++
+				if *p.Distinguishable {
+					seen++
+				}
+			}
+		}
+		if hollow && seen > 2 || !hollow && seen != n {
+			t.Errorf("with a factor of %v, %d of %d marks are filled", factor, seen, n)
+		}
+	}
+}
+
+func TestFiguresOfTheOtherExperiments(t *testing.T) {
+	for _, c := range []struct{ experiment, profile string }{{"chainscope-nginx", "quick"}, {"coroot", "quick"}, {"null", "quick"}} {
+		m, runs := generate(t, c.experiment, c.profile, analysistest.Model{Seed: 7, Noise: 0.02})
+		s := analyse(t, m, runs)
+		if len(s.Figures) != len(m.Experiment.Figures) {
+			t.Errorf("%s: %d of %d figures", c.experiment, len(s.Figures), len(m.Experiment.Figures))
+		}
+		for _, f := range s.Figures {
+			if len(f.Panels) == 0 || f.Missing != "" {
+				t.Errorf("%s, figure %s: %q", c.experiment, f.ID, f.Missing)
+			}
+			for _, p := range f.Panels {
+				for _, series := range p.Series {
+					for _, pt := range series.Points {
+						if len(p.Labels) > 0 && (pt.X < 0 || int(pt.X) >= len(p.Labels)) {
+							t.Errorf("%s, figure %s: the point %+v has no label of %v", c.experiment, f.ID, pt, p.Labels)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// The parts of a CPU profile add up to what was put in, and the added ones to the
+// difference from the baseline.
+func TestCPUProfile(t *testing.T) {
+	m, runs := generate(t, "coroot", "full", analysistest.Model{Seed: 7, Noise: 0.02})
+	s := analyse(t, m, runs)
+	for _, p := range s.CPU {
+		if p.N != 10 {
+			t.Errorf("%s: n=%d", p.Variant, p.N)
+		}
+		if p.Variant == "none" {
+			if p.Added != nil {
+				t.Errorf("the baseline has more than itself: %+v", p.Added)
+			}
+			continue
+		}
+		shares := 0.0
+		for _, c := range p.Categories {
+			if c.Category == "OpenTelemetry: span processor" && p.Variant == "otel@1" && math.Abs(c.Added.Median-22) > 1.5 {
+				t.Errorf("span processor: %+v, 22 µs/request were put in", c)
+			}
+			if c.Share != nil {
+				shares += *c.Share
+			}
+		}
+		if p.Variant == "otel@1" && math.Abs(shares-1) > 0.15 { // medians do not add up exactly
+			t.Errorf("the shares of %s sum to %v", p.Variant, shares)
+		}
+	}
+	f := figureOf(t, s, "C7")
+	if f.Form != "stack" || len(f.Panels) != 1 || !slices.Equal(f.Panels[0].Labels, []string{"otel at 1%", "otel at 100%", "tare at 1%", "tare at 100%"}) {
+		t.Errorf("%s: %+v", f.Form, f.Panels)
+	}
+}
+
+func TestKernelProgramsByRate(t *testing.T) {
+	m, runs := generate(t, "chainscope-nginx", "quick", analysistest.Model{Seed: 7, Noise: 0.02})
+	s := analyse(t, m, runs)
+	p := figureOf(t, s, "13a").Panels[0]
+	if len(p.Series) != 3 || len(p.Series[0].Points) != 5 || p.Series[0].Name != "sock_ops" {
+		t.Fatalf("%+v", p)
+	}
+	for i, x := range []float64{0.001, 0.01, 0.1, 0.5, 1} {
+		if pt := p.Series[0].Points[i]; pt.X != x || math.Abs(pt.Y-(540+900*x)) > 50 {
+			t.Errorf("sock_ops at %v: %+v", x, pt)
+		}
+	}
+	// The metric of the same comes from checked runs, as no measured one has it.
+	m5 := variantOf(t, s, "nginx/closed-32", "tare@1").Measure(record.KernelPrograms)
+	if m5 == nil || m5.From != record.Checked || m5.Effect != nil {
+		t.Errorf("%+v", m5)
+	}
+}
+
+func TestAFigureThatSelectsNothingSaysSo(t *testing.T) {
+	m, runs := generate(t, "thesis", "smoke", analysistest.Model{Seed: 7})
+	f := figureOf(t, analyse(t, m, runs), "5.2") // smoke does not run this workload
+	if len(f.Panels) != 0 || f.Missing == "" {
+		t.Errorf("%+v", f)
+	}
+	m.Experiment.Figures = []experiment.Figure{{ID: "x", X: "rate", As: "value", Y: []string{"no_such_metric"}}}
+	if _, err := analysis.Analyse(m, runs); err == nil || !strings.Contains(err.Error(), "no_such_metric") {
+		t.Errorf("an unknown metric: %v", err)
+	}
+}
