@@ -92,6 +92,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.stage.Close()) }()
+	b.stage.Results = opts.Dir
 	if note != "" {
 		b.note(note)
 	}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tare-trace/tare/lab/fidelity"
@@ -180,7 +183,11 @@ func (r *run) profile(ctx context.Context, g *load.Generator) error {
 	r.rec.Window, r.rec.Answers = answered.Elapsed.Seconds(), answered.OK
 	r.loadValues(answered)
 	r.rec.Shares = profile.Shares(p, answered.OK)
-	return nil
+	if r.stage.Results == "" {
+		return nil
+	}
+	r.rec.Profile = filepath.Join("profiles", strings.NewReplacer("/", "_", " ", "_").Replace(r.rec.ID)+".pb.gz")
+	return keep(p, filepath.Join(r.stage.Results, r.rec.Profile))
 }
 
 // readBack asks what ran; what ran instead of what was asked for is an error.
@@ -287,6 +294,18 @@ func (r *run) classify(shape fidelity.Shape) error {
 		return r.job.Inspect(spans, report)
 	}
 	return nil
+}
+
+// keep writes a profile for go tool pprof.
+func keep(p *profile.Profile, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // results are for all to read
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Write(f), f.Close())
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

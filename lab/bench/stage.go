@@ -27,6 +27,9 @@ type Stage struct {
 	// Network is where services run; nil: loopback, where bytes cannot be
 	// counted.
 	Network *workloads.Network
+	// Results is the directory that CPU profiles are kept in, under profiles/;
+	// "": they are not kept.
+	Results string
 	// Progress, if set, is told how much of a run is done, and the run's tracer.
 	Progress func(done float64, s tracer.Session)
 
