@@ -17,6 +17,9 @@ SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc || command -v clang),-race)
 
+# The commit in the binary, for the manifests of tare bench; not where git refuses.
+VCS := $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=true,-buildvcs=false)
+
 C_FILES  := $(wildcard bpf/*.h bpf/*.c)
 # What is built of them; see go generate in bpf/bpf.go.
 OBJECTS  := bpf/tare_x86_bpfel.go bpf/tare_x86_bpfel.o bpf/tare_arm64_bpfel.go bpf/tare_arm64_bpfel.o
@@ -37,7 +40,7 @@ check-go:
 
 .PHONY: build
 build: check-go ## build bin/tare and the services of the laboratory; no clang is needed
-	go build -trimpath -o bin/tare ./cmd/tare
+	go build -trimpath $(VCS) -o bin/tare ./cmd/tare
 	go build -trimpath -o bin/tare-thesis ./workloads/thesis
 	go build -trimpath -o bin/tare-counter ./workloads/counter
 

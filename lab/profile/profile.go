@@ -15,6 +15,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -131,8 +132,15 @@ func readAll(from io.Reader, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Write writes the profile, compressed, for Read and for `go tool pprof`.
-func (p *Profile) Write(to io.Writer) error { return p.raw.Write(to) }
+// Write writes the profile, compressed, for Read and for `go tool pprof`. Where the
+// service's files lay is left out: it says nothing to others.
+func (p *Profile) Write(to io.Writer) error {
+	raw := p.raw.Copy()
+	for _, m := range raw.Mapping {
+		m.File = filepath.Base(m.File)
+	}
+	return raw.Write(to)
+}
 
 // Duration is how long the profile was taken for, 0 if it does not say.
 func (p *Profile) Duration() time.Duration { return time.Duration(p.raw.DurationNanos) }
