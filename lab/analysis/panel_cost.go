@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/profile"
 )
 
 // sharePanels are CPU profiles as stacked bars, a panel for each cell.
@@ -18,6 +19,7 @@ func (a *grid) sharePanels(s *Summary, f experiment.Figure) []Panel {
 		}
 		series := map[string]*Series{}
 		var order []string
+		some := spentOn(s, cell)
 		for _, prof := range s.CPU {
 			b := p.variants[prof.Variant]
 			if prof.Cell != cell || !a.picks(f.Where, p, b) || f.As != "value" && b.role != Traced {
@@ -26,6 +28,9 @@ func (a *grid) sharePanels(s *Summary, f experiment.Figure) []Panel {
 			x := float64(len(panel.Labels))
 			panel.Labels = append(panel.Labels, a.variantName(b))
 			for _, c := range prof.Categories {
+				if !some[c.Category] {
+					continue
+				}
 				e := &c.Value
 				if f.As != "value" {
 					e = c.Added
@@ -40,16 +45,16 @@ func (a *grid) sharePanels(s *Summary, f experiment.Figure) []Panel {
 				series[c.Category].Points = append(series[c.Category].Points, Point{X: x, Y: e.Median, Lo: e.Lo, Hi: e.Hi, N: e.N})
 			}
 		}
-		// The greatest part lies at the bottom, the same in every bar.
-		weight := func(name string) float64 {
-			most := 0.0
-			for _, pt := range series[name].Points {
-				most = max(most, pt.Y)
+		// What tracing adds is at the bottom, where it is read best, and every
+		// part has its colour in all figures of the cell.
+		place := func(name string) int {
+			if i := slices.Index(profile.Categories, name); i >= 0 {
+				return i
 			}
-			return most
+			return len(profile.Categories)
 		}
 		slices.SortStableFunc(order, func(x, y string) int {
-			return firstOf(compareFloats(weight(y), weight(x)), strings.Compare(x, y))
+			return firstOf(place(x)-place(y), strings.Compare(x, y))
 		})
 		for _, name := range order {
 			panel.Series = append(panel.Series, *series[name])
@@ -59,6 +64,19 @@ func (a *grid) sharePanels(s *Summary, f experiment.Figure) []Panel {
 		}
 	}
 	return out
+}
+
+// spentOn are the categories that any profile of the cell has.
+func spentOn(s *Summary, cell string) map[string]bool {
+	some := map[string]bool{}
+	for _, prof := range s.CPU {
+		for _, c := range prof.Categories {
+			if prof.Cell == cell && c.Value.Median > 0 {
+				some[c.Category] = true
+			}
+		}
+	}
+	return some
 }
 
 // programPanels are the kernel programs' ns per run, a panel for each cell and a
