@@ -26,6 +26,9 @@ func mustOpen(t testing.TB, name string) *experiment.Experiment {
 
 func generate(t *testing.T, name, profile string, model analysistest.Model) (*record.Manifest, []record.Run) {
 	t.Helper()
+	if name == "thesis" {
+		name = "testdata/thesis.yaml" // a grid that stays as it is
+	}
 	m, runs, err := analysistest.Make(mustOpen(t, name), profile, model)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +153,7 @@ func TestMetricsThatTheBaselineLacks(t *testing.T) {
 	if e := v.Effect(record.P95); e != nil {
 		t.Errorf("p95 is compared with what was not measured: %+v", e)
 	}
-	if p95 := v.Measure(record.P95); p95 == nil || p95.Value.N != m.Experiment.Profiles["quick"].Rounds {
+	if p95 := v.Measure(record.P95); p95 == nil || p95.Value.N != 6 {
 		t.Errorf("p95 itself is lost: %+v", p95)
 	}
 }
