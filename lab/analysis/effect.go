@@ -160,14 +160,7 @@ func relatable(x, y byRound) bool {
 }
 
 func judge(effect, control stats.Estimate, as As) Verdict {
-	v := stats.Judge(effect, control, as.neutral())
-	return Verdict{
-		Distinguishable: v.Distinguishable,
-		Floor:           v.Floor,
-		Reason:          v.Reason,
-		Warning:         v.Warning,
-		MoreRounds:      v.MoreRounds,
-	}
+	return stats.Judge(effect, control, as.neutral())
 }
 
 // compareCells makes the table of every cell.

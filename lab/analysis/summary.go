@@ -139,18 +139,8 @@ type Effect struct {
 	Text   string       `json:"text"`
 }
 
-// Verdict says whether an effect can be told from the machine's own noise.
-type Verdict struct {
-	Distinguishable bool `json:"distinguishable"`
-	// Floor is the noise floor: as a share of 1 for ratios, in the metric's
-	// unit for differences.
-	Floor  float64 `json:"floor"`
-	Reason string  `json:"reason,omitempty"`
-	// Warning says that the control itself differs from the baseline.
-	Warning string `json:"warning,omitempty"`
-	// MoreRounds would settle it, about; 0 if it is settled.
-	MoreRounds int `json:"more_rounds,omitempty"`
-}
+// Verdict is of package stats; a ratio's floor is a share of 1.
+type Verdict = stats.Verdict
 
 // RoundValue is what one round says. In JSON it is a pair, [round, value], as
 // there are many.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -70,6 +71,10 @@ func (b *bench) try(ctx context.Context, c *experiment.Cell, v experiment.Varian
 	return nil
 }
 
+// calibrations bounds the search for the most that the machine holds: to a sixth
+// of what was asked for. Below that, something else is wrong.
+const calibrations = 9
+
 // calibrate finds, for loads that ask for it, the greatest rate that every
 // variant of the cell holds: the rate that was asked for, or less in steps of a
 // fifth.
@@ -79,29 +84,33 @@ func (b *bench) calibrate(ctx context.Context) error {
 		if _, known := b.manifest.Calibrated[c.Name]; known || !c.Load.OrMost {
 			continue
 		}
-		rate, err := b.most(ctx, c)
+		rate, held, err := b.most(ctx, c)
 		if err != nil {
 			return err
 		}
 		b.manifest.Calibrated[c.Name] = rate
-		if rate != c.Load.Rate {
+		switch {
+		case !held:
+			b.note(fmt.Sprintf("%s: no rate of those that were tried is held by every variant; %.0f requests/s is used: is something else running?", c.Name, rate))
+		case rate != c.Load.Rate:
 			b.note(fmt.Sprintf("%s: %.0f requests/s were asked for; %.0f is the most that this machine holds with every variant (tried in steps of a fifth)", c.Name, c.Load.Rate, rate))
 		}
 	}
 	return nil
 }
 
-func (b *bench) most(ctx context.Context, c *experiment.Cell) (float64, error) {
-	for rate := c.Load.Rate; rate >= 1; rate = float64(int(rate * 0.8)) {
+func (b *bench) most(ctx context.Context, c *experiment.Cell) (rate float64, held bool, err error) {
+	rate = c.Load.Rate
+	for range calibrations {
 		b.say("%s: does every variant hold %.0f requests/s?", c.Name, rate)
-		held := true
+		held = true
 		for _, v := range c.Variants {
 			if v.Control {
 				continue
 			}
 			ok, err := b.holds(ctx, c, v, rate)
 			if err != nil {
-				return 0, err
+				return 0, false, err
 			}
 			if !ok {
 				b.say("  %s does not", v.Name)
@@ -110,10 +119,11 @@ func (b *bench) most(ctx context.Context, c *experiment.Cell) (float64, error) {
 			}
 		}
 		if held {
-			return rate, nil
+			return rate, true, nil
 		}
+		rate = max(1, math.Floor(rate*0.8))
 	}
-	return 0, fmt.Errorf("%s: no rate is held by every variant", c.Name)
+	return rate, false, nil
 }
 
 // holds: at least 99% of the requests that are due are answered well, and the

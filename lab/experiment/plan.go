@@ -34,28 +34,24 @@ func (e *Experiment) Baseline() string { return e.Tracers[0].Name }
 
 // Environment is what the variant adds to the environment of the service.
 func (v Variant) Environment(p Placeholders) map[string]string {
-	p.Rate = v.Rate
-	env := map[string]string{}
-	for k, s := range v.Tracer.Env {
-		env[k] = p.Expand(s)
-	}
-	for k, s := range v.Tracer.At[FormatRate(v.Rate)] {
-		env[k] = p.Expand(s)
-	}
-	return env
+	return v.expand(p, v.Tracer.Env, v.Tracer.At)
 }
 
 // Expected is what the service must read back.
 func (v Variant) Expected(p Placeholders) map[string]string {
+	return v.expand(p, v.Tracer.Expect, v.Tracer.ExpectAt)
+}
+
+// expand replaces placeholders in what holds at all rates and, over it, at this.
+func (v Variant) expand(p Placeholders, all map[string]string, at map[string]map[string]string) map[string]string {
 	p.Rate = v.Rate
-	want := map[string]string{}
-	for k, s := range v.Tracer.Expect {
-		want[k] = p.Expand(s)
+	out := map[string]string{}
+	for _, layer := range []map[string]string{all, at[FormatRate(v.Rate)]} {
+		for k, s := range layer {
+			out[k] = p.Expand(s)
+		}
 	}
-	for k, s := range v.Tracer.ExpectAt[FormatRate(v.Rate)] {
-		want[k] = p.Expand(s)
-	}
-	return want
+	return out
 }
 
 // Cells is the grid of a profile, in the order of the file.
