@@ -87,7 +87,7 @@ type background struct {
 func keepSending(t *testing.T, o load.Options) *background {
 	t.Helper()
 	if o.Duration == 0 {
-		o.Duration = time.Minute
+		o.Duration = 10 * time.Minute // the test ends it; agents that start under load take seconds
 	}
 	g, err := load.Start(context.WithoutCancel(t.Context()), o)
 	if err != nil {
