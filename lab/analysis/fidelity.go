@@ -7,15 +7,6 @@ import (
 	"github.com/tare-trace/tare/lab/record"
 )
 
-// Keys of record.Run.Fidelity. Two of them count spans and requests: all others
-// count traces, one key for each.
-const (
-	classComplete = "complete"
-	classWrong    = "wrong"
-	countOrphaned = "orphaned spans"
-	countSplit    = "split requests"
-)
-
 // fidelities adds up the traces of all runs of a variant that hold any.
 func fidelities(a *grid) []Fidelity {
 	var out []Fidelity
@@ -32,8 +23,8 @@ func fidelities(a *grid) []Fidelity {
 			if f.Traces == 0 {
 				continue
 			}
-			f.Complete = proportion(f.Classes[classComplete], f.Traces)
-			f.Wrong = proportion(f.Classes[classWrong], f.Traces)
+			f.Complete = proportion(f.Classes[record.FidelityComplete], f.Traces)
+			f.Wrong = proportion(f.Classes[record.FidelityWrong], f.Traces)
 			out = append(out, f)
 		}
 	}
@@ -47,7 +38,7 @@ func (f *Fidelity) add(r *record.Run) {
 	f.Runs++
 	for class, n := range r.Fidelity {
 		f.Classes[class] += n
-		if class != countOrphaned && class != countSplit {
+		if class != record.OrphanedSpans && class != record.SplitRequests {
 			f.Traces += n
 		}
 	}

@@ -253,7 +253,7 @@ func (r *run) count() error {
 	if err != nil {
 		return err
 	}
-	r.rec.Fidelity["complete"] = trees.Complete
+	r.rec.Fidelity[record.FidelityComplete] = trees.Complete
 	for reason, n := range trees.Incomplete {
 		r.rec.Fidelity[reason] = n
 	}
@@ -274,8 +274,8 @@ func (r *run) classify(shape fidelity.Shape) error {
 		report.Expect(int(sampled))
 	}
 	f := r.rec.Fidelity
-	f["complete"], f["wrong"] = report.Complete, report.Wrong
-	f["orphaned spans"], f["split requests"] = report.Orphaned, report.Split
+	f[record.FidelityComplete], f[record.FidelityWrong] = report.Complete, report.Wrong
+	f[record.OrphanedSpans], f[record.SplitRequests] = report.Orphaned, report.Split
 	for reason, n := range report.Incomplete {
 		f[reason] = n
 	}

@@ -87,7 +87,7 @@ type Run struct {
 	Values   map[string]float64 `json:"values"` // by the keys of Metrics; what was not measured is absent
 	Errors   map[string]uint64  `json:"errors,omitempty"`
 	Lost     map[string]uint64  `json:"lost,omitempty"`     // by the tracer's own reasons
-	Fidelity map[string]int     `json:"fidelity,omitempty"` // traces by class: complete, wrong, or a reason of incompleteness
+	Fidelity map[string]int     `json:"fidelity,omitempty"` // by FidelityComplete and the others, or a reason of incompleteness
 	Programs []Program          `json:"programs,omitempty"`
 	Shares   []Share            `json:"shares,omitempty"`  // of the CPU profile
 	Profile  string             `json:"profile,omitempty"` // the CPU profile's file, from the directory of the results
@@ -97,6 +97,16 @@ type Run struct {
 	// than it was asked to: it is kept here and never compared.
 	Failed string `json:"failed,omitempty"`
 }
+
+// Keys of Run.Fidelity. Two of them count spans and requests; all others count
+// traces, and each trace once: a reason of incompleteness must not be named as they
+// are.
+const (
+	FidelityComplete = "complete"
+	FidelityWrong    = "wrong"
+	OrphanedSpans    = "orphaned spans"
+	SplitRequests    = "split requests"
+)
 
 // Decisions counts root decisions.
 type Decisions struct {

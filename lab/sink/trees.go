@@ -9,11 +9,11 @@ import (
 
 // Reasons why a trace is incomplete; it counts under the first that holds.
 const (
-	NoRoot      = "no root"        // every span has a parent
-	ManyRoots   = "several roots"  // more than one has none
-	OrphanSpans = "orphaned spans" // a parent has not come
-	Cyclic      = "cycle"          // spans that are their own ancestors
-	FewSpans    = "missing spans"  // fewer than expected
+	NoRoot      = "no root"         // every span has a parent
+	ManyRoots   = "several roots"   // more than one has none
+	OrphanSpans = "missing parents" // a parent has not come
+	Cyclic      = "cycle"           // spans that are their own ancestors
+	FewSpans    = "missing spans"   // fewer than expected
 )
 
 // Trees is what can be said of traces without knowing what they should hold:
