@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,7 +194,7 @@ func (a *grid) ranges(by string, key func(Finding) string, findings []Finding, m
 	}
 	if by == "rate" {
 		slices.SortStableFunc(order, func(x, y string) int {
-			return compareFloats(groups[x][0].Rate, groups[y][0].Rate)
+			return cmp.Compare(groups[x][0].Rate, groups[y][0].Rate)
 		})
 	}
 	preposition := map[string]string{"workload": "on ", "load": "at ", "tracer": "with ", "rate": "at a rate of "}[by]
@@ -206,14 +207,4 @@ func (a *grid) ranges(by string, key func(Finding) string, findings []Finding, m
 		})
 	}
 	return out
-}
-
-func compareFloats(x, y float64) int {
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }

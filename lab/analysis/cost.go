@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func (p *CPUProfile) rank() {
 		return c.Value.Median
 	}
 	slices.SortStableFunc(p.Categories, func(x, y CPUCategory) int {
-		return firstOf(-compareFloats(weight(x), weight(y)), strings.Compare(x.Category, y.Category))
+		return cmp.Or(cmp.Compare(weight(y), weight(x)), strings.Compare(x.Category, y.Category))
 	})
 }
 

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -138,20 +139,14 @@ func (a *grid) sort() {
 	}
 	a.cellNames = slices.SortedFunc(maps.Keys(a.places), func(x, y string) int {
 		p, q := a.places[x], a.places[y]
-		return firstOf(workloads[p.workload]-workloads[q.workload], loads[p.load]-loads[q.load], strings.Compare(x, y))
+		return cmp.Or(workloads[p.workload]-workloads[q.workload], loads[p.load]-loads[q.load], strings.Compare(x, y))
 	})
 	roles := map[Role]int{Baseline: 0, Again: 1, Traced: 2}
-	byRound := func(x, y *record.Run) int { return firstOf(x.Round-y.Round, strings.Compare(x.ID, y.ID)) }
+	byRound := func(x, y *record.Run) int { return cmp.Or(x.Round-y.Round, strings.Compare(x.ID, y.ID)) }
 	for _, p := range a.places {
 		p.order = slices.SortedFunc(maps.Keys(p.variants), func(x, y string) int {
 			b, c := p.variants[x], p.variants[y]
-			rates := 0
-			if b.rate < c.rate {
-				rates = -1
-			} else if b.rate > c.rate {
-				rates = 1
-			}
-			return firstOf(roles[b.role]-roles[c.role], tracers[b.tracer]-tracers[c.tracer], rates, strings.Compare(x, y))
+			return cmp.Or(roles[b.role]-roles[c.role], tracers[b.tracer]-tracers[c.tracer], cmp.Compare(b.rate, c.rate), strings.Compare(x, y))
 		})
 		for _, b := range p.variants {
 			slices.SortFunc(b.measured, byRound)
@@ -159,16 +154,6 @@ func (a *grid) sort() {
 			slices.SortFunc(b.checked, byRound)
 		}
 	}
-}
-
-// firstOf is the first comparison that decides.
-func firstOf(signs ...int) int {
-	for _, s := range signs {
-		if s != 0 {
-			return s
-		}
-	}
-	return 0
 }
 
 // of returns the bunch of a role that is there once per cell, or an empty one.

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -137,7 +138,7 @@ func (l layout) fill(p *Panel, items []item, m record.Metric, numeric bool) bool
 		if len(s.Points) == 0 {
 			continue
 		}
-		slices.SortStableFunc(s.Points, func(x, y Point) int { return compareFloats(x.X, y.X) })
+		slices.SortStableFunc(s.Points, func(x, y Point) int { return cmp.Compare(x.X, y.X) })
 		p.Series = append(p.Series, s)
 	}
 	return len(p.Series) > 0
@@ -149,7 +150,7 @@ func (l layout) labels(items []item) []string {
 	order, groups := groupBy(items, l.xKey)
 	if l.f.X == "rate" {
 		slices.SortStableFunc(order, func(x, y string) int {
-			return compareFloats(groups[x][0].b.rate, groups[y][0].b.rate)
+			return cmp.Compare(groups[x][0].b.rate, groups[y][0].b.rate)
 		})
 	}
 	return order

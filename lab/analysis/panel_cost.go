@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -54,7 +55,7 @@ func (a *grid) sharePanels(s *Summary, f experiment.Figure) []Panel {
 			return len(profile.Categories)
 		}
 		slices.SortStableFunc(order, func(x, y string) int {
-			return firstOf(place(x)-place(y), strings.Compare(x, y))
+			return cmp.Or(place(x)-place(y), strings.Compare(x, y))
 		})
 		for _, name := range order {
 			panel.Series = append(panel.Series, *series[name])

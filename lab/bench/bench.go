@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ type Options struct {
 	Install    bool   // packages that are missing
 	Tare       string // executable whose agent is run; "": this one
 	Version    string // of this program
-	Seed       uint64 // of the order of runs and of the intervals
+	Seed       uint64 // of the order of runs
 	Listen     string // address of /metrics; "": none
 	Out        io.Writer
 }
@@ -126,10 +127,8 @@ func (b *bench) say(format string, args ...any) {
 
 // note is something that a reader of the results must know.
 func (b *bench) note(text string) {
-	for _, n := range b.manifest.Notes {
-		if n == text {
-			return
-		}
+	if slices.Contains(b.manifest.Notes, text) {
+		return
 	}
 	b.manifest.Notes = append(b.manifest.Notes, text)
 	b.say("note: %s", text)

@@ -74,21 +74,7 @@ func (d *Dir) writeManifest(m *record.Manifest) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(d.Path, manifestFile), append(b, '\n'))
-}
-
-// writeFile replaces a file at once, or not at all.
-func writeFile(path string, b []byte) error {
-	temp := path + ".new"
-	f, err := os.Create(temp)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return os.Rename(temp, path)
+	return record.WriteFile(filepath.Join(d.Path, manifestFile), append(b, '\n'))
 }
 
 // append writes a run down before anything else happens.
@@ -139,7 +125,7 @@ func (d *Dir) keepOnly(runs []record.Run, keep func(*record.Run) bool) error {
 		}
 	}
 	path := filepath.Join(d.Path, resultsFile)
-	if err := writeFile(path, kept.Bytes()); err != nil {
+	if err := record.WriteFile(path, kept.Bytes()); err != nil {
 		return err
 	}
 	results, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)

@@ -10,8 +10,8 @@ import (
 	"github.com/tare-trace/tare/lab/record"
 )
 
-// overhead is a first guess of what a run takes besides warm-up and window: to
-// start and stop the service and to count what came. It is corrected as runs end.
+// overhead is a guess of what a run takes besides warm-up and window: to start and
+// stop the service and to count what came.
 const overhead = 300 * time.Millisecond
 
 // planned is a run that is to be made.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,10 +32,9 @@ type Stage struct {
 	// Progress, if set, is told how much of a run is done, and the run's tracer.
 	Progress func(done float64, s tracer.Session)
 
-	dir      string
-	sink     *sink.Sink
-	versions map[string]string // of the last run's services
-	next     uint64            // the first request number that was not sent
+	dir  string
+	sink *sink.Sink
+	next uint64 // the first request number that was not sent
 }
 
 // NewStage opens the sink and, if isolated, a network namespace for the
@@ -83,9 +81,6 @@ func (st *Stage) Close() error {
 // Sink receives the spans of the current run.
 func (st *Stage) Sink() *sink.Sink { return st.sink }
 
-// Versions of the services that were started for checked runs.
-func (st *Stage) Versions() map[string]string { return st.versions }
-
 func (st *Stage) placeholders() experiment.Placeholders {
 	return experiment.Placeholders{OTLP: st.sink.Endpoint(), OTLPAddr: st.sink.Addr()}
 }
@@ -100,6 +95,8 @@ type Job struct {
 	Window   time.Duration
 	Requests uint64 // instead of a window, in a checked run
 	Keep     bool   // the spans, to count them and to compare them with the ground truth
+	// Started, if set, sees the workload before tracing is switched on.
+	Started func(*workloads.Chain)
 	// Inspect, if set, sees the spans of a chain with ground truth, and what
 	// came of the comparison; the stage's sink still holds all of them.
 	Inspect func(spans []span.Span, report fidelity.Report) error
@@ -120,11 +117,8 @@ func (st *Stage) Run(ctx context.Context, j Job, rec *record.Run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, chain.Stop()) }()
-	if st.versions == nil {
-		st.versions = map[string]string{}
-	}
-	if j.Kind == record.Checked {
-		maps.Copy(st.versions, chain.Versions(ctx))
+	if j.Started != nil {
+		j.Started(chain)
 	}
 	driver, err := tracer.Find(j.Variant.Tracer)
 	if err != nil {

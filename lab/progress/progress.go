@@ -88,14 +88,6 @@ func (p *Line) Begin(name string) {
 	p.paint()
 }
 
-// Skip takes steps off that need not be done.
-func (p *Line) Skip(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.later -= p.todo[name]
-	delete(p.todo, name)
-}
-
 // Say writes a line of its own, above the progress.
 func (p *Line) Say(format string, args ...any) {
 	p.mu.Lock()

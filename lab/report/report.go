@@ -46,31 +46,11 @@ func Write(dir string, m *record.Manifest, s *analysis.Summary, runs []record.Ru
 	}
 	files["report.md"] = v.markdown()
 	for name, content := range files {
-		if err := replace(filepath.Join(dir, name), content); err != nil {
-			return err
+		if err := record.WriteFile(filepath.Join(dir, name), content); err != nil {
+			return fmt.Errorf("report: %w", err)
 		}
 	}
 	return removeOthers(figures, files)
-}
-
-// replace writes a file beside its place and moves it there.
-func replace(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("report: %w", err), os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(content)
-	// A report is made to be read by others, results.jsonl is as well.
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // removeOthers removes figures that are not of this report.

@@ -190,9 +190,6 @@ func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 // PIDs is the agent's one process.
 func (a *agent) PIDs() []int { return []int{a.process.PID()} }
 
-// Output is the last that the agent wrote.
-func (a *agent) Output() string { return a.process.Output() }
-
 // Alive is an error if the agent has ended.
 func (a *agent) Alive() error {
 	select {
