@@ -1,9 +1,7 @@
 package demo
 
 import (
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -28,16 +26,8 @@ root, ends by itself and leaves nothing behind.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			// After the first signal, a second one kills: the process
-			// groups clean up behind a parent that is gone.
-			go func() {
-				<-ctx.Done()
-				stop()
-			}()
 			opts.Install = !noInstall
-			return Run(ctx, opts, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return Run(cmd.Context(), opts, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()

@@ -21,6 +21,9 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// After the first signal, a second one kills: what was begun cleans up
+	// behind a parent that is gone.
+	context.AfterFunc(ctx, stop)
 	root := &cobra.Command{
 		Use:           "tare",
 		Short:         "Distributed tracing that knows its own weight",

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -99,18 +97,10 @@ Nothing else should run on the machine meanwhile.`,
   tare bench run ./mine.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			// After the first signal, a second one kills: the process groups
-			// clean up behind a parent that is gone.
-			go func() {
-				<-ctx.Done()
-				stop()
-			}()
 			opts.Install = !noInstall
 			opts.Version = cmd.Root().Version
 			opts.Out = cmd.ErrOrStderr()
-			return runExperiment(ctx, opts, args, cmd.OutOrStdout())
+			return runExperiment(cmd.Context(), opts, args, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()

@@ -87,11 +87,14 @@ func (b *bench) calibrate(ctx context.Context) error {
 			return err
 		}
 		b.manifest.Calibrated[c.Name] = rate
+		if share := c.Load.OfMost; share != 0 {
+			b.manifest.Calibrated[c.Name] = max(1, math.Floor(rate*share))
+		}
 		switch {
 		case !held:
 			b.note(fmt.Sprintf("%s: no rate of those that were tried is held by every variant; %.0f requests/s is used: is something else running?", c.Name, rate))
 		case rate != c.Load.Rate:
-			b.note(fmt.Sprintf("%s: %.0f requests/s were asked for; %.0f is the most that this machine holds with every variant (tried in steps of a fifth)", c.Name, c.Load.Rate, rate))
+			b.note(fmt.Sprintf("%s: %.0f requests/s were tried; %.0f is the most that this machine holds with every variant (tried in steps of a fifth)", c.Name, c.Load.Rate, rate))
 		}
 	}
 	return nil

@@ -245,6 +245,9 @@ func (r *run) count() error {
 		}
 		v[record.SampledShare] = float64(traces) / requests
 	}
+	if r.total.Failed > 0 {
+		v[record.FailedTraced] = float64(tally.FailedEntries) / float64(r.total.Failed)
+	}
 	r.rec.Fidelity = map[string]int{}
 	if shape, err := fidelity.ShapeOf(r.job.Workload.Kind); err == nil {
 		return r.classify(shape)

@@ -88,6 +88,9 @@ type Load struct {
 	// OrMost: if some variant does not hold Rate, the greatest rate below it
 	// that all of them hold is found before the first round.
 	OrMost bool `yaml:"or_most" json:"or_most,omitempty"`
+	// OfMost is the share of that rate which is sent; 0: all of it. Latency is
+	// worth comparing below the limit of the machine.
+	OfMost float64 `yaml:"of_most" json:"of_most,omitempty"`
 	// Connections: how many, and in a closed loop the requests in flight.
 	Connections int `yaml:"connections" json:"connections"`
 	// Tool: "" for the laboratory's own generator, or hey, wrk, ab.

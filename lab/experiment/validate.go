@@ -195,6 +195,9 @@ func (e *Experiment) validateLoads(p *problems) {
 		if l.OrMost && l.Rate == 0 {
 			p.add("%s: or_most needs a rate to begin with", what)
 		}
+		if !(l.OfMost >= 0 && l.OfMost <= 1) || l.OfMost != 0 && !l.OrMost {
+			p.add("%s: of_most: %v is not a share, from 0 to 1, of a rate that or_most finds", what, l.OfMost)
+		}
 		if (l.Tool == "wrk" || l.Tool == "ab") && l.Rate != 0 {
 			p.add("%s: %s is a closed loop and cannot hold a rate: use hey or the laboratory's own generator", what, l.Tool)
 		}

@@ -45,6 +45,7 @@ const (
 	SpansDropped    = "spans_dropped"
 	SampledShare    = "sampled_share"
 	SampledAsked    = "sampled_asked"
+	FailedTraced    = "failed_traced_share"
 	Complete        = "complete_share"
 	Wrong           = "wrong_traces"
 	KernelPrograms  = "kernel_programs_us"
@@ -81,6 +82,7 @@ var Metrics = []Metric{
 	{SpansDropped, "spans dropped", "1", "spans that the tracer says it lost in the whole run", +1, true},
 	{SampledShare, "sampled, observed", "share", "traces of which a root span arrived, over requests answered, in the whole run", 0, true},
 	{SampledAsked, "sampled, configured", "share", "the rate that the running tracer says it has", 0, true},
+	{FailedTraced, "failed requests with a trace", "share", "traces whose root is a server's span with the status error, over requests that failed, in the whole run; only where requests fail", -1, false},
 	{Complete, "complete traces", "share", "of the sampled traces, those with every span that the workload must produce", -1, false},
 	{Wrong, "wrong traces", "1", "traces that hold spans of two requests", +1, true},
 	{KernelPrograms, "kernel programs", "µs/request", "run time of the tracer's kernel programs, over requests answered; only where it was switched on", +1, true},

@@ -255,7 +255,7 @@ func (v *view) method(m *record.Manifest, s *analysis.Summary) {
 	}
 	add("tare", "%s, commit %s", m.Tare, commit)
 	for _, cell := range slices.Sorted(maps.Keys(m.Calibrated)) {
-		add("calibrated", "%s: %s requests/s, the most that every variant holds", cell, strconv.FormatFloat(m.Calibrated[cell], 'f', -1, 64))
+		add("calibrated", "%s: %s requests/s, the most that every variant holds, or the share of it that the load asks for", cell, strconv.FormatFloat(m.Calibrated[cell], 'f', -1, 64))
 	}
 	v.Versions = sortedPairs(m.Versions)
 

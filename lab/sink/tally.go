@@ -18,6 +18,8 @@ type Tally struct {
 	// Entries are those of which a root has come that is a server's span: a
 	// service may also begin traces of its own, such as a connection pool's.
 	Entries int
+	// FailedEntries are those whose server's root has the status error.
+	FailedEntries int
 	// Invalid spans have a trace id that is not 16 bytes, an id or a parent
 	// that is not 8, or a zero trace id or id. They are part of Spans and Names
 	// only.
@@ -56,6 +58,9 @@ func (s *Sink) Count() (Tally, error) {
 			root = anyRoot
 			if id.server {
 				root = serverRoot
+				if id.failed {
+					root = failedRoot
+				}
 			}
 		}
 		if had, known := rooted[id.trace]; !known || root > had {
@@ -71,8 +76,11 @@ func (s *Sink) Count() (Tally, error) {
 		if root != noRoot {
 			t.Rooted++
 		}
-		if root == serverRoot {
+		if root >= serverRoot {
 			t.Entries++
+		}
+		if root == failedRoot {
+			t.FailedEntries++
 		}
 	}
 	for name, n := range names {
@@ -88,6 +96,7 @@ const (
 	noRoot rootKind = iota
 	anyRoot
 	serverRoot
+	failedRoot // a server's, with the status error
 )
 
 // spanIDs is a span's place in its trace.
@@ -95,6 +104,7 @@ type spanIDs struct {
 	trace      span.TraceID
 	id, parent span.ID
 	server     bool // it is a server's span
+	failed     bool // its status is an error
 }
 
 // ids are false if they are not OTLP's. A parent of eight zero bytes is none.
@@ -106,5 +116,6 @@ func (w *wireSpan) ids() (s spanIDs, ok bool) {
 	copy(s.id[:], w.id)
 	copy(s.parent[:], w.parent)
 	s.server = int32(w.kind) == int32(span.Server) //nolint:gosec // an enumeration, as protobuf reads it
+	s.failed = w.failed
 	return s, !s.trace.IsZero() && !s.id.IsZero()
 }

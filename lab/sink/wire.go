@@ -18,6 +18,9 @@ const (
 	spanParentID         = 4
 	spanName             = 5
 	spanKind             = 6
+	spanStatus           = 15
+	statusCode           = 3
+	statusError          = 2 // Status.StatusCode
 )
 
 // errWire says as little as can be said of bytes that are not what they should be.
@@ -27,6 +30,7 @@ var errWire = errors.New("body is not a protobuf message of OTLP traces")
 type wireSpan struct {
 	trace, id, parent, name []byte
 	kind                    uint64
+	failed                  bool // its status is an error
 }
 
 // eachField calls f for every field that holds bytes and g, if it is not nil, for
@@ -88,6 +92,12 @@ func walk(body []byte, f func(*wireSpan)) error {
 			s.parent = v
 		case spanName:
 			s.name = v
+		case spanStatus:
+			return eachField(v, func(protowire.Number, []byte) error { return nil }, func(num protowire.Number, v uint64) {
+				if num == statusCode {
+					s.failed = int32(v) == statusError //nolint:gosec // an enumeration, as protobuf reads it
+				}
+			})
 		}
 		return nil
 	}

@@ -91,6 +91,10 @@ func TestBackgroundTracesAreNoRequests(t *testing.T) {
 	for n := range uint64(3) {
 		spans := chain(n + 1)
 		spans[0].Kind = trace.Span_SPAN_KIND_SERVER
+		spans[0].Status = &trace.Status{Message: "unset"}
+		if n == 1 {
+			spans[0].Status.Code = trace.Status_STATUS_CODE_ERROR
+		}
 		accepted(t, s, body(spans...))
 	}
 	pool := one(9, 1, 0)
@@ -102,7 +106,7 @@ func TestBackgroundTracesAreNoRequests(t *testing.T) {
 		t.Errorf("%+v, %v", trees, err)
 	}
 	tally, err := s.Count()
-	if err != nil || tally.Entries != 3 || tally.Rooted != 4 || tally.Traces != 5 {
+	if err != nil || tally.Entries != 3 || tally.FailedEntries != 1 || tally.Rooted != 4 || tally.Traces != 5 {
 		t.Errorf("%+v, %v", tally, err)
 	}
 }
@@ -136,6 +140,9 @@ func FuzzWalk(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(body(chain(1)...))
 	f.Add(append(body(chain(1)...), body(one(2, 2, 1))...))
+	failed := one(3, 1, 0)
+	failed.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR}
+	f.Add(body(failed))
 	f.Add([]byte{0x0a, 0x02, 0x12, 0x05})
 	f.Add([]byte("hello"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -155,12 +162,13 @@ func FuzzWalk(f *testing.F) {
 		for _, rs := range req.GetResourceSpans() {
 			for _, ss := range rs.GetScopeSpans() {
 				for _, s := range ss.GetSpans() {
-					want = append(want, wireSpan{s.GetTraceId(), s.GetSpanId(), s.GetParentSpanId(), []byte(s.GetName()), uint64(s.GetKind())}) //nolint:gosec // compared as int32
+					want = append(want, wireSpan{s.GetTraceId(), s.GetSpanId(), s.GetParentSpanId(), []byte(s.GetName()), uint64(s.GetKind()), s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR}) //nolint:gosec // compared as int32
 				}
 			}
 		}
 		same := func(a, b wireSpan) bool {
 			return bytes.Equal(a.trace, b.trace) && bytes.Equal(a.id, b.id) && bytes.Equal(a.parent, b.parent) && bytes.Equal(a.name, b.name) &&
+				a.failed == b.failed &&
 				int32(a.kind) == int32(b.kind) //nolint:gosec // an enumeration of protobuf's
 		}
 		if !slices.EqualFunc(got, want, same) {
