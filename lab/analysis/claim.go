@@ -46,7 +46,7 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 			if b.role != Traced || b.tracer == c.Against || !a.picks(c.Where, p, b) {
 				continue
 			}
-			f, missing := a.finding(s, p, name, b, m, c.Against)
+			f, missing := a.finding(s, p, name, b, m, c)
 			if missing != "" {
 				out.Missing = append(out.Missing, fmt.Sprintf("%s, %s: %s", name, a.variantName(b), missing))
 				continue
@@ -54,12 +54,13 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 			out.Findings = append(out.Findings, f)
 		}
 	}
-	a.sumUp(&out, m)
+	a.sumUp(&out, m, c.ShareOfAdded)
 	return out
 }
 
 // finding is one comparison of a claim, or why there is none.
-func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Metric, against string) (Finding, string) {
+func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Metric, c experiment.Claim) (Finding, string) {
+	against := c.Against
 	f := Finding{Cell: cell, Workload: p.workload, Load: p.load, Variant: b.name, Tracer: b.tracer, Rate: b.rate}
 	said := other{a.baseline, baselineName(a.e)}
 	var y byRound
@@ -72,6 +73,9 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 		}
 		said = other{o.name, a.variantName(o)}
 		y = o.values(m)
+	}
+	if c.ShareOfAdded {
+		return f, share(&f, b.values(m), y, p.untraced(m), said.said, c.AtMost)
 	}
 	x := b.values(m)
 	if len(both(x, y)) > 0 {
@@ -140,7 +144,7 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 }
 
 // sumUp makes the sentences about all findings together.
-func (a *grid) sumUp(c *ClaimAnswer, m record.Metric) {
+func (a *grid) sumUp(c *ClaimAnswer, m record.Metric, each bool) {
 	said := baselineName(a.e)
 	if c.Against != a.baseline {
 		said = c.Against + " at the same rate"
@@ -148,13 +152,13 @@ func (a *grid) sumUp(c *ClaimAnswer, m record.Metric) {
 	all := a.tallyOf(c.Findings)
 	c.Comparisons, c.Distinguishable = all.comparisons, all.distinguishable
 	c.Summary = all.sentence(m, said)
-	if n := len(c.Findings); n > 1 && n <= fewFindings && !all.equal {
-		var each []string
+	if n := len(c.Findings); n > 1 && (each || n <= fewFindings && !all.equal) {
+		var texts []string
 		for i := range c.Findings {
 			f := &c.Findings[i]
-			each = append(each, all.name(f)+": "+f.Text)
+			texts = append(texts, all.name(f)+": "+f.Text)
 		}
-		c.Summary = strings.Join(each, "; ")
+		c.Summary = strings.Join(texts, "; ")
 		return
 	}
 	for _, by := range []struct {

@@ -167,5 +167,10 @@ type Claim struct {
 	Metric  string `yaml:"metric" json:"metric"`
 	Where   Subset `yaml:"where" json:"where"`
 	Against string `yaml:"against" json:"against,omitempty"` // tracer; "": the baseline
-	Source  string `yaml:"source" json:"source,omitempty"`   // what the original reports of it
+	// ShareOfAdded asks which share of what Against adds to the baseline the
+	// variant adds: (variant - baseline) / (Against - baseline), round by round.
+	ShareOfAdded bool `yaml:"share_of_added" json:"share_of_added,omitempty"`
+	// AtMost is a target for that share: the answer says whether it is met. 0: none.
+	AtMost float64 `yaml:"at_most" json:"at_most,omitempty"`
+	Source string  `yaml:"source" json:"source,omitempty"` // what the original reports of it
 }

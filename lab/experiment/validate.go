@@ -77,6 +77,12 @@ func (e *Experiment) validate() error {
 			if c.Against != "" {
 				p.oneOf(what+": against", c.Against, e.tracerNames())
 			}
+			if c.ShareOfAdded && c.Against == "" {
+				p.add("%s: share_of_added: name the tracer in against", what)
+			}
+			if c.AtMost < 0 || c.AtMost != 0 && !c.ShareOfAdded {
+				p.add("%s: at_most: %v is not a target for a share_of_added", what, c.AtMost)
+			}
 		}
 	}
 	return errors.Join(p.list...)

@@ -1,0 +1,63 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tare-trace/tare/lab/stats"
+)
+
+// unbounded stands for the share in a round in which the other tracer seemed to
+// add nothing: greater than any other, so that such a round never makes a
+// variant look cheaper than it is.
+const unbounded = 1e6
+
+// share fills a finding with how much of what y adds to the baseline x adds, and
+// says of a target (0: none) whether it is met. It returns why it cannot.
+func share(f *Finding, x, y, base byRound, said string, target float64) string {
+	shares, most := byRound{}, math.Inf(-1) // most: of those with a bound
+	for r, b := range base {
+		one, hasX := x[r]
+		other, hasY := y[r]
+		switch {
+		case !hasX || !hasY:
+		case other > b:
+			shares[r] = min((one-b)/(other-b), unbounded)
+			most = max(most, shares[r])
+		default:
+			shares[r] = unbounded
+		}
+	}
+	if len(shares) == 0 {
+		return fmt.Sprintf("there is no round in which it, %s and the baseline count", said)
+	}
+	e := stats.Interval(shares.list())
+	if e.Median > most {
+		return fmt.Sprintf("%s adds nothing in half of the rounds", said)
+	}
+	f.Value = &e
+	hi := "unbounded"
+	if e.Hi <= most {
+		hi = fmt.Sprintf("%.2f", e.Hi)
+	}
+	f.Text = fmt.Sprintf("%.2f of what %s adds (%.2f to %s, n=%d)", e.Median, said, e.Lo, hi, e.N)
+	if target > 0 {
+		f.Text += fmt.Sprintf("; at most %g is the target: %s", target, met(e, target))
+	}
+	return ""
+}
+
+// met needs the whole interval on one side.
+func met(e stats.Estimate, target float64) string {
+	switch {
+	case e.N < stats.MinSamples:
+		return fmt.Sprintf("too few rounds to tell, at least %d are needed", stats.MinSamples)
+	case e.Hi <= target:
+		return "met"
+	case e.Lo > target:
+		return "missed"
+	case e.Median <= target:
+		return "met by the median, not by the whole interval"
+	}
+	return "missed by the median, not by the whole interval"
+}
