@@ -20,6 +20,9 @@ RACE := $(if $(shell command -v gcc || command -v clang),-race)
 # The commit in the binary, for the manifests of tare bench; not where git refuses.
 VCS := $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=true,-buildvcs=false)
 
+# The libraries for services are a Go module of their own.
+MODULES  := . otel
+
 C_FILES  := $(wildcard bpf/*.h bpf/*.c)
 # What is built of them; see go generate in bpf/bpf.go.
 OBJECTS  := bpf/tare_x86_bpfel.go bpf/tare_x86_bpfel.o bpf/tare_arm64_bpfel.go bpf/tare_arm64_bpfel.o
@@ -46,8 +49,7 @@ build: check-go ## build bin/tare and the services of the laboratory; no clang i
 
 .PHONY: cross
 cross: check-go ## build everything for arm64, too
-	GOARCH=arm64 go build ./...
-	GOARCH=arm64 go vet ./...
+	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build ./... && GOARCH=arm64 go vet ./...); done
 
 .PHONY: demo
 demo: build ## trace a chain of real services and measure the cost (root or sudo); CHAIN=nginx, ARGS="--sample 0.01"
@@ -61,7 +63,7 @@ test: test-unit ## unit tests with the race detector; as root, integration tests
 .PHONY: test-unit
 test-unit: check-go ## unit tests only
 	@[[ -n "$(RACE)" ]] || echo "no C compiler: tests run without the race detector, and without those of bpf/hosttest"
-	go test $(RACE) $$(go list ./... | grep -v /integration$$)
+	@for m in $(MODULES); do (cd $$m && go test $(RACE) $$(go list ./... | grep -v /integration$$)); done
 
 .PHONY: test-integration
 test-integration: check-go ## real services under load, against the ground truth (root)
@@ -72,18 +74,17 @@ fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . | sed -E 's/^(.*)\/[^/]*:func (Fuzz[A-Za-z0-9_]*).*/\1 \2/' | sort \
 	| while read -r dir name; do \
 		echo "$$dir $$name"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
+		go -C "$$dir" test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) . </dev/null | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
 	done
 
 .PHONY: bench
 bench: check-go ## all benchmarks, COUNT times; compare two outputs with benchstat
-	go test -run '^$$' -bench . -benchmem -count $(COUNT) $$(go list ./... | grep -v /integration$$)
+	@for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -count $(COUNT) $$(go list ./... | grep -v /integration$$)); done
 
 .PHONY: lint
 lint: check-go $(GOLANGCI) ## gofmt, go vet, golangci-lint, clang-format
 	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [[ -z "$$out" ]] || { echo "gofmt -w: $$out" >&2; exit 1; }
-	go vet ./...
-	$(GOLANGCI) run ./...
+	@for m in $(MODULES); do (cd $$m && go vet ./... && $(CURDIR)/$(GOLANGCI) run ./...); done
 	@command -v clang-format-19 >/dev/null || { echo "clang-format-19 is missing: apt-get install clang-format-19" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror $(C_FILES)
 
@@ -109,8 +110,8 @@ bench-run: build ## run an experiment of the laboratory (root or sudo for all of
 	$(SUDO) bin/tare bench run $(EXPERIMENT) --profile $(PROFILE) $(ARGS)
 
 .PHONY: results
-results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; an hour, on an idle machine)
-	@for e in null thesis coroot chainscope-nginx; do \
+results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; an hour and a half, on an idle machine)
+	@for e in null thesis coroot chainscope-nginx pipelines failures; do \
 		rm -rf docs/results/$$e.new && $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new && \
 		rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \
 	done
@@ -129,7 +130,33 @@ cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 mi
 
 .PHONY: cost-report
 cost-report: ## write the tables again from the results in docs/cost/
-	go run ./internal/costdoc docs/cost docs/cost.md README.md
+	go run ./internal/costdoc agent docs/cost docs/cost.md README.md
+
+# The benchmarks of the libraries that their README shows: package, pattern, numbers of CPUs.
+OTEL_BENCHMARKS := \
+	lean:SetAttributes|TypedSetters|UnsampledRoot|UnsampledChild:2 \
+	lean/leanhttp:Handler:2 lean/leanredis:Command:2 lean/otlphttp:Export:2 \
+	adaptive:ShouldSample$$:1,2,8 ratelimit:Decision/.*/root:2 contextaware:Decision/.*/root$$:2 \
+	keep:Trace:2 redact:Rules|Configs:2
+
+.PHONY: otel-cost
+otel-cost: check-go ## run the libraries' benchmarks in interleaved rounds and write otel/README.md's table (10 minutes, on an idle machine)
+	@mkdir -p bin/otel && rm -f bin/otel/benchmarks.txt
+	@echo "commit: $$(git describe --always --dirty)" >bin/otel/benchmarks.txt
+	@for b in $(foreach b,$(OTEL_BENCHMARKS),'$(b)'); do p=$${b%%:*}; go -C otel test -c -o $(CURDIR)/bin/otel/$${p//\//-}.test ./$$p; done
+	@for round in $$(seq 10); do \
+		echo "round $$round of 10"; \
+		for b in $(foreach b,$(OTEL_BENCHMARKS),'$(b)'); do \
+			IFS=: read -r p pattern cpus <<<"$$b"; \
+			(cd otel/$$p && $(CURDIR)/bin/otel/$${p//\//-}.test -test.run '^$$' -test.bench "$$pattern" -test.benchtime 50ms -test.benchmem -test.cpu $$cpus) >>bin/otel/benchmarks.txt; \
+		done; \
+	done
+	@mv bin/otel/benchmarks.txt docs/results/otel-benchmarks.txt
+	@$(MAKE) --no-print-directory otel-cost-report
+
+.PHONY: otel-cost-report
+otel-cost-report: ## write otel/README.md's table again from docs/results
+	go run ./internal/costdoc otel docs/results/otel-benchmarks.txt docs/results otel/README.md
 
 .PHONY: clean
 clean: ## remove what was built

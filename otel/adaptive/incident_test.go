@@ -1,0 +1,179 @@
+package adaptive
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func actions(r *rig) string {
+	var a []string
+	for _, e := range r.State().Incident.Audit {
+		a = append(a, e.Action+" "+e.Source)
+	}
+	return strings.Join(a, ", ")
+}
+
+func TestIncidentExpires(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.MaxRate = 0.6
+	r := newRig(t, cfg, WithRoutes(0))
+	r.observe("GET /bad", true, time.Minute)
+	r.observe("GET /good", false, ok)
+	r.wait(30 * time.Second)
+	if err := r.StartIncident(0.2, time.Minute, "look"); err != nil {
+		t.Fatal(err)
+	}
+	// It raises, it does not lower.
+	if good, bad := r.RateOf("GET /good"), r.RateOf("GET /bad"); !close4(good, 0.2) || !close4(bad, 0.3) {
+		t.Errorf("rates %v, %v", good, bad)
+	}
+	if err := r.StartIncident(1, 10*time.Second, "all"); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRate(0.6) // the maximum
+	r.wait(10*time.Second - 1)
+	r.wantRate(0.6)
+	r.wait(time.Second)
+	r.wantRate(0.05)
+	if got, want := actions(r), "started program, replaced program, expired program"; got != want {
+		t.Errorf("audit: %s; want %s", got, want)
+	}
+	if r.EndIncident("") {
+		t.Error("there was none to end")
+	}
+	for _, c := range []struct {
+		rate float64
+		d    time.Duration
+	}{{0, time.Second}, {1.1, time.Second}, {-1, time.Second}, {1, 0}, {1, 8 * 24 * time.Hour}} {
+		if err := r.StartIncident(c.rate, c.d, ""); err == nil {
+			t.Errorf("StartIncident(%v, %v) was accepted", c.rate, c.d)
+		}
+	}
+}
+
+func TestAuditIsBounded(t *testing.T) {
+	r := newRig(t, DefaultConfig())
+	for range maxEvents + 10 {
+		if err := r.StartIncident(1, time.Hour, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := r.State().Incident; len(st.Audit) != maxEvents || st.AuditDropped != 10 {
+		t.Errorf("%d events, %d dropped", len(st.Audit), st.AuditDropped)
+	}
+}
+
+func TestIncidentFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "incident")
+	r := newRig(t, DefaultConfig(), WithIncidentFile(path))
+	write := func(text string) {
+		t.Helper()
+		// As the documentation advises; and with a time of its own, as the
+		// file system's clock is coarse.
+		next := path + ".next"
+		if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(next, r.now, r.now); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wait(time.Second)
+	r.wantRate(0.05)
+
+	write("")
+	r.wait(time.Second)
+	r.wantRate(1)
+	r.wait(time.Hour)
+	r.wantRate(1)
+
+	write(`{"rate":0.5,"duration":"5m","reason":"checkout"}`)
+	r.wait(time.Second)
+	r.wantRate(0.5)
+	if i := r.State().Incident; len(i.Active) != 1 || i.Active[0].Reason != "checkout" || i.Active[0].Source != "file" {
+		t.Errorf("state: %+v", i)
+	}
+	r.wait(5 * time.Minute)
+	r.wantRate(0.05)
+
+	write(`{"rate":0.7}`)
+	r.wait(time.Second)
+	r.wantRate(0.7)
+	// Next to the switch the higher rate counts, and neither ends the other.
+	if err := r.StartIncident(0.9, time.Minute, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRate(0.9)
+	r.EndIncident("")
+	r.wantRate(0.7)
+
+	write(`{"rate":70}`)
+	r.wait(time.Second)
+	r.wantRate(0.05)
+	if p := r.State().Incident.FileError; !strings.Contains(p, "rate is 70") || !strings.Contains(p, path) {
+		t.Errorf("file error: %q", p)
+	}
+	audit := len(r.State().Incident.Audit)
+	r.wait(time.Minute)
+	if n := len(r.State().Incident.Audit); n != audit {
+		t.Errorf("the same error was reported %d times", n-audit+1)
+	}
+
+	write(`{"rate":0.7,"until":"2026-01-01T00:00:00Z"}`) // over
+	r.wait(time.Second)
+	r.wantRate(0.05)
+
+	write(`{"rate":0.7}`)
+	r.wait(time.Second)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRate(0.7)
+	r.wait(time.Second)
+	r.wantRate(0.05)
+
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.wait(time.Second)
+	if p := r.State().Incident.FileError; !strings.Contains(p, "not a regular file") {
+		t.Errorf("file error: %q", p)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.wait(time.Second)
+	if p := r.State().Incident.FileError; p != "" {
+		t.Errorf("file error after the file is gone: %q", p)
+	}
+}
+
+func TestParseFile(t *testing.T) {
+	written := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		`garbage`:                          "want JSON such as",
+		`{"rate":"high"}`:                  "want JSON such as",
+		`{"rat":1}`:                        "unknown field",
+		`{"rate":1} 2`:                     "behind the JSON",
+		`{"rate":0}`:                       "rate is 0",
+		`{"duration":"soon"}`:              "duration",
+		`{"duration":"-1s"}`:               "duration is -1s",
+		`{"duration":"999h"}`:              "at most 168h",
+		`{"until":"2027-01-01T00:00:00Z"}`: "at most 168h",
+		`{"until":"tomorrow"}`:             "want JSON such as",
+		`{"until":"2026-01-01T00:00:00Z","duration":"1s"}`:      "contradict",
+		`{"reason":"` + strings.Repeat("x", maxReason+1) + `"}`: "the reason has 1025 bytes",
+		`{"until":"0001-01-01T00:00:00Z"}`:                      "from 1970",
+		`{"reason":"` + strings.Repeat("x", maxFile) + `"}`:     "longer than",
+	} {
+		if _, err := parseFile([]byte(text), written); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: error %v, want %q", text, err, want)
+		}
+	}
+}
