@@ -1,0 +1,150 @@
+package keep
+
+import (
+	"maps"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// learned holds the duration thresholds of a bounded number of operations.
+// Reading takes no lock: the map is replaced when a name is added.
+type learned struct {
+	config     Learn
+	window     uint32 // observations after which the past weighs half
+	operations atomic.Pointer[map[string]*operation]
+	add        sync.Mutex
+	unlearned  atomic.Uint64
+}
+
+const (
+	// subBuckets per octave: a threshold is at most 1/8 above the quantile.
+	subBuckets = 8
+	// unitShift makes the unit of the histogram 1.024 µs.
+	unitShift = 10
+	// octaves above the first eight units; the last ends at 2^31 units, about
+	// 37 minutes.
+	octaves    = 28
+	numBuckets = (octaves + 1) * subBuckets
+	// thinning: once an operation has a threshold, one observation in 16 is
+	// counted, so that cores rarely meet on the histogram's cache lines.
+	thinning = 16
+	// recompute after so many counted observations.
+	recompute = 64
+	never     = math.MaxInt64
+)
+
+// operation is the histogram of one name. Counts may be lost to races with the
+// halving of the window: it estimates, it does not account.
+type operation struct {
+	limit   atomic.Int64  // ns; never until learned
+	seen    atomic.Uint32 // counted observations; it may wrap around
+	compute sync.Mutex
+	buckets [numBuckets]atomic.Uint32
+}
+
+func newLearned(config Learn) *learned {
+	l := &learned{config: config, window: uint32(max(16384, min(4*config.After, math.MaxInt32)))}
+	l.operations.Store(&map[string]*operation{})
+	return l
+}
+
+// observe learns a duration and reports whether it is above the threshold that
+// held before.
+func (l *learned) observe(name string, d time.Duration) bool {
+	op := (*l.operations.Load())[name]
+	if op == nil {
+		if op = l.operation(name); op == nil {
+			l.unlearned.Add(1)
+			return false
+		}
+	}
+	limit := op.limit.Load()
+	if limit == never || rand.Uint32()%thinning == 0 {
+		op.buckets[bucket(d)].Add(1)
+		if n := op.seen.Add(1); n%recompute == 0 && int(n) >= l.config.After && op.compute.TryLock() {
+			op.learn(l.config.Quantile, l.window)
+			op.compute.Unlock()
+		}
+	}
+	return int64(d) > limit && d >= l.config.AtLeast
+}
+
+// operation adds a name, or returns nil if there are too many.
+func (l *learned) operation(name string) *operation {
+	if len(*l.operations.Load()) >= l.config.Operations {
+		return nil
+	}
+	l.add.Lock()
+	defer l.add.Unlock()
+	old := *l.operations.Load()
+	if op := old[name]; op != nil {
+		return op
+	}
+	if len(old) >= l.config.Operations {
+		return nil
+	}
+	op := new(operation)
+	op.limit.Store(never)
+	next := maps.Clone(old)
+	next[strings.Clone(name)] = op
+	l.operations.Store(&next)
+	return op
+}
+
+// learn sets the limit to the upper end of the quantile's bucket, and halves
+// all counts when the window is full: the past is forgotten.
+func (op *operation) learn(quantile float64, window uint32) {
+	var counts [numBuckets]uint32
+	var total uint64
+	for i := range counts {
+		counts[i] = op.buckets[i].Load()
+		total += uint64(counts[i])
+	}
+	target := uint64(math.Ceil(quantile * float64(total)))
+	var sum uint64
+	for i, n := range counts {
+		if sum += uint64(n); sum >= target {
+			op.limit.Store(upper(i))
+			break
+		}
+	}
+	if total < uint64(window) {
+		return
+	}
+	for i, n := range counts {
+		op.buckets[i].Store(n / 2)
+	}
+}
+
+// bucket returns the index of d: eight linear buckets, then eight per octave.
+func bucket(d time.Duration) int {
+	if d < 0 {
+		return 0
+	}
+	v := uint64(d) >> unitShift
+	if v < subBuckets {
+		return int(v)
+	}
+	octave := bits.Len64(v) - 4 // v>>octave is in 8 ... 15
+	if octave >= octaves {
+		return numBuckets - 1
+	}
+	return (octave+1)*subBuckets + int(v>>octave)&(subBuckets-1)
+}
+
+// upper returns the longest duration of a bucket in ns.
+func upper(i int) int64 {
+	switch {
+	case i < subBuckets:
+		return int64(i+1)<<unitShift - 1
+	case i == numBuckets-1:
+		return never - 1 // not "never": it has been learned
+	}
+	octave, v := i/subBuckets-1, i%subBuckets+subBuckets
+	return int64(v+1)<<octave<<unitShift - 1
+}

@@ -1,0 +1,246 @@
+package redact
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/attribute"
+)
+
+var update = flag.Bool("update", false, "write corpus.md anew")
+
+const (
+	corpusFile = "corpus.md"
+	perCell    = 20  // texts a class, form and place
+	perRow     = 200 // texts a spelling, and a kind of harmless text
+)
+
+// TestCorpus measures what leaves, and compares it with the committed table:
+// a change of a detector shows as a change of what it misses.
+func TestCorpus(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(corpusHead)
+	optional := full()
+	optional.Rules[len(Default().Rules)].Do = Mask // ip: its network is more than a third
+	standard, all := mustNew(t, Default()), mustNew(t, optional)
+	byForm(&b, "Default, by form of spelling", standard)
+	byForm(&b, "Default with the optional detectors ip, us-ssn and entropy, by form of spelling", all)
+	byPlace(&b, standard)
+	byName(&b, standard)
+	falseFinds(&b, standard, all)
+	got := b.String()
+	if *update {
+		if err := os.WriteFile(corpusFile, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(corpusFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		was, is := strings.Split(string(want), "\n"), strings.Split(got, "\n")
+		for i := range is {
+			if i >= len(was) || is[i] != was[i] {
+				t.Fatalf("%s: line %d is not what is measured; if that is meant, go test -run Corpus -update\nmeasured: %s", corpusFile, i+1, is[i])
+			}
+		}
+		t.Fatalf("%s has more lines than are measured; go test -run Corpus -update", corpusFile)
+	}
+}
+
+const corpusHead = `<!-- Written by TestCorpus (go test ./redact -run Corpus -update). Do not edit. -->
+# What redact finds, and what it misses
+
+Measured on texts that the test makes from a fixed seed. A secret counts as found if no third of it (at
+least 4 bytes) is left in one piece, in the form in which it was written. Numbers are per cent of texts.
+The names around the secrets tell nothing, except in the table of names; a key rule on the attribute's
+own key finds everything, whatever the form, and is not measured here.
+
+The corpus is made by those who made the detectors, so it knows what they know: it shows which forms are
+missed, not how often they occur in your traces. A key or a password without a known form and without a
+name is missed nearly always, and so is whatever is encoded. Against that there are key rules and the
+allow list.
+
+Forms:
+`
+
+func percent(hit, n int) string {
+	if hit == n || hit*100%n == 0 {
+		return fmt.Sprint(hit * 100 / n)
+	}
+	return fmt.Sprintf("%.1f", float64(hit)*100/float64(n))
+}
+
+// seen reports whether a third of the secret is left in one piece.
+func seen(out, secret string) bool {
+	runes := []rune(secret)
+	n := max((len(runes)+2)/3, 1)
+	for n < len(runes) && len(string(runes[:n])) < 4 {
+		n++
+	}
+	for i := 0; i+n <= len(runes); i++ {
+		if strings.Contains(out, string(runes[i:i+n])) {
+			return true
+		}
+	}
+	return false
+}
+
+// found redacts one text, and reports whether the secret is gone.
+func found(r *Redactor, p place, rng *rand.Rand, whole, secret string) bool {
+	kv, ok := r.Attribute(attribute.String(p.key, p.put(rng, whole)))
+	if !ok {
+		return true
+	}
+	out := kv.Value.AsString()
+	// What the place itself does to a secret (escapes), it does to the measure.
+	marked := p.put(rng, "\x00"+secret+"\x00")
+	for _, mark := range []string{"\x00", `\u0000`} {
+		if parts := strings.Split(marked, mark); len(parts) == 3 {
+			secret = parts[1]
+		}
+	}
+	return !seen(out, secret)
+}
+
+// noQueries are the places but SQL, where literals go whatever they are.
+func noQueries() (out []int) {
+	for i, p := range places {
+		if p.key != "db.query.text" {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func seeded(parts ...int) *rand.Rand {
+	n := uint64(len(parts))
+	for _, p := range parts {
+		n = n*1009 + uint64(p)
+	}
+	return rand.New(rand.NewPCG(20260301, n))
+}
+
+func measure(r *Redactor, c, f, p int) (hit int) {
+	for i := range perCell {
+		rng := seeded(c, f, p, i)
+		secret := classes[c].make(rng)
+		part := hidden(classes[c].name, secret)
+		if forms[f].name != "cut" { // else it is cut with what is around it
+			whole, part := forms[f].spell(secret), forms[f].spell(part)
+			if !strings.Contains(whole, part) { // base64 of a part is no part of base64
+				part = whole
+			}
+			if found(r, places[p], rng, whole, part) {
+				hit++
+			}
+			continue
+		}
+		cut := forms[f].spell(secret)
+		if at := strings.Index(secret, part); at < len(cut) {
+			part = cut[at:min(len(cut), at+len(part))]
+		}
+		if found(r, places[p], rng, cut, part) {
+			hit++
+		}
+	}
+	return hit
+}
+
+func byForm(b *strings.Builder, title string, r *Redactor) {
+	if strings.HasPrefix(title, "Default,") {
+		for _, f := range forms {
+			about := f.about
+			if about == "" {
+				about = "of the whole"
+			}
+			fmt.Fprintf(b, "- %s: %s\n", f.name, about)
+		}
+	}
+	fmt.Fprintf(b, "\n## %s\n%d texts a cell, over the places but SQL.\n\n| found, %% |", title, perCell*len(noQueries()))
+	for _, f := range forms {
+		fmt.Fprintf(b, " %s |", f.name)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(forms)) + "\n")
+	for c := range classes {
+		fmt.Fprintf(b, "| %s |", classes[c].name)
+		for f := range forms {
+			hit := 0
+			for _, p := range noQueries() {
+				hit += measure(r, c, f, p)
+			}
+			fmt.Fprintf(b, " %s |", percent(hit, perCell*len(noQueries())))
+		}
+		b.WriteString("\n")
+	}
+}
+
+func byPlace(b *strings.Builder, r *Redactor) {
+	fmt.Fprintf(b, "\n## Default, plain form, by place\n%d texts a cell. In SQL (db.query.text) literals go, whatever they are.\n\n| found, %% |", perCell)
+	for _, p := range places {
+		fmt.Fprintf(b, " %s |", p.name)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(places)) + "\n")
+	for c := range classes {
+		fmt.Fprintf(b, "| %s |", classes[c].name)
+		for p := range places {
+			fmt.Fprintf(b, " %s |", percent(measure(r, c, 0, p), perCell))
+		}
+		b.WriteString("\n")
+	}
+}
+
+func byName(b *strings.Builder, r *Redactor) {
+	fmt.Fprintf(b, "\n## Default, secrets with a name\nPasswords of 12 characters named %s, %d texts a row.\n\n| written as | found, %% |\n|---|--:|\n", strings.Join(secretNames, ", "), perRow)
+	for k, s := range spellings {
+		hit := 0
+		for i := range perRow {
+			rng := seeded(k, i)
+			secret := draw(rng, wordSet64+"!$*-_", 12)
+			if !seen(r.Text(s.put(pick(rng, secretNames...), secret)), secret) {
+				hit++
+			}
+		}
+		fmt.Fprintf(b, "| %s | %s |\n", s.name, percent(hit, perRow))
+	}
+}
+
+func falseFinds(b *strings.Builder, standard, all *Redactor) {
+	fmt.Fprintf(b, "\n## Harmless texts that are changed\n%d texts a row.\n\n| changed, %% | Default | with optional detectors |\n|---|--:|--:|\n", perRow)
+	for k, h := range harmless {
+		var changed [2]int
+		for i := range perRow {
+			s := h.make(seeded(k, i))
+			for j, r := range []*Redactor{standard, all} {
+				if r.Text(s) != s {
+					changed[j]++
+				}
+			}
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", h.name, percent(changed[0], perRow), percent(changed[1], perRow))
+	}
+}
+
+// The corpus is only worth something if its texts hold their secrets.
+func TestCorpusHoldsSecrets(t *testing.T) {
+	for c := range classes {
+		for p := range places {
+			rng := seeded(c, p)
+			secret := classes[c].make(rng)
+			text := places[p].put(rng, secret)
+			if !utf8.ValidString(text) {
+				t.Errorf("%q is no UTF-8", text)
+			}
+			if found(mustNew(t, Config{}), places[p], rng, secret, hidden(classes[c].name, secret)) {
+				t.Errorf("without rules, %q in %q counts as found", secret, text)
+			}
+		}
+	}
+}
