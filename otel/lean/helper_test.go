@@ -1,0 +1,151 @@
+package lean
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sink is an Exporter that decodes what it gets with OTLP's own Go package.
+type sink struct {
+	mu       sync.Mutex
+	requests []*collectorpb.ExportTraceServiceRequest
+	shutdown int
+	errs     []error
+	// before is called in Export, if set.
+	before func(ctx context.Context, spans int) (int, error)
+}
+
+func (s *sink) Export(ctx context.Context, request []byte, spans int) (int, error) {
+	if s.before != nil {
+		if rejected, err := s.before(ctx, spans); rejected > 0 || err != nil {
+			return rejected, err
+		}
+	}
+	req := new(collectorpb.ExportTraceServiceRequest)
+	err := proto.Unmarshal(request, req)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.errs = append(s.errs, err)
+	}
+	s.requests = append(s.requests, req)
+	if got := countSpans(req.ResourceSpans); got != spans {
+		s.errs = append(s.errs, errCount{got, spans})
+	}
+	return 0, nil
+}
+
+type errCount struct{ got, said int }
+
+func (e errCount) Error() string { return "a request does not hold as many spans as it is said to" }
+
+func (s *sink) Shutdown(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shutdown++
+	return nil
+}
+
+// resourceSpans returns everything that arrived.
+func (s *sink) resourceSpans(t testing.TB) (all []*tracepb.ResourceSpans) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, err := range s.errs {
+		t.Error(err)
+	}
+	for _, r := range s.requests {
+		all = append(all, r.ResourceSpans...)
+	}
+	return all
+}
+
+func (s *sink) spans(t testing.TB) []*tracepb.Span {
+	t.Helper()
+	return spansOf(s.resourceSpans(t))
+}
+
+func spansOf(rs []*tracepb.ResourceSpans) (all []*tracepb.Span) {
+	for _, r := range rs {
+		for _, s := range r.ScopeSpans {
+			all = append(all, s.Spans...)
+		}
+	}
+	slices.SortFunc(all, func(a, b *tracepb.Span) int { return cmp.Compare(string(a.SpanId), string(b.SpanId)) })
+	return all
+}
+
+func countSpans(rs []*tracepb.ResourceSpans) int { return len(spansOf(rs)) }
+
+// officialClient receives what the official exporter would send.
+type officialClient struct {
+	mu  sync.Mutex
+	all []*tracepb.ResourceSpans
+}
+
+func (*officialClient) Start(context.Context) error { return nil }
+func (*officialClient) Stop(context.Context) error  { return nil }
+func (c *officialClient) UploadTraces(_ context.Context, rs []*tracepb.ResourceSpans) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range rs {
+		c.all = append(c.all, proto.Clone(r).(*tracepb.ResourceSpans))
+	}
+	return nil
+}
+
+// official runs a program on the SDK.
+func official(t testing.TB, program func(trace.TracerProvider), opts ...sdktrace.TracerProviderOption) []*tracepb.ResourceSpans {
+	t.Helper()
+	client := new(officialClient)
+	exporter, err := otlptrace.New(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := sdktrace.NewTracerProvider(append(opts, sdktrace.WithBatcher(exporter))...)
+	program(p)
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	return client.all
+}
+
+// leanly runs a program on this package.
+func leanly(t testing.TB, program func(trace.TracerProvider), opts ...Option) []*tracepb.ResourceSpans {
+	t.Helper()
+	s := new(sink)
+	p := NewTracerProvider(append(opts, WithExporter(s))...)
+	program(p)
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	return s.resourceSpans(t)
+}
+
+// counter gives ids in order, so that two runs have the same.
+type counter struct{ n atomic.Uint64 }
+
+func (c *counter) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
+	binary.BigEndian.PutUint64(id[:], c.n.Add(1))
+	return id
+}
+
+func (c *counter) NewIDs(ctx context.Context) (t trace.TraceID, s trace.SpanID) {
+	binary.BigEndian.PutUint64(t[8:], c.n.Add(1)*0x9e3779b97f4a7c15)
+	return t, c.NewSpanID(ctx, t)
+}

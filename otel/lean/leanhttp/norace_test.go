@@ -1,0 +1,5 @@
+//go:build !race
+
+package leanhttp_test
+
+const raceEnabled = false

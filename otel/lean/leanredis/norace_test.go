@@ -1,0 +1,5 @@
+//go:build !race
+
+package leanredis_test
+
+const raceEnabled = false

@@ -1,0 +1,115 @@
+package otlpgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tare-trace/tare/otel/lean/internal/gate"
+	"github.com/tare-trace/tare/otel/lean/internal/otlpwire"
+)
+
+// ErrShutdown is the error of an export that comes after Shutdown, or that
+// Shutdown had to end because its context was over.
+var ErrShutdown = gate.ErrShut
+
+// PartialSuccess is what OpenTelemetry's error handler gets when a receiver
+// rejects spans of a request that it accepts otherwise, or warns.
+type PartialSuccess = otlpwire.PartialSuccess
+
+// method of opentelemetry/proto/collector/trace/v1/trace_service.proto.
+const method = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+
+// Exporter sends requests to one endpoint. It may be used by several
+// goroutines. Make it with [New].
+type Exporter struct {
+	config   *config
+	conn     *grpc.ClientConn
+	own      bool // conn is the exporter's
+	call     []grpc.CallOption
+	metadata metadata.MD
+	gate     *gate.Gate
+}
+
+// New returns an exporter configured by the environment and the options. It
+// does not connect: a collector may start later than its clients.
+func New(opts ...Option) (*Exporter, error) {
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	e := &Exporter{config: c, conn: c.conn, call: []grpc.CallOption{grpc.ForceCodecV2(codec{})}, gate: gate.New()}
+	if e.conn == nil {
+		if e.conn, err = grpc.NewClient(c.target, c.dialOptions()...); err != nil {
+			return nil, fmt.Errorf("otlpgrpc: endpoint %q: %w", c.target, err)
+		}
+		e.own = true
+	}
+	if c.gzip {
+		e.call = append(e.call, grpc.UseCompressor(gzip.Name))
+	}
+	if len(c.headers) > 0 {
+		e.metadata = metadata.New(c.headers)
+	}
+	return e, nil
+}
+
+// Export sends request, an encoded ExportTraceServiceRequest of so many spans,
+// and repeats it while that makes sense. It returns how many spans the receiver
+// rejected, 0 to spans. An error means that none are known to have arrived.
+// Nothing reads request after Export has returned, even if it failed half-way.
+func (e *Exporter) Export(ctx context.Context, request []byte, spans int) (rejected int, err error) {
+	if len(request) == 0 {
+		return 0, nil
+	}
+	run, leave, err := e.gate.Enter(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("otlpgrpc: %w", err)
+	}
+	defer leave()
+	if e.config.timeout > 0 {
+		var cancel context.CancelFunc
+		run, cancel = context.WithTimeout(run, e.config.timeout)
+		defer cancel()
+	}
+	if e.metadata != nil {
+		run = metadata.NewOutgoingContext(run, e.metadata)
+	}
+	err = e.config.retry.Do(run, func(ctx context.Context) error {
+		in := response{spans: spans}
+		out := message{data: request, transient: e.config.gzip}
+		if err := e.conn.Invoke(ctx, method, &out, &in, e.call...); err != nil {
+			return callError(err)
+		}
+		rejected = in.partial.Rejected
+		if in.err != nil {
+			otel.Handle(fmt.Errorf("otlpgrpc: the receiver accepted a request, but: %w", in.err))
+		} else if in.partial != (PartialSuccess{}) {
+			otel.Handle(in.partial)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("otlpgrpc: %s: %w", e.conn.CanonicalTarget(), err)
+	}
+	return rejected, nil
+}
+
+// Shutdown lets the exports under way finish until ctx ends, then ends them
+// ([ErrShutdown]), and closes the connection if it is the exporter's. From its
+// start on, new exports are refused. Further calls do nothing.
+func (e *Exporter) Shutdown(ctx context.Context) error {
+	first, err := e.gate.Shut(ctx)
+	if err != nil {
+		err = fmt.Errorf("otlpgrpc: shutdown ended the exports under way: %w", err)
+	}
+	if first && e.own {
+		err = errors.Join(err, e.conn.Close())
+	}
+	return err
+}

@@ -1,0 +1,30 @@
+package otlphttp_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A service that exports over HTTP must not link gRPC or generated messages:
+// they add megabytes and start-up time.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	packages := strings.Fields(string(out))
+	if len(packages) < 100 {
+		t.Fatalf("go list named %d packages only", len(packages))
+	}
+	for _, p := range packages {
+		for _, refused := range []string{
+			"google.golang.org/grpc", "google.golang.org/genproto", "go.opentelemetry.io/proto", "google.golang.org/protobuf/proto",
+			"google.golang.org/protobuf/reflect", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", "testing",
+		} {
+			if p == refused || strings.HasPrefix(p, refused+"/") {
+				t.Errorf("the exporter depends on %s", p)
+			}
+		}
+	}
+}

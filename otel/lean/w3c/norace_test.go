@@ -1,0 +1,5 @@
+//go:build !race
+
+package w3c_test
+
+const raceEnabled = false
