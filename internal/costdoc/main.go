@@ -1,7 +1,8 @@
-// Command costdoc turns the results of `tare demo --json` into docs/cost.md
-// and into the tables of README.md. It measures nothing and judges only
-// against the targets that are written here: `make cost` runs it on what it
-// has just measured.
+// Command costdoc turns measured results into the tables of documents: those of
+// `tare demo --json` into docs/cost.md and README.md, and those of the
+// libraries' benchmarks and experiments into otel/README.md. It measures nothing
+// and judges only against the targets that are written here: `make cost` and
+// `make otel-cost` run it on what they have just measured.
 package main
 
 import (
@@ -22,11 +23,12 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: costdoc RESULTS-DIRECTORY docs/cost.md README.md")
+	parts := map[string]func(from, second, third string) error{"agent": run, "otel": libraries}
+	if len(os.Args) != 5 || parts[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: costdoc agent RESULTS-DIRECTORY docs/cost.md README.md\n       costdoc otel BENCHMARKS docs/results otel/README.md")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := parts[os.Args[1]](os.Args[2], os.Args[3], os.Args[4]); err != nil {
 		fmt.Fprintln(os.Stderr, "costdoc:", err)
 		os.Exit(1)
 	}

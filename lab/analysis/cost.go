@@ -10,56 +10,70 @@ import (
 	"github.com/tare-trace/tare/lab/stats"
 )
 
+// mostPackages are shown of a profile by package.
+const mostPackages = 15
+
 // cpuProfiles says where the CPU time goes, of runs with a profiler. The profiler
 // costs something itself, in the baseline as well: what was added is a difference
 // between profiled runs of one round.
 func cpuProfiles(a *grid) []CPUProfile {
+	byCategory := func(r *record.Run) []record.Share { return r.Shares }
+	byPackage := func(r *record.Run) []record.Share { return r.Packages }
 	var out []CPUProfile
 	for _, cell := range a.cellNames {
 		p := a.places[cell]
-		base := sharesOf(p.of(Baseline).profiled)
+		base, basePackages := sharesOf(p.of(Baseline).profiled, byCategory), sharesOf(p.of(Baseline).profiled, byPackage)
 		for _, name := range p.order {
 			b := p.variants[name]
-			shares := sharesOf(b.profiled)
+			shares := sharesOf(b.profiled, byCategory)
 			if len(shares.rounds) == 0 {
 				continue
 			}
-			comparable := b.role == Traced && len(base.rounds) > 0
-			categories := maps.Clone(shares.micros)
-			if comparable {
-				// What the baseline spends its time on and the variant does not
-				// must not vanish from the difference.
-				for category := range base.micros {
-					categories[category] = shares.of(category)
-				}
-			}
 			prof := CPUProfile{Cell: cell, Variant: name, N: len(shares.rounds)}
-			for _, category := range slices.Sorted(maps.Keys(categories)) {
-				xs := shares.of(category)
-				c := CPUCategory{Category: category, Value: stats.Interval(xs.list())}
-				if comparable {
-					d := Difference.estimatePairs(xs, base.of(category))
-					c.Added = &d
-				}
-				prof.Categories = append(prof.Categories, c)
-			}
+			comparable := b.role == Traced && len(base.rounds) > 0
 			if comparable {
 				d := Difference.estimatePairs(shares.total(), base.total())
 				prof.Added = &d
 			}
-			prof.rank()
+			prof.Categories = prof.parts(shares, base, comparable)
+			prof.Packages = prof.parts(sharesOf(b.profiled, byPackage), basePackages, comparable)
+			prof.Packages = prof.Packages[:min(mostPackages, len(prof.Packages))]
 			out = append(out, prof)
 		}
 	}
 	return out
 }
 
+// parts of a profile, the greatest first.
+func (p *CPUProfile) parts(shares, base shareSamples, comparable bool) []CPUCategory {
+	names := maps.Clone(shares.micros)
+	if comparable {
+		// What the baseline spends its time on and the variant does not
+		// must not vanish from the difference.
+		for name := range base.micros {
+			names[name] = shares.of(name)
+		}
+	}
+	var parts []CPUCategory
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		xs := shares.of(name)
+		c := CPUCategory{Category: name, Value: stats.Interval(xs.list())}
+		if comparable {
+			d := Difference.estimatePairs(xs, base.of(name))
+			c.Added = &d
+		}
+		parts = append(parts, c)
+	}
+	p.rank(parts)
+	return parts
+}
+
 // rank sorts by what was added, or by size, and fills in the shares of what was
 // added on the whole.
-func (p *CPUProfile) rank() {
+func (p *CPUProfile) rank(parts []CPUCategory) {
 	if all := p.Added; all != nil && all.Lo > 0 {
-		for i := range p.Categories {
-			if c := &p.Categories[i]; c.Added != nil {
+		for i := range parts {
+			if c := &parts[i]; c.Added != nil {
 				share := c.Added.Median / all.Median
 				c.Share = &share
 			}
@@ -71,25 +85,25 @@ func (p *CPUProfile) rank() {
 		}
 		return c.Value.Median
 	}
-	slices.SortStableFunc(p.Categories, func(x, y CPUCategory) int {
+	slices.SortStableFunc(parts, func(x, y CPUCategory) int {
 		return cmp.Or(cmp.Compare(weight(y), weight(x)), strings.Compare(x.Category, y.Category))
 	})
 }
 
-// shareSamples are µs/request by category and round.
+// shareSamples are µs/request by category (or package) and round.
 type shareSamples struct {
 	rounds []int
 	micros map[string]byRound
 }
 
-func sharesOf(runs []*record.Run) shareSamples {
+func sharesOf(runs []*record.Run, of func(*record.Run) []record.Share) shareSamples {
 	s := shareSamples{micros: map[string]byRound{}}
 	for _, r := range runs {
-		if len(r.Shares) == 0 {
+		if len(of(r)) == 0 {
 			continue
 		}
 		s.rounds = append(s.rounds, r.Round)
-		for _, share := range r.Shares {
+		for _, share := range of(r) {
 			if s.micros[share.Category] == nil {
 				s.micros[share.Category] = byRound{}
 			}

@@ -295,12 +295,14 @@ type CPUProfile struct {
 	Variant    string        `json:"variant"`
 	N          int           `json:"n"` // profiled runs
 	Categories []CPUCategory `json:"categories"`
+	// Packages whose own functions use most, or most more than the baseline's.
+	Packages []CPUCategory `json:"packages,omitempty"`
 	// Added is what all categories together have more than the baseline's,
 	// µs/request; absent for the baseline itself.
 	Added *stats.Estimate `json:"added,omitempty"`
 }
 
-// CPUCategory is a category's part, in µs/request.
+// CPUCategory is a category's, or a package's, part, in µs/request.
 type CPUCategory struct {
 	Category string         `json:"category"`
 	Value    stats.Estimate `json:"value"`

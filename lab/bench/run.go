@@ -183,6 +183,7 @@ func (r *run) profile(ctx context.Context, g *load.Generator) error {
 	r.rec.Window, r.rec.Answers = answered.Elapsed.Seconds(), answered.OK
 	r.loadValues(answered)
 	r.rec.Shares = profile.Shares(p, answered.OK)
+	r.rec.Packages = profile.Packages(p, answered.OK)
 	if r.stage.Results == "" {
 		return nil
 	}

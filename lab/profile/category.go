@@ -24,8 +24,13 @@ const (
 	HTTPInstrumentation = "HTTP instrumentation"
 	// RedisInstrumentation: redisotel, and the API under it.
 	RedisInstrumentation = "redis instrumentation"
-	// Lean: Tare's own libraries for services.
-	Lean = "lean"
+	// LeanPipeline: Tare's lean span pipeline and its exporters, with what they call,
+	// but for the goroutines of the HTTP or gRPC client: see Transports.
+	LeanPipeline = "lean span pipeline"
+	// LeanInstrumentation: leanhttp, leanredis and propagation, with what they call.
+	LeanInstrumentation = "lean instrumentation"
+	// Decisions: Tare's samplers, keep and redaction, in whichever pipeline.
+	Decisions = "sampling, keep, redaction"
 	// GarbageCollection: see above.
 	GarbageCollection = "garbage collection"
 	// RedisClient: go-redis.
@@ -42,7 +47,7 @@ const (
 
 // Categories in the order in which Shares returns them.
 var Categories = []string{
-	SpanPipeline, HTTPInstrumentation, RedisInstrumentation, Lean, GarbageCollection,
+	SpanPipeline, HTTPInstrumentation, RedisInstrumentation, LeanPipeline, LeanInstrumentation, Decisions, GarbageCollection,
 	RedisClient, HTTPServer, Scheduler, Application, Other,
 }
 

@@ -63,11 +63,11 @@ func (r *rules) of(stack []string) string {
 
 // instrumentation wraps what would have run without it.
 func instrumentation(category string) bool {
-	return category == HTTPInstrumentation || category == RedisInstrumentation || category == Lean
+	return category == HTTPInstrumentation || category == RedisInstrumentation || category == LeanInstrumentation
 }
 
 func tracing(category string) bool {
-	return category == SpanPipeline || instrumentation(category)
+	return category == SpanPipeline || category == LeanPipeline || category == Decisions || instrumentation(category)
 }
 
 // stack lists the functions of a sample, inlined ones too, the leaf first.

@@ -64,8 +64,11 @@ func TestRules(t *testing.T) {
 		{"runtime.mallocgc < strings.Contains < " + redisotel + ".funcFileLine < " + redisotel + ".(*tracingHook).ProcessHook.func1 < " + goredis + ".(*Client).Process < main.handle", RedisInstrumentation},
 		{"go.opentelemetry.io/otel/attribute.String < " + redisotel + ".(*tracingHook).ProcessHook.func1 < " + goredis + ".(*Client).Process", RedisInstrumentation},
 		{"strconv.AppendInt < github.com/redis/go-redis/extra/rediscmd/v9.CmdString < " + redisotel + ".(*tracingHook).ProcessHook.func1", RedisInstrumentation},
-		{"runtime.memmove < github.com/tare-trace/tare/otel/lean.(*Span).End < main.handle < " + serving, Lean},
-		{"go.opentelemetry.io/otel/trace.ContextWithSpan < github.com/tare-trace/tare/otel/lean.Start < main.handle", Lean},
+		{"runtime.memmove < github.com/tare-trace/tare/otel/lean.(*Span).End < main.handle < " + serving, LeanPipeline},
+		{"go.opentelemetry.io/otel/trace.ContextWithSpan < github.com/tare-trace/tare/otel/lean.Start < main.handle", LeanPipeline},
+		{"github.com/tare-trace/tare/otel/adaptive.(*Sampler).ShouldSample < github.com/tare-trace/tare/otel/lean.(*Tracer).Decide < github.com/tare-trace/tare/otel/lean/leanhttp.(*handler).ServeHTTP < " + serving, Decisions},
+		{"github.com/tare-trace/tare/otel/lean/w3c.FromHeader < github.com/tare-trace/tare/otel/lean/leanhttp.(*handler).ServeHTTP < " + serving, LeanInstrumentation},
+		{"runtime.memmove < main.handle < github.com/tare-trace/tare/otel/lean/leanhttp.(*handler).ServeHTTP < " + serving, Application},
 		// The API, called by whoever is no part of tracing.
 		{"go.opentelemetry.io/otel/attribute.String < main.handle < " + serving, HTTPInstrumentation},
 		{"go.opentelemetry.io/otel/internal/global.(*tracer).Start < main.handle < " + serving, HTTPInstrumentation},

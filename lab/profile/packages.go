@@ -1,60 +1,37 @@
 package profile
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/tare-trace/tare/lab/record"
 )
 
-// Package is what the functions of a package used themselves.
-type Package struct {
-	Path   string // "" for what is no Go function
-	Base   float64
-	With   float64
-	Micros float64 // With − Base, all in µs per request
-}
+// NoFunction is the package of what is no Go function: C, or a name that has none.
+const NoFunction = "(no Go function)"
 
-// TopAdded lists the n packages whose own functions (not what these called) use
-// most more CPU time per request in the variant than in the baseline, the greatest
-// first; only those that use more. Without requests on one side: nil.
-func TopAdded(base *Profile, baseRequests uint64, variant *Profile, variantRequests uint64, n int) []Package {
-	if baseRequests == 0 || variantRequests == 0 {
+// Packages says which packages' own functions, not what these called, used the CPU
+// time, in µs per request, by the package's path. Their sum is the CPU time of the
+// profile. Without requests there is nothing to divide by: nil.
+func Packages(p *Profile, requests uint64) []record.Share {
+	if requests == 0 {
 		return nil
 	}
-	all := map[string]*Package{}
-	at := func(path string) *Package {
-		if all[path] == nil {
-			all[path] = &Package{Path: path}
-		}
-		return all[path]
-	}
-	for path, d := range base.flat() {
-		at(path).Base = micros(d, baseRequests)
-	}
-	for path, d := range variant.flat() {
-		at(path).With = micros(d, variantRequests)
-	}
-	var top []Package
-	for _, p := range all {
-		if p.Micros = p.With - p.Base; p.Micros > 0 {
-			top = append(top, *p)
-		}
-	}
-	slices.SortFunc(top, func(a, b Package) int {
-		return cmp.Or(cmp.Compare(b.Micros, a.Micros), cmp.Compare(a.Path, b.Path))
-	})
-	return top[:min(max(n, 0), len(top))]
-}
-
-// flat sums the samples by the package of their leaf.
-func (p *Profile) flat() map[string]time.Duration {
 	sums := map[string]time.Duration{}
 	for _, s := range p.raw.Sample {
 		path := ""
 		if names := stack(s); len(names) > 0 {
 			path, _ = split(names[0])
 		}
+		if path == "" {
+			path = NoFunction
+		}
 		sums[path] += p.cpu(s)
 	}
-	return sums
+	shares := make([]record.Share, 0, len(sums))
+	for _, path := range slices.Sorted(maps.Keys(sums)) {
+		shares = append(shares, record.Share{Category: path, Micros: micros(sums[path], requests)})
+	}
+	return shares
 }

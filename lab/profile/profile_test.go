@@ -238,43 +238,26 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-func TestDiff(t *testing.T) {
-	base := []record.Share{{Category: Application, Micros: 10}, {Category: HTTPServer, Micros: 5}, {Category: Scheduler, Micros: 1}}
-	variant := []record.Share{{Category: Application, Micros: 12}, {Category: HTTPServer, Micros: 4}, {Category: Scheduler, Micros: 1}, {Category: SpanPipeline, Micros: 7}}
-	got := Diff(base, variant)
-	want := []Delta{{SpanPipeline, 7, 0.875}, {Application, 2, 0.25}, {Scheduler, 0, 0}, {HTTPServer, -1, -0.125}}
+func TestPackages(t *testing.T) {
+	p := reread(t, made("main.work < main.main", "net/http.x < main.main", "a.b/c.D < main.main", "a.b/c.E < main.main", "memmove < main.main"))
+	got := Packages(p, 2) // 0.5 ms per sample
+	want := []record.Share{{Category: NoFunction, Micros: 500}, {Category: "a.b/c", Micros: 1000}, {Category: "main", Micros: 500}, {Category: "net/http", Micros: 500}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
-	for _, d := range Diff(variant, base) {
-		if d.Share != 0 {
-			t.Errorf("shares of less than nothing: %+v", d)
+	if Packages(p, 0) != nil {
+		t.Error("something of nothing")
+	}
+	of := func(p *Profile) (micros float64) {
+		for _, s := range Packages(p, 1000) {
+			if strings.HasPrefix(s.Category, "go.opentelemetry.io/") {
+				micros += s.Micros
+			}
 		}
+		return micros
 	}
-	if len(Diff(nil, nil)) != 0 {
-		t.Error("something of nothing")
-	}
-}
-
-func TestTopAdded(t *testing.T) {
-	base := reread(t, made("main.work < main.main", "net/http.x < main.main", "main.work < main.main", "bufio.x < main.main"))
-	variant := reread(t, made("main.work < main.main", "net/http.x < main.main", "a.b/c.D < main.main", "a.b/c.E < main.main", "memmove < main.main"))
-	// 2 requests on one side, 1 on the other: 0.5 ms and 1 ms per sample.
-	got := TopAdded(base, 2, variant, 1, 3)
-	want := []Package{{"a.b/c", 0, 2000, 2000}, {"", 0, 1000, 1000}, {"net/http", 500, 1000, 500}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
-	if TopAdded(base, 0, variant, 1, 3) != nil || len(TopAdded(base, 1, variant, 1, -1)) != 0 || len(TopAdded(base, 1, base, 1, 9)) != 0 {
-		t.Error("something of nothing")
-	}
-	plain, traced := captured(t, "plain"), captured(t, "traced")
-	found := false
-	for _, p := range TopAdded(plain, 1000, traced, 1000, 20) {
-		found = found || strings.HasPrefix(p.Path, "go.opentelemetry.io/")
-	}
-	if !found {
-		t.Error("tracing added nothing to its own packages")
+	if plain, traced := of(captured(t, "plain")), of(captured(t, "traced")); plain != 0 || traced == 0 {
+		t.Errorf("%v µs without tracing, %v with it", plain, traced)
 	}
 }
 
@@ -294,6 +277,9 @@ func FuzzShares(f *testing.F) {
 		}
 		if want := float64(p.CPU().Microseconds()) / float64(requests); math.Abs(total(shares)-want) > 1e-9*want {
 			t.Fatalf("%v µs per request in all, want %v: %v", total(shares), want, shares)
+		}
+		if packages := Packages(p, requests); math.Abs(total(packages)-total(shares)) > 1e-9*total(shares) {
+			t.Fatalf("%v µs per request by package, %v by category", total(packages), total(shares))
 		}
 	})
 }
@@ -320,6 +306,6 @@ func FuzzRead(f *testing.F) {
 		if n := len(Shares(p, 1)); n != len(Categories) {
 			t.Errorf("%d categories", n)
 		}
-		_ = TopAdded(p, 1, p, 1, 10)
+		_ = Packages(p, 1)
 	})
 }

@@ -9,7 +9,11 @@ const neutral = ""
 // owners, the more special one first. The standard library is neutral without
 // being listed; a package that has a domain in its path and is not listed is Other.
 var owners = []owner{
-	{"github.com/tare-trace/tare/otel", Lean},
+	{"github.com/tare-trace/tare/otel/lean/leanhttp", LeanInstrumentation},
+	{"github.com/tare-trace/tare/otel/lean/leanredis", LeanInstrumentation},
+	{"github.com/tare-trace/tare/otel/lean/w3c", LeanInstrumentation},
+	{"github.com/tare-trace/tare/otel/lean", LeanPipeline},
+	{"github.com/tare-trace/tare/otel", Decisions},
 	{"github.com/tare-trace/tare/workloads", Application},
 	{"main", Application},
 	{"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", HTTPInstrumentation},

@@ -89,9 +89,11 @@ type Run struct {
 	Lost     map[string]uint64  `json:"lost,omitempty"`     // by the tracer's own reasons
 	Fidelity map[string]int     `json:"fidelity,omitempty"` // by FidelityComplete and the others, or a reason of incompleteness
 	Programs []Program          `json:"programs,omitempty"`
-	Shares   []Share            `json:"shares,omitempty"`  // of the CPU profile
-	Profile  string             `json:"profile,omitempty"` // the CPU profile's file, from the directory of the results
-	Limits   []string           `json:"limits,omitempty"`  // of the generator: why its numbers may not be the service's
+	Shares   []Share            `json:"shares,omitempty"` // of the CPU profile, by category
+	// Packages: the same CPU time by the package whose own functions used it.
+	Packages []Share  `json:"packages,omitempty"`
+	Profile  string   `json:"profile,omitempty"` // the CPU profile's file, from the directory of the results
+	Limits   []string `json:"limits,omitempty"`  // of the generator: why its numbers may not be the service's
 
 	// Failed says why the run did not come to its end, or ran something else
 	// than it was asked to: it is kept here and never compared.

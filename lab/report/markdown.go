@@ -29,6 +29,7 @@ func (v *view) markdown() []byte {
 		for _, c := range v.CPU {
 			w.heading(3, c.Caption)
 			w.table(c.Table)
+			w.folded("By package", c.Folded)
 		}
 	}
 	w.section("Kernel programs", v.Programs)

@@ -322,7 +322,7 @@ func TestFindingsForATerminal(t *testing.T) {
 	m, _, s := made(t, "coroot", "smoke", nil)
 	var b bytes.Buffer
 	WriteFindings(&b, m, s)
-	for _, want := range append([]string{m.Experiment.Title, "8 of 8 measured runs count", "profile smoke", "note: These numbers are made up."}, s.Found...) {
+	for _, want := range append([]string{m.Experiment.Title, "10 of 10 measured runs count", "profile smoke", "note: These numbers are made up."}, s.Found...) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, b.String())
 		}

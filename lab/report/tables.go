@@ -119,20 +119,12 @@ func withUnit(m record.Metric) string {
 // costs are the CPU profiles, the kernel programs and the ground truth.
 func (v *view) costs(s *analysis.Summary) {
 	for _, p := range s.CPU {
-		c := captioned{Caption: fmt.Sprintf("%s, %s (n=%d)", p.Cell, variantText(s, p.Cell, p.Variant), p.N)}
-		c.Table.Head = []string{"category", "µs/request", "added", "of all that was added"}
-		for _, k := range p.Categories {
-			added, share := "–", "–"
-			if k.Added != nil {
-				added = estimate(*k.Added, "")
-			}
-			if k.Share != nil {
-				share = strings.Replace(fmt.Sprintf("%.0f%%", 100**k.Share), "-", "−", 1)
-			}
-			c.Table.Rows = append(c.Table.Rows, []string{k.Category, estimate(k.Value, ""), added, share})
-		}
+		c := captioned{Caption: fmt.Sprintf("%s, %s (n=%d)", p.Cell, variantText(s, p.Cell, p.Variant), p.N), Table: cpuTable("category", p.Categories)}
 		if p.Added != nil {
 			c.Table.Rows = append(c.Table.Rows, []string{"all together", "", estimate(*p.Added, ""), ""})
+		}
+		if len(p.Packages) > 0 {
+			c.Folded = cpuTable("package, its own functions", p.Packages)
 		}
 		v.CPU = append(v.CPU, c)
 	}
@@ -145,6 +137,24 @@ func (v *view) costs(s *analysis.Summary) {
 	for _, f := range s.Fidelity {
 		v.Fidelity.Rows = append(v.Fidelity.Rows, []string{f.Cell, variantText(s, f.Cell, f.Variant), f.Complete.String(), f.Wrong.String(), counts(f.Classes)})
 	}
+}
+
+func cpuTable(what string, parts []analysis.CPUCategory) table {
+	t := table{Head: []string{what, "µs/request", "added", "of all that was added"}}
+	for _, k := range parts {
+		if k.Value.Median == 0 && (k.Added == nil || k.Added.Median == 0) {
+			continue // a category that concerns another service
+		}
+		added, share := "–", "–"
+		if k.Added != nil {
+			added = estimate(*k.Added, "")
+		}
+		if k.Share != nil {
+			share = strings.Replace(fmt.Sprintf("%.0f%%", 100**k.Share), "-", "−", 1)
+		}
+		t.Rows = append(t.Rows, []string{k.Category, estimate(k.Value, ""), added, share})
+	}
+	return t
 }
 
 func variantText(s *analysis.Summary, cell, variant string) string {

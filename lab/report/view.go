@@ -55,6 +55,7 @@ type table struct {
 type captioned struct {
 	Caption string
 	Table   table
+	Folded  table // by package, of a CPU profile
 }
 
 type question struct {

@@ -36,7 +36,8 @@ type Trees struct {
 }
 
 // Trees sorts what has been kept into traces. If expected is not 0, a complete
-// trace has that many spans or more: the first request on a new connection may hold
+// trace has that many spans or more, unless its root failed, since then the request may
+// have ended early. The first request on a new connection may hold
 // the spans of its set-up. It takes 40 bytes of memory per span.
 func (s *Sink) Trees(expected int) (Trees, error) {
 	t := Trees{Incomplete: map[string]int{}, Sizes: map[int]int{}}
@@ -93,12 +94,13 @@ func background(spans []spanIDs) bool {
 func (t *Trees) add(spans []spanIDs, expected int) {
 	t.Traces++
 	t.Sizes[len(spans)]++
-	roots, orphans := 0, 0
+	roots, orphans, failed := 0, 0, false
 	parents := make([]int, len(spans)) // by index; -1: none
 	for i, s := range spans {
 		parents[i] = -1
 		if s.parent.IsZero() {
 			roots++
+			failed = failed || s.failed
 			continue
 		}
 		at, found := slices.BinarySearchFunc(spans, s.parent, func(e spanIDs, id span.ID) int {
@@ -121,7 +123,7 @@ func (t *Trees) add(spans []spanIDs, expected int) {
 		reason = OrphanSpans
 	case cyclic(parents):
 		reason = Cyclic
-	case expected > 0 && len(spans) < expected:
+	case expected > 0 && len(spans) < expected && !failed:
 		reason = FewSpans
 	}
 	if reason == "" {

@@ -51,6 +51,8 @@ func TestCountBoundsNames(t *testing.T) {
 
 func TestTrees(t *testing.T) {
 	s := keeping(t)
+	well := one(8, 1, 0)
+	well.Status = nil
 	for n, spans := range [][]*trace.Span{
 		chain(1),
 		{one(2, 3, 2), one(2, 1, 0), one(2, 2, 1)}, // in another order
@@ -59,7 +61,8 @@ func TestTrees(t *testing.T) {
 		{one(5, 1, 0), one(5, 3, 2), one(5, 4, 2)},
 		{one(6, 1, 0), one(6, 2, 3), one(6, 3, 2)},
 		{one(7, 1, 0), one(7, 2, 2), one(7, 3, 1)},
-		{one(8, 1, 0)},
+		{well},
+		{one(10, 1, 0)}, // failed: nothing more is expected
 		{one(9, 1, 0), one(9, 2, 1), one(9, 3, 1), one(9, 4, 1)},
 		chain(1), // again
 	} {
@@ -74,13 +77,13 @@ func TestTrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int{NoRoot: 1, ManyRoots: 1, OrphanSpans: 1, Cyclic: 2, FewSpans: 1}
-	if got.Traces != 9 || got.Complete != 3 || got.Orphans != 3 || got.Duplicates != 3 || got.Spans != 25 || !maps.Equal(got.Incomplete, want) {
+	if got.Traces != 10 || got.Complete != 4 || got.Orphans != 3 || got.Duplicates != 3 || got.Spans != 26 || !maps.Equal(got.Incomplete, want) {
 		t.Errorf("%+v", got)
 	}
-	if !maps.Equal(got.Sizes, map[int]int{1: 1, 2: 1, 3: 6, 4: 1}) {
+	if !maps.Equal(got.Sizes, map[int]int{1: 2, 2: 1, 3: 6, 4: 1}) {
 		t.Errorf("sizes %v", got.Sizes)
 	}
-	if got, err = s.Trees(0); err != nil || got.Complete != 4 {
+	if got, err = s.Trees(0); err != nil || got.Complete != 5 {
 		t.Errorf("of any size: %+v, %v", got, err)
 	}
 }

@@ -50,9 +50,16 @@ func startRedis(t *testing.T) string {
 	}
 }
 
-func otel(r *servicetest.Receiver, addr, sampler, rate string) map[string]string {
+// bothPipelines runs a test with each; what leaves the service is the same.
+func bothPipelines(t *testing.T, test func(t *testing.T, pipeline string)) {
+	for _, pipeline := range []string{"official", "lean"} {
+		t.Run(pipeline, func(t *testing.T) { test(t, pipeline) })
+	}
+}
+
+func otel(r *servicetest.Receiver, addr, pipeline, sampler, rate string) map[string]string {
 	return map[string]string{
-		"REDIS_SERVER": addr, "ENABLE_OTEL": "1", "OTEL_SERVICE_NAME": "app",
+		"PIPELINE": pipeline, "REDIS_SERVER": addr, "ENABLE_OTEL": "1", "OTEL_SERVICE_NAME": "app",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": r.URL + "/v1/traces",
 		"OTEL_TRACES_SAMPLER":                sampler, "OTEL_TRACES_SAMPLER_ARG": rate,
 	}
@@ -60,7 +67,7 @@ func otel(r *servicetest.Receiver, addr, sampler, rate string) map[string]string
 
 func TestWithoutOpenTelemetry(t *testing.T) {
 	r := servicetest.NewReceiver(t, "127.0.0.1")
-	env := otel(r, startRedis(t), "always_on", "")
+	env := otel(r, startRedis(t), "official", "always_on", "")
 	env["ENABLE_OTEL"] = ""
 	p := servicetest.Start(t, "counter", env)
 	for n := 1; n <= 3; n++ {
@@ -82,17 +89,19 @@ func TestWithoutOpenTelemetry(t *testing.T) {
 	}
 }
 
-func TestSpansOfARequest(t *testing.T) {
+func TestSpansOfARequest(t *testing.T) { bothPipelines(t, spansOfARequest) }
+
+func spansOfARequest(t *testing.T, pipeline string) {
 	r := servicetest.NewReceiver(t, "127.0.0.1")
 	addr := startRedis(t)
-	p := servicetest.Start(t, "counter", otel(r, addr, "", ""))
+	p := servicetest.Start(t, "counter", otel(r, addr, pipeline, "", ""))
 	p.Get("/") // opens the connection to redis, which has spans of its own
 	if status, body := p.Get("/"); status != http.StatusOK || body != "2" {
 		t.Errorf("%d %q", status, body)
 	}
 	p.Get("/health")
 	c := p.Config()
-	if c["sampling_strategy"] != "parentbased_always_on" || c["sampling_rate"] != 1.0 || c["collector_endpoint"] != r.URL ||
+	if c["sampling_strategy"] != "parentbased_always_on" || c["sampling_rate"] != 1.0 || c["collector_endpoint"] != r.URL || c["pipeline"] != pipeline ||
 		c["tracing_enabled"] != true || c["redis_server"] != addr {
 		t.Errorf("%v", c)
 	}
@@ -126,7 +135,9 @@ func TestSpansOfARequest(t *testing.T) {
 	}
 }
 
-func TestSampledShares(t *testing.T) {
+func TestSampledShares(t *testing.T) { bothPipelines(t, sampledShares) }
+
+func sampledShares(t *testing.T, pipeline string) {
 	addr := startRedis(t)
 	for _, c := range []struct {
 		sampler, rate, strategy string
@@ -138,7 +149,7 @@ func TestSampledShares(t *testing.T) {
 		{"parentbased_traceidratio", "0.1", "parentbased_traceidratio", 0.1},
 	} {
 		r := servicetest.NewReceiver(t, "127.0.0.1")
-		p := servicetest.Start(t, "counter", otel(r, addr, c.sampler, c.rate))
+		p := servicetest.Start(t, "counter", otel(r, addr, pipeline, c.sampler, c.rate))
 		requests := 100
 		if c.share == 0.1 {
 			requests = 1500
@@ -166,9 +177,11 @@ func TestSampledShares(t *testing.T) {
 	}
 }
 
-func TestDroppedSpansAreCounted(t *testing.T) {
+func TestDroppedSpansAreCounted(t *testing.T) { bothPipelines(t, droppedSpansAreCounted) }
+
+func droppedSpansAreCounted(t *testing.T, pipeline string) {
 	r := servicetest.NewReceiver(t, "127.0.0.1")
-	env := otel(r, startRedis(t), "", "")
+	env := otel(r, startRedis(t), pipeline, "", "")
 	env["OTEL_BSP_MAX_QUEUE_SIZE"] = "10"
 	env["OTEL_BSP_MAX_EXPORT_BATCH_SIZE"] = "2"
 	env["OTEL_BSP_SCHEDULE_DELAY"] = "20"

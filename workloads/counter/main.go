@@ -12,6 +12,12 @@
 //	REDIS_SERVER    host:port of redis; required
 //	ENABLE_OTEL     tracing is on if it is not empty
 //	LISTEN          host:port (127.0.0.1:8080)
+//	PIPELINE        official (default) or lean, Tare's
+//	SAMPLER         adaptive, rate_limiting or context_aware, with their
+//	                variables ADAPTIVE_*, RATE_LIMIT (traces per second, 5),
+//	                CONTEXT_SAMPLER_RULES; empty: OTEL_TRACES_SAMPLER says it
+//	KEEP, KEEP_SLOWER_THAN, REDACT
+//	                as in tare-thesis
 //
 // and what the SDK reads by itself: OTEL_SERVICE_NAME,
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_TRACES_SAMPLER,
@@ -28,8 +34,8 @@ import (
 
 	"github.com/redis/go-redis/extra/redisotel/v9"
 	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
+	"github.com/tare-trace/tare/otel/lean/leanredis"
 	"github.com/tare-trace/tare/workloads/internal/service"
 )
 
@@ -47,18 +53,31 @@ func run(ctx context.Context, env *service.Env) error {
 	defer func() { _ = rdb.Close() }() // ends with the process
 
 	h := http.Handler(counter{rdb})
-	tracing := service.NoTracing()
-	instrumentation := "none"
+	setup := service.ReadSetup(env)
+	strategy := env.OneOf("SAMPLER", "", service.Adaptive, service.RateLimiting, service.ContextAware)
+	if err := env.Err(); err != nil {
+		return err
+	}
+	tracing, client := service.NoTracing(), "none"
 	if env.String("ENABLE_OTEL", "") != "" {
 		var err error
-		if tracing, err = service.StartTracing(ctx, nil); err != nil {
+		if strategy != "" {
+			if setup.Sampler, err = service.Sampler(env, strategy); err != nil {
+				return err
+			}
+		}
+		if tracing, err = service.StartTracing(ctx, setup); err != nil {
 			return err
 		}
-		if err := redisotel.InstrumentTracing(rdb); err != nil {
+		if setup.Pipeline == service.Lean {
+			client, err = "leanredis", leanredis.Instrument(rdb)
+		} else {
+			client, err = "redisotel", redisotel.InstrumentTracing(rdb)
+		}
+		if err != nil {
 			return err
 		}
-		h = otelhttp.NewHandler(h, "GET /")
-		instrumentation = "otelhttp, redisotel"
+		h = tracing.Handler(h, "GET /")
 	}
 	l, err := service.Listen(env)
 	if err != nil {
@@ -68,12 +87,13 @@ func run(ctx context.Context, env *service.Env) error {
 	tracing.Register(reg)
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
+	mux.Handle("GET /adaptive-metrics", tracing.AdaptiveMetrics())
 	service.Pages(mux, reg, func() map[string]any {
 		c := tracing.Config()
 		c["service"] = "counter"
 		c["listen"] = l.Addr().String()
+		c["redis_instrumentation"] = client
 		c["redis_server"] = rdb.Options().Addr
-		c["instrumentation"] = instrumentation
 		return c
 	})
 	return service.Serve(ctx, l, mux, tracing.Shutdown)

@@ -11,8 +11,16 @@
 //	LISTEN               host:port (127.0.0.1:8080)
 //	TRACING_ENABLED      true or false (false)
 //	SAMPLING_STRATEGY    always_on (default), always_off, traceidratiobased,
-//	                     parentbased_traceidratiobased, adaptive
+//	                     parentbased_traceidratiobased, adaptive,
+//	                     rate_limiting, context_aware
 //	SAMPLING_RATE        share of the traces, 0 to 1 (1), of the ratio strategies
+//	RATE_LIMIT           traces per second of rate_limiting (5)
+//	CONTEXT_SAMPLER_RULES
+//	                     of context_aware: JSON, or the path of a file
+//	PIPELINE             official (default) or lean
+//	KEEP                 true: what fails is kept, whatever the strategy says
+//	KEEP_SLOWER_THAN     so is what takes longer (1s)
+//	REDACT               true: spans are redacted, by the defaults
 //	COLLECTOR_ENDPOINT   base URL of an OTLP receiver over HTTP
 //	                     (http://localhost:4318)
 //	ADAPTIVE_BASE_RATE, ADAPTIVE_ERROR_BOOST, ADAPTIVE_LATENCY_THRESHOLD (ms),
@@ -50,7 +58,7 @@ func run(ctx context.Context, env *service.Env) error {
 	if err := env.Err(); err != nil {
 		return err
 	}
-	tracing, err := startTracing(ctx, s)
+	tracing, err := startTracing(ctx, env, s)
 	if err != nil {
 		return err
 	}
@@ -73,15 +81,15 @@ func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handle
 	mux := http.NewServeMux()
 	for _, e := range endpoints(s) {
 		var h http.Handler = faults.inject(e)
-		if s.wrapped() {
+		switch {
+		case s.tracing:
+			h = tracing.Handler(h, e.path)
+		case s.baseline == noop:
 			h = otelhttp.NewHandler(h, e.path)
 		}
 		mux.Handle("GET "+e.path, metrics.observe(e.path, h))
 	}
 	service.Pages(mux, reg, func() map[string]any { return s.config(tracing, addr) })
-	mux.HandleFunc("GET /adaptive-metrics", func(w http.ResponseWriter, _ *http.Request) {
-		service.WriteError(w, http.StatusNotFound,
-			"there are no adaptive metrics: SAMPLING_STRATEGY is not adaptive")
-	})
+	mux.Handle("GET /adaptive-metrics", tracing.AdaptiveMetrics())
 	return mux
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/tare-trace/tare/workloads/internal/service"
 )
 
 // metrics of the requests: one observation each, with tracing and without.
@@ -39,29 +41,15 @@ func (m *metrics) observe(path string, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
-		rec := recorder{ResponseWriter: w, status: http.StatusOK}
+		rec := service.Record(w)
 		next.ServeHTTP(&rec, r)
-		o, ok := usual[rec.status]
+		o, ok := usual[rec.Status]
 		if !ok {
-			o = m.seconds.WithLabelValues(path, strconv.Itoa(rec.status))
+			o = m.seconds.WithLabelValues(path, strconv.Itoa(rec.Status))
 		}
 		o.Observe(time.Since(begin).Seconds())
 	})
 }
-
-// recorder keeps the status.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (r *recorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // sums shows the numbers of requests as counters of their own (the thesis'
 // rps_total and rps_2xx, whose rates are requests per second). They are added

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"net"
 	"time"
 
@@ -14,7 +13,6 @@ const (
 	alwaysOff   = "always_off"
 	ratio       = "traceidratiobased"
 	parentRatio = "parentbased_traceidratiobased"
-	adaptive    = "adaptive"
 )
 
 // What a run without tracing leaves out.
@@ -36,7 +34,7 @@ type settings struct {
 	rate      float64
 	collector string
 	baseline  string
-	adaptive  adaptiveSettings
+	setup     service.Setup
 
 	payload          int
 	longMin, longMax time.Duration
@@ -47,30 +45,16 @@ type settings struct {
 	slowDelay    time.Duration
 }
 
-// adaptiveSettings have the thesis' defaults. They are read so that a wrong
-// one is found.
-type adaptiveSettings struct {
-	baseRate, maxRate        float64
-	errorBoost, latencyBoost float64
-	threshold, interval      float64 // ms, s
-}
-
 func readSettings(env *service.Env) settings {
 	const longest = time.Hour
 	s := settings{
-		tracing:   env.Bool("TRACING_ENABLED", false),
-		strategy:  env.OneOf("SAMPLING_STRATEGY", alwaysOn, alwaysOn, alwaysOff, ratio, parentRatio, adaptive),
+		tracing: env.Bool("TRACING_ENABLED", false),
+		strategy: env.OneOf("SAMPLING_STRATEGY", alwaysOn, alwaysOn, alwaysOff, ratio, parentRatio,
+			service.Adaptive, service.RateLimiting, service.ContextAware),
 		rate:      env.Float("SAMPLING_RATE", 1, 0, 1),
 		collector: env.URL("COLLECTOR_ENDPOINT"),
 		baseline:  env.OneOf("BASELINE", bare, bare, noop),
-		adaptive: adaptiveSettings{
-			baseRate:     env.Float("ADAPTIVE_BASE_RATE", 0.05, 0, 1),
-			errorBoost:   env.Float("ADAPTIVE_ERROR_BOOST", 3, 1, math.Inf(1)),
-			threshold:    env.Float("ADAPTIVE_LATENCY_THRESHOLD", 1000, 0, math.Inf(1)),
-			latencyBoost: env.Float("ADAPTIVE_LATENCY_BOOST", 2, 1, math.Inf(1)),
-			interval:     env.Float("ADAPTIVE_UPDATE_INTERVAL", 30, 0.001, math.Inf(1)),
-			maxRate:      env.Float("ADAPTIVE_MAX_RATE", 1, 0, 1),
-		},
+		setup:     service.ReadSetup(env),
 		payload:   env.Int("PAYLOAD_SIZE", 100<<10, 0, maxPayload),
 		longMin:   env.Duration("LONG_RUNNING_MIN", time.Second, maxSeconds*time.Second),
 		longMax:   env.Duration("LONG_RUNNING_MAX", 5*time.Second, maxSeconds*time.Second),
@@ -80,17 +64,12 @@ func readSettings(env *service.Env) settings {
 		slow:      env.Float("INJECT_SLOW", 0, 0, 1),
 		slowDelay: env.Duration("INJECT_SLOW_DELAY", 1500*time.Millisecond, longest),
 	}
+	service.CheckAdaptive(env)
 	if s.longMin > s.longMax {
 		env.Wrong("LONG_RUNNING_MIN", s.longMin.String(), "at most LONG_RUNNING_MAX, "+s.longMax.String())
 	}
-	if s.adaptive.baseRate > s.adaptive.maxRate {
-		env.Wrong("ADAPTIVE_BASE_RATE", env.String("ADAPTIVE_BASE_RATE", "0.05"), "at most ADAPTIVE_MAX_RATE")
-	}
 	return s
 }
-
-// wrapped reports whether otelhttp is around the endpoints.
-func (s settings) wrapped() bool { return s.tracing || s.baseline == noop }
 
 // config is what runs, for /config: the tracing as its objects have it, and
 // the settings that shape a request.
@@ -101,13 +80,12 @@ func (s settings) config(tracing *service.Tracing, addr net.Addr) map[string]any
 	}
 	c["service"] = "thesis"
 	c["listen"] = addr.String()
-	c["instrumentation"] = "none"
-	if s.wrapped() {
-		c["instrumentation"] = "otelhttp"
-	}
 	c["baseline"] = ""
 	if c["tracing_enabled"] == false {
 		c["baseline"] = s.baseline
+		if s.baseline == noop {
+			c["instrumentation"] = "otelhttp"
+		}
 	}
 	c["payload_size"] = s.payload
 	c["long_running_min"] = s.longMin.String()

@@ -14,6 +14,13 @@ import (
 
 func TestMain(m *testing.M) { servicetest.Run(m) }
 
+// bothPipelines runs a test with each; what leaves the service is the same.
+func bothPipelines(t *testing.T, test func(t *testing.T, pipeline string)) {
+	for _, pipeline := range []string{"official", "lean"} {
+		t.Run(pipeline, func(t *testing.T) { test(t, pipeline) })
+	}
+}
+
 func traced(r *servicetest.Receiver, more map[string]string) map[string]string {
 	env := map[string]string{
 		"TRACING_ENABLED":    "true",
@@ -27,9 +34,11 @@ func traced(r *servicetest.Receiver, more map[string]string) map[string]string {
 	return env
 }
 
-func TestSpansOfEveryEndpoint(t *testing.T) {
+func TestSpansOfEveryEndpoint(t *testing.T) { bothPipelines(t, spansOfEveryEndpoint) }
+
+func spansOfEveryEndpoint(t *testing.T, pipeline string) {
 	r := servicetest.NewReceiver(t, "127.0.0.1")
-	p := servicetest.Start(t, "thesis", traced(r, nil))
+	p := servicetest.Start(t, "thesis", traced(r, map[string]string{"PIPELINE": pipeline}))
 	operations := map[string]string{
 		"/api/basic": "computation", "/api/large-payload": "payload", "/api/long-running": "delay",
 		"/api/deep-spans": "nesting", "/api/cpu-intensive": "cpu",
@@ -91,7 +100,9 @@ func TestSpansOfEveryEndpoint(t *testing.T) {
 
 // The share of requests of which a trace arrives, and what the service says of
 // its own sampling.
-func TestSampledShares(t *testing.T) {
+func TestSampledShares(t *testing.T) { bothPipelines(t, sampledShares) }
+
+func sampledShares(t *testing.T, pipeline string) {
 	for _, c := range []struct {
 		strategy, rate string
 		share          float64
@@ -108,7 +119,7 @@ func TestSampledShares(t *testing.T) {
 		t.Run(c.strategy+"@"+c.rate, func(t *testing.T) {
 			r := servicetest.NewReceiver(t, "127.0.0.1")
 			p := servicetest.Start(t, "thesis", traced(r, map[string]string{
-				"SAMPLING_STRATEGY": c.strategy, "SAMPLING_RATE": c.rate,
+				"PIPELINE": pipeline, "SAMPLING_STRATEGY": c.strategy, "SAMPLING_RATE": c.rate,
 			}))
 			requests := 100
 			if c.share != 0 && c.share != 1 {
@@ -118,7 +129,7 @@ func TestSampledShares(t *testing.T) {
 				p.Get("/api/basic")
 			}
 			config := p.Config()
-			if config["sampling_strategy"] != c.strategy || config["sampling_rate"] != c.share {
+			if config["sampling_strategy"] != c.strategy || config["sampling_rate"] != c.share || config["pipeline"] != pipeline {
 				t.Errorf("read back: %v", config)
 			}
 			if code := p.Terminate(); code != 0 {
@@ -136,7 +147,9 @@ func TestSampledShares(t *testing.T) {
 
 // Who asks may have decided already: the parent-based strategy obeys, the
 // other one does not.
-func TestParentsDecide(t *testing.T) {
+func TestParentsDecide(t *testing.T) { bothPipelines(t, parentsDecide) }
+
+func parentsDecide(t *testing.T, pipeline string) {
 	for _, c := range []struct {
 		strategy string
 		rate     string
@@ -150,7 +163,7 @@ func TestParentsDecide(t *testing.T) {
 	} {
 		r := servicetest.NewReceiver(t, "127.0.0.1")
 		p := servicetest.Start(t, "thesis", traced(r, map[string]string{
-			"SAMPLING_STRATEGY": c.strategy, "SAMPLING_RATE": c.rate,
+			"PIPELINE": pipeline, "SAMPLING_STRATEGY": c.strategy, "SAMPLING_RATE": c.rate,
 		}))
 		const id = "0af7651916cd43dd8448eb211c80319c"
 		p.Do("/api/basic", map[string]string{"traceparent": "00-" + id + "-b7ad6b7169203331-" + c.flags})
@@ -170,10 +183,12 @@ func TestParentsDecide(t *testing.T) {
 }
 
 // A collector that stalls: what does not fit the queue is dropped, and counted.
-func TestDroppedSpansAreCounted(t *testing.T) {
+func TestDroppedSpansAreCounted(t *testing.T) { bothPipelines(t, droppedSpansAreCounted) }
+
+func droppedSpansAreCounted(t *testing.T, pipeline string) {
 	r := servicetest.NewReceiver(t, "127.0.0.1")
 	p := servicetest.Start(t, "thesis", traced(r, map[string]string{
-		"OTEL_BSP_MAX_QUEUE_SIZE": "16", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "4", "OTEL_BSP_SCHEDULE_DELAY": "50",
+		"PIPELINE": pipeline, "OTEL_BSP_MAX_QUEUE_SIZE": "16", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "4", "OTEL_BSP_SCHEDULE_DELAY": "50",
 	}))
 	r.Stall()
 	p.Get("/api/basic")
@@ -194,8 +209,8 @@ func TestDroppedSpansAreCounted(t *testing.T) {
 	if config["spans_exported"] != float64(received) || config["spans_dropped"] != float64(1+more-received) || config["spans_failed"] != 0.0 {
 		t.Errorf("%d spans received: %v", received, config)
 	}
-	// The queue, and the batch that stalled.
-	if received != 1+16 {
+	// The queue, and the batch that stalled, which lean counts as a part of it.
+	if most := map[string]int{"official": 1 + 16, "lean": 16}[pipeline]; received != most {
 		t.Errorf("%d spans received", received)
 	}
 	_, text := p.Get("/metrics")
@@ -205,9 +220,13 @@ func TestDroppedSpansAreCounted(t *testing.T) {
 }
 
 func TestFailedAndRejectedSpansAreCounted(t *testing.T) {
+	bothPipelines(t, failedAndRejectedSpansAreCounted)
+}
+
+func failedAndRejectedSpansAreCounted(t *testing.T, pipeline string) {
 	r := servicetest.NewReceiver(t, "127.0.0.1")
 	r.Reject(3)
-	p := servicetest.Start(t, "thesis", traced(r, map[string]string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "6"}))
+	p := servicetest.Start(t, "thesis", traced(r, map[string]string{"PIPELINE": pipeline, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "6"}))
 	p.Get("/api/deep-spans") // six spans
 	await(t, p, "spans_failed", 3)
 	if c := p.Config(); c["spans_exported"] != 3.0 {
@@ -215,7 +234,7 @@ func TestFailedAndRejectedSpansAreCounted(t *testing.T) {
 	}
 
 	gone := servicetest.Start(t, "thesis", traced(r, map[string]string{
-		"COLLECTOR_ENDPOINT": "http://127.0.0.1:1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "6",
+		"PIPELINE": pipeline, "COLLECTOR_ENDPOINT": "http://127.0.0.1:1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "6",
 	}))
 	gone.Get("/api/deep-spans")
 	await(t, gone, "spans_failed", 6)

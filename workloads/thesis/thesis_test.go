@@ -53,6 +53,10 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"DEEP_SPANS_DELAY":           {"1"},
 		"CPU_PRIMES":                 {"0"},
 		"INJECT_ERRORS":              {"2"},
+		"PIPELINE":                   {"fat"},
+		"KEEP":                       {"some"},
+		"KEEP_SLOWER_THAN":           {"1"},
+		"REDACT":                     {"x"},
 		"INJECT_SLOW":                {"-1"},
 		"INJECT_SLOW_DELAY":          {"soon"},
 		"LISTEN":                     {"nowhere"},
@@ -66,10 +70,6 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	said := servicetest.Fails(t, "thesis", map[string]string{"SAMPLING_RATE": "2", "INJECT_SLOW": "2"})
 	if !contains(said, "SAMPLING_RATE") || !contains(said, "INJECT_SLOW") {
 		t.Errorf("two wrong ones: %q", said)
-	}
-	said = servicetest.Fails(t, "thesis", map[string]string{"TRACING_ENABLED": "true", "SAMPLING_STRATEGY": "adaptive"})
-	if !contains(said, "the adaptive sampler is a library that is not built in yet") {
-		t.Errorf("adaptive: %q", said)
 	}
 }
 

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/url"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
@@ -19,9 +17,9 @@ var thesisNames = map[string]string{
 	"parentbased_traceidratio": parentRatio,
 }
 
-// sampler of a strategy. The rate is that of the ratio strategies; a parent's
-// decision is obeyed by the parent-based one only.
-func sampler(strategy string, rate float64) (sdktrace.Sampler, error) {
+// sampler of a strategy. The rate is that of the ratio strategies; those of
+// OpenTelemetry obey a parent only if they say so.
+func sampler(env *service.Env, strategy string, rate float64) (sdktrace.Sampler, error) {
 	switch strategy {
 	case alwaysOn:
 		return sdktrace.AlwaysSample(), nil
@@ -32,14 +30,10 @@ func sampler(strategy string, rate float64) (sdktrace.Sampler, error) {
 	case parentRatio:
 		return sdktrace.ParentBased(sdktrace.TraceIDRatioBased(rate)), nil
 	}
-	return nil, errors.New("SAMPLING_STRATEGY: the adaptive sampler is a library that is not built in yet: choose another strategy")
+	return service.Sampler(env, strategy)
 }
 
-func startTracing(ctx context.Context, s settings) (*service.Tracing, error) {
-	chosen, err := sampler(s.strategy, s.rate)
-	if err != nil {
-		return nil, err
-	}
+func startTracing(ctx context.Context, env *service.Env, s settings) (*service.Tracing, error) {
 	if !s.tracing {
 		return service.NoTracing(), nil
 	}
@@ -51,16 +45,14 @@ func startTracing(ctx context.Context, s settings) (*service.Tracing, error) {
 	if err != nil {
 		return nil, err
 	}
-	var to []otlptracehttp.Option
+	s.setup.Resource = what
 	if s.collector != "" {
-		traces, err := url.JoinPath(s.collector, "v1", "traces")
-		if err != nil {
+		if s.setup.Traces, err = url.JoinPath(s.collector, "v1", "traces"); err != nil {
 			return nil, err
 		}
-		to = append(to, otlptracehttp.WithEndpointURL(traces))
 	}
-	return service.StartTracing(ctx, []sdktrace.TracerProviderOption{
-		sdktrace.WithSampler(chosen),
-		sdktrace.WithResource(what),
-	}, to...)
+	if s.setup.Sampler, err = sampler(env, s.strategy, s.rate); err != nil {
+		return nil, err
+	}
+	return service.StartTracing(ctx, s.setup)
 }

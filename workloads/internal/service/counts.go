@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -88,21 +87,4 @@ func (s sink) Info(level int, msg string, pairs ...any) {
 
 func (s sink) Error(err error, msg string, pairs ...any) {
 	s.log.Print(fmt.Sprintf("%s: %v ", msg, err), fmt.Sprint(pairs...))
-}
-
-// register shows the counts as metrics.
-func (c *Counts) register(reg *prometheus.Registry) {
-	for _, m := range []struct {
-		name, help string
-		value      *atomic.Uint64
-	}{
-		{"otel_spans_exported_total", "Spans that the collector accepted.", &c.exported},
-		{"otel_spans_failed_total", "Spans whose export failed or that the collector rejected.", &c.failed},
-		{"otel_spans_dropped_total", "Spans that were dropped because the queue of the batch processor was full.", &c.dropped},
-	} {
-		reg.MustRegister(prometheus.NewCounterFunc(
-			prometheus.CounterOpts{Name: m.name, Help: m.help},
-			func() float64 { return float64(m.value.Load()) },
-		))
-	}
 }

@@ -30,6 +30,9 @@ func (e *Env) Wrong(key, value, want string) {
 	e.errs = append(e.errs, fmt.Errorf("%s: %q is not %s", key, value, want))
 }
 
+// Fail notes an error of a part that reads variables of its own.
+func (e *Env) Fail(err error) { e.errs = append(e.errs, err) }
+
 // String is the variable's value as it is.
 func (e *Env) String(key, unset string) string {
 	if v := e.get(key); v != "" {

@@ -1,75 +1,91 @@
 package service
 
 import (
-	"reflect"
+	"fmt"
 	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/tare-trace/tare/otel/adaptive"
+	"github.com/tare-trace/tare/otel/contextaware"
+	"github.com/tare-trace/tare/otel/ratelimit"
 )
 
-// live is the tracing as the running objects have it. A configuration that is
-// only echoed would say what was asked for, also where nothing obeys it.
-type live struct {
-	enabled  bool    // the global provider is the SDK's
-	sampler  string  // its description of itself
-	strategy string  // its name as OTEL_TRACES_SAMPLER has it; "none" without tracing, "unknown"
-	rate     float64 // share of the traces that begin here, 0…1; -1 if unknown
-	endpoint string  // that spans are sent to: scheme, host and port; "" without tracing
+// Config describes the tracing as the running objects have it. A configuration
+// that is only echoed would say what was asked for, also where nothing obeys it.
+//
+// sampling_rate is the share of the traces that begin here and are exported, and
+// is there only if it is fixed; the sampler's share under keep is head_rate, the
+// adaptive one's base is adaptive_base_rate.
+func (t *Tracing) Config() map[string]any {
+	_, off := otel.GetTracerProvider().(noop.TracerProvider)
+	c := map[string]any{
+		"tracing_enabled":   !off,
+		"tracer_provider":   fmt.Sprintf("%T", otel.GetTracerProvider()),
+		"pipeline":          "none",
+		"instrumentation":   "none",
+		"sampler":           "",
+		"sampling_strategy": "none",
+		"sampling_rate":     0.0,
+		"keep":              false,
+		"redact":            false,
+	}
+	c["collector_endpoint"] = ""
+	spans := t.spans()
+	c["spans_exported"], c["spans_failed"], c["spans_dropped"] = spans.exported, spans.failed, spans.dropped
+	if off || t.pipeline == nil {
+		return c
+	}
+	c["pipeline"] = Official
+	if _, lean := t.pipeline.(*leanPipeline); lean {
+		c["pipeline"] = Lean
+	}
+	c["instrumentation"] = t.pipeline.names()
+	c["collector_endpoint"] = t.pipeline.endpoint()
+	c["keep"], c["redact"] = t.pipeline.keeps(), t.setup.Redact
+	c["sampling_strategy"] = "unknown"
+	delete(c, "sampling_rate")
+	sampler := t.pipeline.sampler()
+	if sampler == nil {
+		return c
+	}
+	c["sampler"] = sampler.Description()
+	strategy, rate, fixed := strategyOf(sampler)
+	c["sampling_strategy"] = strategy
+	switch {
+	case t.learns != nil:
+		c["adaptive_base_rate"] = t.learns.Config().BaseRate
+	case fixed && t.pipeline.keeps():
+		c["head_rate"] = rate
+	case fixed:
+		c["sampling_rate"] = rate
+	}
+	return c
 }
 
-func readLive(t *Tracing) live {
-	l := live{strategy: "none"}
-	provider, ok := otel.GetTracerProvider().(*sdktrace.TracerProvider)
-	if !ok {
-		return l
+// strategyOf names a sampler as OTEL_TRACES_SAMPLER does, or as this package; rate
+// is the share of the traces that begin here, if it is fixed.
+func strategyOf(s sdktrace.Sampler) (strategy string, rate float64, fixed bool) {
+	switch s.(type) {
+	case *adaptive.Sampler:
+		return Adaptive, 0, false
+	case *ratelimit.Sampler:
+		return RateLimiting, 0, false
+	case *contextaware.Sampler:
+		return ContextAware, 0, false
 	}
-	l.enabled, l.strategy, l.rate = true, "unknown", -1
-	if s := samplerOf(provider); s != nil {
-		l.sampler = s.Description()
-		l.strategy, l.rate = parseSampler(l.sampler)
-	}
-	l.endpoint = endpointOf(t.client)
-	return l
-}
-
-// samplerOf reads a field that the SDK does not show (v1.47): the sampler may
-// come from the environment, by rules of the SDK's own. nil if it is not there.
-func samplerOf(provider *sdktrace.TracerProvider) sdktrace.Sampler {
-	f := reflect.ValueOf(provider).Elem().FieldByName("sampler")
-	if !f.IsValid() || f.Type() != reflect.TypeFor[sdktrace.Sampler]() {
-		return nil
-	}
-	return *(*sdktrace.Sampler)(f.Addr().UnsafePointer())
-}
-
-// endpointOf reads where the exporter sends to, which the SDK does not show
-// either (v1.47). "" if it is not there.
-func endpointOf(client otlptrace.Client) string {
-	v := reflect.ValueOf(client)
-	if v.Kind() != reflect.Pointer {
-		return ""
-	}
-	config := v.Elem().FieldByName("cfg")
-	if config.Kind() != reflect.Struct {
-		return ""
-	}
-	endpoint, insecure := config.FieldByName("Endpoint"), config.FieldByName("Insecure")
-	if endpoint.Kind() != reflect.String || insecure.Kind() != reflect.Bool {
-		return ""
-	}
-	scheme := "https://"
-	if insecure.Bool() {
-		scheme = "http://"
-	}
-	return scheme + endpoint.String()
+	return parseSampler(s.Description())
 }
 
 // parseSampler reads the description of a sampler of the SDK, whose form the
-// specification of the SDK prescribes.
-func parseSampler(description string) (strategy string, rate float64) {
+// specification of the SDK prescribes, or of one of these under keep.
+func parseSampler(description string) (strategy string, rate float64, fixed bool) {
+	if inner, kept := strings.CutPrefix(description, "Keep{"); kept {
+		description = strings.TrimSuffix(inner, "}")
+	}
 	root, parents := strings.CutPrefix(description, "ParentBased{root:")
 	if parents {
 		root, _, _ = strings.Cut(root, ",")
@@ -78,14 +94,16 @@ func parseSampler(description string) (strategy string, rate float64) {
 	ratio, ok := strings.CutPrefix(root, "TraceIDRatioBased{")
 	switch {
 	case root == "AlwaysOnSampler":
-		return strategy + "always_on", 1
+		return strategy + "always_on", 1, true
 	case root == "AlwaysOffSampler":
-		return strategy + "always_off", 0
+		return strategy + "always_off", 0, true
+	case strings.HasPrefix(root, "AdaptiveSampler{"):
+		return Adaptive, 0, false
 	case ok:
 		rate, err := strconv.ParseFloat(strings.TrimSuffix(ratio, "}"), 64)
 		if err == nil && rate >= 0 && rate <= 1 { // NaN is neither
-			return strategy + "traceidratio", rate
+			return strategy + "traceidratio", rate, true
 		}
 	}
-	return "unknown", -1
+	return "unknown", 0, false
 }

@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
+
+	"github.com/tare-trace/tare/otel/keep"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,14 +33,15 @@ func TestSamplersAreReadFromTheProvider(t *testing.T) {
 		{sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.3)), "parentbased_traceidratio", 0.3},
 		{sdktrace.ParentBased(sdktrace.AlwaysSample()), "parentbased_always_on", 1},
 		{sdktrace.ParentBased(sdktrace.NeverSample()), "parentbased_always_off", 0},
-		{strange{}, "unknown", -1},
+		{strange{}, "unknown", 0},
+		{keep.Sampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.3))), "parentbased_traceidratio", 0.3},
 	} {
 		provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(c.sampler))
 		s := samplerOf(provider)
 		if s == nil || s.Description() != c.sampler.Description() {
 			t.Fatalf("%s: read %v", c.sampler.Description(), s)
 		}
-		if strategy, rate := parseSampler(s.Description()); strategy != c.strategy || rate != c.rate {
+		if strategy, rate, fixed := strategyOf(s); strategy != c.strategy || rate != c.rate || fixed != (c.strategy != "unknown") {
 			t.Errorf("%s: %s, %v", s.Description(), strategy, rate)
 		}
 	}
@@ -136,16 +139,13 @@ func TestEnv(t *testing.T) {
 func FuzzParseSampler(f *testing.F) {
 	for _, s := range []string{
 		"AlwaysOnSampler", "TraceIDRatioBased{0.1}", "ParentBased{root:TraceIDRatioBased{1},remoteParentSampled:AlwaysOnSampler}",
-		"ParentBased{root:", "TraceIDRatioBased{", "", "TraceIDRatioBased{NaN}",
+		"ParentBased{root:", "Keep{AlwaysOnSampler}", "AdaptiveSampler{base:0.1}", "TraceIDRatioBased{", "", "TraceIDRatioBased{NaN}",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		strategy, rate := parseSampler(s)
-		if strategy == "unknown" && rate == -1 {
-			return
-		}
-		if !(rate >= 0 && rate <= 1) {
+		strategy, rate, fixed := parseSampler(s)
+		if !(rate >= 0 && rate <= 1) || fixed == (strategy == "unknown") && strategy != Adaptive {
 			t.Errorf("%q: rate %v", s, rate)
 		}
 	})
