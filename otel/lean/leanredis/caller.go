@@ -29,7 +29,7 @@ type site struct {
 // command is called from one of the first few, so it goes there first.
 const (
 	depth = 16
-	near  = 8
+	near  = 5
 )
 
 // caller returns the function that called go-redis. skip is the number of
