@@ -73,11 +73,11 @@ func libraries(benchmarks, results, readme string) error {
 	}
 	var b strings.Builder
 	b.WriteString("Whole services, official pipeline and lean one side by side (`tare bench run pipelines`):\n\n")
-	if err := questions(&b, filepath.Join(results, "pipelines"), "P1", "P2", "P3"); err != nil {
+	if err := claims(&b, filepath.Join(results, "pipelines"), claim{"P1", 0}, claim{"P2", 0}); err != nil {
 		return err
 	}
 	b.WriteString("One request in a hundred fails, base rate 10% (`tare bench run failures`):\n\n")
-	if err := questions(&b, filepath.Join(results, "failures"), "F1", "F2"); err != nil {
+	if err := claims(&b, filepath.Join(results, "failures"), claim{"F1", 0}, claim{"F2", 0}); err != nil {
 		return err
 	}
 	b.WriteString("Each library by itself, `make otel-cost`; time of ours by theirs, median over interleaved rounds with its 95% interval:\n\n")
@@ -147,9 +147,15 @@ func readBenchmarks(file string) (s samples, commit string, err error) {
 	return s, commit, r.Err()
 }
 
-// questions lists what an experiment answers to some of its questions, finding by
+// claim of an experiment: the number of a claim of a question.
+type claim struct {
+	question string
+	number   int
+}
+
+// claims lists what an experiment found about some of its claims, finding by
 // finding.
-func questions(b *strings.Builder, dir string, ids ...string) error {
+func claims(b *strings.Builder, dir string, wanted ...claim) error {
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
 	if err != nil {
 		return fmt.Errorf("run make results: %w", err)
@@ -159,19 +165,19 @@ func questions(b *strings.Builder, dir string, ids ...string) error {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	b.WriteString("| what | workload | tracer | measured |\n|---|---|---|---|\n")
-	for _, a := range s.Answers {
-		if !slices.Contains(ids, a.ID) {
-			continue
+	for _, w := range wanted {
+		i := slices.IndexFunc(s.Answers, func(a analysis.Answer) bool { return a.ID == w.question })
+		if i < 0 || w.number >= len(s.Answers[i].Claims) {
+			return fmt.Errorf("%s has no claim %d of question %s", dir, w.number, w.question)
 		}
-		for _, c := range a.Claims {
-			m, _ := record.MetricOf(c.Metric)
-			for _, f := range c.Findings {
-				tracer := f.Tracer
-				if f.Rate > 0 {
-					tracer += " at " + analysis.RatePercent(f.Rate)
-				}
-				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", m.Name, f.Workload, tracer, f.Text)
+		c := s.Answers[i].Claims[w.number]
+		m, _ := record.MetricOf(c.Metric)
+		for _, f := range c.Findings {
+			tracer := f.Tracer
+			if f.Rate > 0 {
+				tracer += " at " + analysis.RatePercent(f.Rate)
 			}
+			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", m.Name, f.Workload, tracer, f.Text)
 		}
 	}
 	b.WriteString("\n")
