@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tare-trace/tare/lab/stats"
 )
@@ -38,14 +39,17 @@ func share(f *Finding, x, y, base byRound, said string, target float64) string {
 	f.Value = &e
 	hi := "unbounded"
 	if e.Hi <= most {
-		hi = fmt.Sprintf("%.2f", e.Hi)
+		hi = hundredths(e.Hi)
 	}
-	f.Text = fmt.Sprintf("%.2f of what %s adds (%.2f to %s, n=%d)", e.Median, said, e.Lo, hi, e.N)
+	f.Text = fmt.Sprintf("%s of what %s adds (%s to %s, n=%d)", hundredths(e.Median), said, hundredths(e.Lo), hi, e.N)
 	if target > 0 {
 		f.Text += fmt.Sprintf("; at most %g is the target: %s", target, met(e, target))
 	}
 	return ""
 }
+
+// hundredths writes a share, with a minus sign that is one.
+func hundredths(x float64) string { return strings.Replace(fmt.Sprintf("%.2f", x), "-", "−", 1) }
 
 // met needs the whole interval on one side.
 func met(e stats.Estimate, target float64) string {

@@ -26,7 +26,7 @@ func TestShareOfWhatAnotherAdds(t *testing.T) {
 		{rounds(11, 21, 14, 21, 11, 24), other, 0.25, "met by the median, not by the whole interval"},
 		{rounds(14, 24, 14, 24, 11, 24), other, 0.25, "missed by the median, not by the whole interval"},
 		{rounds(11, 21), other, 0.25, "too few rounds to tell"},
-		{rounds(9, 19, 9, 19, 9, 19), other, 0, "-0.10 of what official adds (-0.10 to -0.10, n=6)"},
+		{rounds(9, 19, 9, 19, 9, 19), other, 0, "−0.10 of what official adds (−0.10 to −0.10, n=6)"},
 		// One round in which the other added nothing: no upper limit, and the
 		// middle moves up, not down.
 		{rounds(11, 22, 13, 24, 15, 26), rounds(20, 30, 20, 30, 20, 19), 0, "0.35 of what official adds (0.14 to unbounded, n=6)"},
