@@ -12,7 +12,7 @@ func (s *shard) buffer(e *entry, span sdktrace.ReadOnlySpan, epoch uint32, out *
 		return s.refuse(e, span, TooManyBytes)
 	}
 	for s.bytes+size > s.limits.bytes {
-		oldest := s.holding.oldest
+		oldest := s.holding.Oldest
 		s.evict(oldest, TooManyBytes, epoch, out)
 		if oldest == e { // its own trace was the oldest: the span goes with it
 			if span.SpanContext().IsSampled() {
@@ -24,7 +24,7 @@ func (s *shard) buffer(e *entry, span sdktrace.ReadOnlySpan, epoch uint32, out *
 		}
 	}
 	if len(e.spans) == 0 {
-		s.holding.push(e)
+		s.holding.Push(e)
 	}
 	e.spans = append(e.spans, span)
 	e.bytes += size
@@ -58,7 +58,7 @@ func (s *shard) unhold(e *entry) {
 	if len(e.spans) == 0 {
 		return
 	}
-	s.holding.remove(e)
+	s.holding.Remove(e)
 	s.spans -= len(e.spans)
 	s.bytes -= e.bytes
 	e.bytes = 0

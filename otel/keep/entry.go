@@ -3,6 +3,8 @@ package keep
 import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tare-trace/tare/otel/internal/intrusive"
 )
 
 // entry is a local trace. It is in one of its shard's lists:
@@ -23,49 +25,12 @@ type entry struct {
 	spans  []sdktrace.ReadOnlySpan
 	bytes  int // of spans
 
-	place   link // in open or late
-	holding link // in holding, if there are spans
+	place   intrusive.Link[entry] // in open or late
+	holding intrusive.Link[entry] // in holding, if there are spans
 }
 
 // reusedSpans bounds the buffer that a forgotten entry keeps for the next trace.
 const reusedSpans = 32
 
-type link struct{ prev, next *entry }
-
-// list is a doubly linked list of entries, oldest first.
-type list struct {
-	oldest, newest *entry
-	len            int
-	link           func(*entry) *link
-}
-
-func place(e *entry) *link   { return &e.place }
-func holding(e *entry) *link { return &e.holding }
-
-func (l *list) push(e *entry) {
-	at := l.link(e)
-	at.prev, at.next = l.newest, nil
-	if l.newest == nil {
-		l.oldest = e
-	} else {
-		l.link(l.newest).next = e
-	}
-	l.newest = e
-	l.len++
-}
-
-func (l *list) remove(e *entry) {
-	at := l.link(e)
-	if at.prev == nil {
-		l.oldest = at.next
-	} else {
-		l.link(at.prev).next = at.next
-	}
-	if at.next == nil {
-		l.newest = at.prev
-	} else {
-		l.link(at.next).prev = at.prev
-	}
-	*at = link{}
-	l.len--
-}
+func place(e *entry) *intrusive.Link[entry]   { return &e.place }
+func holding(e *entry) *intrusive.Link[entry] { return &e.holding }

@@ -6,6 +6,8 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tare-trace/tare/otel/internal/intrusive"
 )
 
 // limits is a shard's share of the policy's bounds.
@@ -20,12 +22,12 @@ type shard struct {
 	mu       sync.Mutex
 	limits   limits
 	traces   map[trace.TraceID]*entry // open and late
-	open     list
-	late     list
-	holding  list            // undecided traces with spans, by their first span's end
-	spans    int             // buffered
-	bytes    int             // buffered
-	dropped  []trace.TraceID // the last ones, a ring
+	open     intrusive.List[entry]
+	late     intrusive.List[entry]
+	holding  intrusive.List[entry] // undecided traces with spans, by their first span's end
+	spans    int                   // buffered
+	bytes    int                   // buffered
+	dropped  []trace.TraceID       // the last ones, a ring
 	nextDrop int
 	free     []*entry
 	counters counters
@@ -48,7 +50,7 @@ type export struct {
 func (s *shard) init(l limits) {
 	s.limits = l
 	s.traces = make(map[trace.TraceID]*entry)
-	s.open.link, s.late.link, s.holding.link = place, place, holding
+	s.open.Of, s.late.Of, s.holding.Of = place, place, holding
 	s.dropped = make([]trace.TraceID, 0, l.late)
 }
 
@@ -62,7 +64,7 @@ func (s *shard) start(id trace.TraceID, epoch uint32, out *export) {
 		s.traces[id] = e
 		s.enter(&s.open, e, epoch)
 	case e.roots == 0: // a kept trace comes back
-		s.late.remove(e)
+		s.late.Remove(e)
 		s.makeRoom(epoch, out)
 		s.enter(&s.open, e, epoch)
 	}
@@ -71,14 +73,14 @@ func (s *shard) start(id trace.TraceID, epoch uint32, out *export) {
 
 // makeRoom makes sure that one more trace can be open.
 func (s *shard) makeRoom(epoch uint32, out *export) {
-	if s.open.len >= s.limits.traces {
-		s.evict(s.open.oldest, TooManyOpen, epoch, out)
+	if s.open.Len >= s.limits.traces {
+		s.evict(s.open.Oldest, TooManyOpen, epoch, out)
 	}
 }
 
-func (s *shard) enter(l *list, e *entry, epoch uint32) {
+func (s *shard) enter(l *intrusive.List[entry], e *entry, epoch uint32) {
 	e.since = epoch
-	l.push(e)
+	l.Push(e)
 }
 
 // end takes an ended span with its verdict. now is set if the span is to be
@@ -148,21 +150,21 @@ func (s *shard) keep(e *entry, r Reason) {
 
 // settle moves a kept trace whose roots have ended to the remembered ones.
 func (s *shard) settle(e *entry, epoch uint32) {
-	s.open.remove(e)
+	s.open.Remove(e)
 	e.roots = 0
 	s.remember(e, epoch)
 }
 
 func (s *shard) remember(e *entry, epoch uint32) {
-	if s.late.len >= s.limits.late {
-		s.forget(s.late.oldest)
+	if s.late.Len >= s.limits.late {
+		s.forget(s.late.Oldest)
 	}
 	s.enter(&s.late, e, epoch)
 }
 
 // forget removes a remembered trace.
 func (s *shard) forget(e *entry) {
-	s.late.remove(e)
+	s.late.Remove(e)
 	s.release(e)
 }
 
@@ -182,7 +184,7 @@ func (s *shard) drop(e *entry, root sdktrace.ReadOnlySpan, out *export) (now Rea
 		s.counters.tracesDropped[Unwanted]++
 		s.rememberDropped(e.id)
 	}
-	s.open.remove(e)
+	s.open.Remove(e)
 	s.release(e)
 	return now
 }
@@ -200,7 +202,7 @@ func (s *shard) evict(e *entry, cause Cause, epoch uint32, out *export) {
 	} else {
 		s.counters.tracesDropped[cause]++
 	}
-	s.open.remove(e)
+	s.open.Remove(e)
 	s.release(e)
 }
 
@@ -208,9 +210,9 @@ func (s *shard) evict(e *entry, cause Cause, epoch uint32, out *export) {
 // the lock is not held for long. It reports whether there may be more.
 func (s *shard) sweep(epoch, age uint32, limit int, out *export) bool {
 	for ; limit > 0; limit-- {
-		if e := s.open.oldest; e != nil && epoch-e.since > age {
+		if e := s.open.Oldest; e != nil && epoch-e.since > age {
 			s.evict(e, TooOld, epoch, out)
-		} else if e := s.late.oldest; e != nil && epoch-e.since > age {
+		} else if e := s.late.Oldest; e != nil && epoch-e.since > age {
 			s.forget(e)
 		} else {
 			return false
@@ -221,17 +223,17 @@ func (s *shard) sweep(epoch, age uint32, limit int, out *export) bool {
 
 // drain removes everything.
 func (s *shard) drain(out *export) {
-	for s.open.oldest != nil {
-		e := s.open.oldest
+	for s.open.Oldest != nil {
+		e := s.open.Oldest
 		if e.reason != NotKept {
-			s.open.remove(e)
+			s.open.Remove(e)
 			s.release(e)
 			continue
 		}
 		s.evict(e, ShutDown, 0, out)
 	}
-	for s.late.oldest != nil {
-		s.forget(s.late.oldest)
+	for s.late.Oldest != nil {
+		s.forget(s.late.Oldest)
 	}
 	s.free, s.traces = nil, map[trace.TraceID]*entry{}
 }

@@ -87,8 +87,8 @@ func (p *Processor) Stats() Stats {
 		s := &p.shards[i]
 		s.mu.Lock()
 		out.add(&s.counters)
-		out.OpenTraces += s.open.len
-		out.RememberedTraces += s.late.len
+		out.OpenTraces += s.open.Len
+		out.RememberedTraces += s.late.Len
 		out.BufferedSpans += s.spans
 		out.BufferedBytes += s.bytes
 		s.mu.Unlock()

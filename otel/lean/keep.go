@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tare-trace/tare/otel/internal/intrusive"
 	"github.com/tare-trace/tare/otel/keep"
 )
 
@@ -35,8 +36,8 @@ type keepShard struct {
 	mu        sync.Mutex
 	maxTraces int
 	maxBytes  int
-	open      traceList
-	holding   traceList
+	open      intrusive.List[localTrace]
+	holding   intrusive.List[localTrace]
 	spans     int
 	bytes     int
 	closed    bool
@@ -59,8 +60,12 @@ type localTrace struct {
 	since   int64       // the clock's monotonic time
 	held    *heldSpans
 
-	open, holding traceLink
+	open, holding intrusive.Link[localTrace]
 }
+
+// A local trace can be in two lists: of the open ones, and of those that hold spans.
+func openLink(t *localTrace) *intrusive.Link[localTrace]    { return &t.open }
+func holdingLink(t *localTrace) *intrusive.Link[localTrace] { return &t.holding }
 
 // heldSpans are ended spans without the fields that the decision changes: flags and trace state.
 type heldSpans struct {
@@ -98,7 +103,7 @@ func newKeeper(p *TracerProvider, policy *keep.Compiled) *keeper {
 	for i := range k.shards {
 		s := &k.shards[i]
 		s.maxTraces, s.maxBytes = max(1, c.MaxTraces/n), c.MaxBytes/n
-		s.open.link, s.holding.link = openLink, holdingLink
+		s.open.Of, s.holding.Of = openLink, holdingLink
 	}
 	return k
 }
@@ -127,10 +132,10 @@ func (k *keeper) enter(ctx context.Context, d *Decision, now int64) *localTrace 
 	if s.closed {
 		t.decided, t.late = true, keep.ShutDown
 	} else {
-		if s.open.len >= s.maxTraces {
-			s.evict(s.open.oldest, keep.TooManyOpen, &out)
+		if s.open.Len >= s.maxTraces {
+			s.evict(s.open.Oldest, keep.TooManyOpen, &out)
 		}
-		s.open.push(t)
+		s.open.Push(t)
 	}
 	s.mu.Unlock()
 	k.send(s, &out)

@@ -115,7 +115,7 @@ func (s *keepShard) end(maxSpans int, t *localTrace, span *Span, r *record, reas
 		}
 	}
 	if root {
-		s.open.remove(t)
+		s.open.Remove(t)
 		t.decided, t.late = true, keep.Late
 	}
 	return f, reason
@@ -140,7 +140,7 @@ func (s *keepShard) hold(maxSpans int, t *localTrace, span *Span, r *record, out
 		return keep.TooManyBytes, false
 	}
 	for s.bytes+size > s.maxBytes {
-		oldest := s.holding.oldest
+		oldest := s.holding.Oldest
 		s.evict(oldest, keep.TooManyBytes, out)
 		if oldest == t { // its own trace was the oldest: the span goes with it
 			return keep.TooManyBytes, false
@@ -148,7 +148,7 @@ func (s *keepShard) hold(maxSpans int, t *localTrace, span *Span, r *record, out
 	}
 	if t.held == nil {
 		t.held = s.buffer()
-		s.holding.push(t)
+		s.holding.Push(t)
 	}
 	h := t.held
 	h.spans = append(h.spans, heldSpan{
@@ -163,7 +163,7 @@ func (s *keepShard) hold(maxSpans int, t *localTrace, span *Span, r *record, out
 // evict decides a trace before its root has ended: to make room, or because it is too old. Spans
 // of it that end later are decided alone. A kept one only leaves the list.
 func (s *keepShard) evict(t *localTrace, cause keep.Cause, out *export) {
-	s.open.remove(t)
+	s.open.Remove(t)
 	t.decided, t.late, t.lost = true, keep.Unwanted, true
 	if t.reason == keep.NotKept {
 		s.count(cause, s.discard(t, cause, out))
@@ -215,7 +215,7 @@ func (s *keepShard) take(t *localTrace) *heldSpans {
 	h := t.held
 	if h != nil {
 		t.held = nil
-		s.holding.remove(t)
+		s.holding.Remove(t)
 		s.spans -= len(h.spans)
 		s.bytes -= len(h.buf) + heldBytes*len(h.spans)
 	}

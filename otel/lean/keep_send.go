@@ -50,7 +50,7 @@ func (k *keeper) sweep(now int64, all bool) {
 			var out export
 			s.mu.Lock()
 			s.closed = s.closed || all
-			t := s.open.oldest
+			t := s.open.Oldest
 			if t == nil || !all && now-t.since <= int64(k.maxAge) {
 				s.mu.Unlock()
 				break
@@ -76,7 +76,7 @@ func (p *TracerProvider) KeepStats() keep.Stats {
 	for i := range p.keeper.shards {
 		s := &p.keeper.shards[i]
 		s.mu.Lock()
-		all.OpenTraces += s.open.len
+		all.OpenTraces += s.open.Len
 		all.BufferedSpans += s.spans
 		all.BufferedBytes += s.bytes
 		for i, n := range s.stats.TracesKept {
