@@ -105,20 +105,9 @@ func ratio(r stats.Ratio) string {
 	return fmt.Sprintf("%.3f (%.3f to %.3f, n = %d)", r.Median, r.Lo, r.Hi, r.N)
 }
 
-// verdict compares with a limit that must not be exceeded. An interval that
-// contains the limit settles nothing.
+// verdict compares with a limit that must not be exceeded.
 func verdict(r stats.Ratio, limit float64) string {
-	switch {
-	case r.N == 0:
-		return "not measured"
-	case r.Hi <= limit:
-		return "met"
-	case r.Lo > limit:
-		return "**missed**"
-	case r.Median <= limit:
-		return "met by the median, the interval goes beyond"
-	}
-	return "**missed** by the median, the interval reaches it"
+	return strings.Replace(stats.AtMost(r, limit), "missed", "**missed**", 1)
 }
 
 func atMost(v, limit float64) string {

@@ -43,25 +43,10 @@ func share(f *Finding, x, y, base byRound, said string, target float64) string {
 	}
 	f.Text = fmt.Sprintf("%s of what %s adds (%s to %s, n=%d)", hundredths(e.Median), said, hundredths(e.Lo), hi, e.N)
 	if target > 0 {
-		f.Text += fmt.Sprintf("; at most %g is the target: %s", target, met(e, target))
+		f.Text += fmt.Sprintf("; at most %g is the target: %s", target, stats.AtMost(e, target))
 	}
 	return ""
 }
 
 // hundredths writes a share, with a minus sign that is one.
 func hundredths(x float64) string { return strings.Replace(fmt.Sprintf("%.2f", x), "-", "−", 1) }
-
-// met needs the whole interval on one side.
-func met(e stats.Estimate, target float64) string {
-	switch {
-	case e.N < stats.MinSamples:
-		return fmt.Sprintf("too few rounds to tell, at least %d are needed", stats.MinSamples)
-	case e.Hi <= target:
-		return "met"
-	case e.Lo > target:
-		return "missed"
-	case e.Median <= target:
-		return "met by the median, not by the whole interval"
-	}
-	return "missed by the median, not by the whole interval"
-}
