@@ -1,0 +1,128 @@
+package store
+
+import (
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+)
+
+// Status selects traces by whether something failed in them.
+type Status uint8
+
+// The values of Query.Status.
+const (
+	AnyStatus Status = iota
+	Failed           // the matching span has status error
+	NotFailed        // it has not
+)
+
+// Query selects traces: those with at least one span that meets every
+// condition. The zero value of a field is no condition.
+type Query struct {
+	Service     string
+	Operation   string // span name; needs no Service
+	Kind        int32  // OTLP's span kind, 0: any
+	MinDuration time.Duration
+	MaxDuration time.Duration
+	Status      Status
+	State       string    // span.StateComplete, span.StateIncomplete
+	Start, End  time.Time // of the matching span's start; [Start, End)
+	// Attributes of the span or its resource, compared as text.
+	Attributes map[string]string
+	// Roots: only spans without a parent match.
+	Roots bool
+	Limit int    // traces, default 20, at most 1000
+	After string // Result.Next of the page before
+}
+
+// Result is a page of traces, the newest first.
+type Result struct {
+	Traces []Summary
+	Next   string // for Query.After; "" at the end
+	// Truncated: the search stopped at its time limit; it looked at everything
+	// that is newer than Reached. Next goes on from there.
+	Truncated bool
+	Reached   time.Time
+}
+
+// Summary is a trace in a list. It counts the spans that are stored.
+type Summary struct {
+	TraceID  pcommon.TraceID
+	Root     string // name of the top span: the root, or the earliest
+	Service  string // its service
+	Start    time.Time
+	Duration time.Duration // from the first start to the last end
+	Spans    int
+	Errors   int // spans with status error
+	Services []ServiceCount
+	State    string  // span.StateComplete, span.StateIncomplete, "" if nobody judged it
+	Reason   string  // of an incomplete one
+	Keep     string  // why a tail decision kept it
+	Weight   float64 // how many traces it stands for: 1 / its sampling probability
+}
+
+// ServiceCount is how many spans of a trace are of one service.
+type ServiceCount struct {
+	Name   string
+	Spans  int
+	Errors int
+}
+
+// Service is a service that has spans stored.
+type Service struct {
+	Name  string
+	Spans uint64
+	Last  time.Time // start of its newest span
+}
+
+// Operation is a span name of a service.
+type Operation struct {
+	Name  string
+	Kind  int32 // OTLP's span kind
+	Spans uint64
+}
+
+// Latency is what the spans of one service, or of one of its operations, took
+// within a time range. Quantiles are within 2% of the exact ones.
+type Latency struct {
+	Service   string
+	Operation string // "" for all of the service's server spans and roots
+	Kind      int32
+	Count     uint64  // spans
+	Weight    float64 // requests that they stand for
+	Errors    float64 // of these
+	P50, P95  time.Duration
+	P99, Max  time.Duration
+}
+
+// Map is who called whom within a time range.
+type Map struct {
+	Start, End time.Time
+	Nodes      []Latency // one per service: its server spans and roots
+	Edges      []Edge
+}
+
+// Edge is the calls of one service to another. The callee is a service that
+// sent spans itself, or a peer that did not: then Traced is false and To is
+// what the client spans call it (peer.service, db.system.name with its
+// address, server.address with its port).
+type Edge struct {
+	From, To string
+	Traced   bool
+	Count    uint64
+	Weight   float64
+	Errors   float64
+	P50, P95 time.Duration // as the caller saw it
+	P99      time.Duration
+}
+
+// Stats is the store as a whole.
+type Stats struct {
+	Spans, Traces  uint64
+	Bytes          uint64 // on disk
+	Oldest, Newest time.Time
+	Written        uint64 // spans since the store was opened
+	Expired        uint64 // spans that retention removed since then
+	Refused        uint64 // spans not taken: disk full, closed
+	Version        int
+}
