@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"io"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,12 +68,18 @@ func (c *conn) send() {
 func (c *conn) request() {
 	l := c.l
 	method := "GET "
-	if l.g.opts.BodySize > 0 {
+	if l.g.opts.BodySize > 0 || l.g.opts.AppendBody != nil {
 		method = "POST "
 	}
 	l.req = append(l.req[:0], method...)
 	l.req = l.g.opts.AppendPath(l.req, c.number)
 	l.req = append(l.req, l.tail...)
+	if l.g.opts.AppendBody != nil {
+		l.body = l.g.opts.AppendBody(l.body[:0], c.number)
+		l.req = strconv.AppendInt(l.req, int64(len(l.body)), 10)
+		l.req = append(l.req, "\r\n\r\n"...)
+		l.req = append(l.req, l.body...)
+	}
 	c.state = receiving
 	n, err := c.write(l.req)
 	switch {

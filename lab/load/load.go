@@ -32,7 +32,7 @@ type Options struct {
 	Duration    time.Duration // how long to begin new requests; 0: until Requests
 	First       uint64        // the number of the first request
 	Close       bool          // one connection per request
-	BodySize    int           // bytes of body to send with POST; 0: GET
+	BodySize    int           // bytes of body to send with POST; 0: GET, unless there is AppendBody
 	Timeout     time.Duration // of one request, from when it is sent; 0: 10 s
 
 	// Rate in requests/s makes it an open loop: request k is due k/Rate after
@@ -55,6 +55,11 @@ type Options struct {
 	// AppendPath appends the path of request n to dst. It may be called by
 	// several goroutines, and the load waits for it: it must not block.
 	AppendPath func(dst []byte, n uint64) []byte
+
+	// AppendBody, if set, makes every request a POST and appends the body of
+	// request n to dst. It may be called by several goroutines, and the load
+	// waits for it: it must not block. Its type is told by Header's Content-Type.
+	AppendBody func(dst []byte, n uint64) []byte
 
 	// Check, if set, sees the body of every 2xx answer; an error makes the
 	// request a failed one. body is only valid during the call. It may be
@@ -86,6 +91,8 @@ func (o *Options) validate() error {
 		return errors.New("load: negative duration")
 	case o.BodySize < 0:
 		return errors.New("load: negative body size")
+	case o.BodySize > 0 && o.AppendBody != nil:
+		return errors.New("load: both BodySize and AppendBody: choose one")
 	case math.IsNaN(o.Rate) || o.Rate < 0 || o.Rate > MaxRate:
 		return fmt.Errorf("load: rate %g: want 0 (closed loop) to %g requests/s", o.Rate, float64(MaxRate))
 	}

@@ -393,6 +393,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"no path":        func(o *Options) { o.AppendPath = nil },
 		"no end":         func(o *Options) { o.Requests = 0 },
 		"negative body":  func(o *Options) { o.BodySize = -1 },
+		"two bodies":     func(o *Options) { o.BodySize, o.AppendBody = 1, func(dst []byte, _ uint64) []byte { return dst } },
 		"negative time":  func(o *Options) { o.Timeout = -1 },
 		"negative rate":  func(o *Options) { o.Rate = -1 },
 		"no number":      func(o *Options) { o.Rate = math.NaN() },
@@ -470,4 +471,34 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	w.conns[0].hangUp()
 	_ = l.Close()
 	<-done
+}
+
+func TestBodyOfEachRequest(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]string{}
+	srv := newRecorder(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-protobuf" {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		seen[r.URL.Path] = string(body)
+		mu.Unlock()
+	})
+	res, err := Run(context.Background(), Options{
+		Addr: srv.addr(), Connections: 2, Requests: 50, AppendPath: appendPath,
+		Header: map[string]string{"Content-Type": "application/x-protobuf"},
+		AppendBody: func(dst []byte, n uint64) []byte {
+			return append(dst, strings.Repeat("z", int(n)*20_000)...) //nolint:gosec // n is small
+		},
+	})
+	if err != nil || res.OK != 50 || res.Failed != 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for n := range uint64(50) {
+		if got := seen[string(appendPath(nil, n))]; len(got) != int(n)*20_000 { //nolint:gosec // n is small
+			t.Errorf("request %d had a body of %d bytes", n, len(got))
+		}
+	}
 }

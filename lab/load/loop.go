@@ -37,6 +37,7 @@ type loop struct {
 	conns     []*conn
 	tail      []byte // of every request; see requestTail
 	req       []byte // the request that is being made
+	body      []byte // its body, where each has its own
 
 	free     ring // idle connections, first in, first out: all take their turns
 	paused   ring // refused ones of a closed loop, for dialPause

@@ -10,7 +10,8 @@ import (
 	"maps"
 )
 
-// requestTail is the part of a request after the path, which is always the same.
+// requestTail is the part of a request after the path, which is always the same;
+// with AppendBody it ends where the length of the body has to follow.
 func requestTail(o *Options) []byte {
 	var tail []byte
 	field := func(name, value string) {
@@ -18,7 +19,7 @@ func requestTail(o *Options) []byte {
 	}
 	tail = append(tail, " HTTP/1.1\r\n"...)
 	own := map[string]string{"Host": o.Addr, "User-Agent": "tare-load"}
-	if o.BodySize > 0 {
+	if o.BodySize > 0 || o.AppendBody != nil {
 		own["Content-Type"] = "application/octet-stream"
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
@@ -34,6 +35,9 @@ func requestTail(o *Options) []byte {
 	}
 	if o.Close {
 		field("Connection", "close")
+	}
+	if o.AppendBody != nil {
+		return append(tail, "Content-Length: "...)
 	}
 	if o.BodySize > 0 {
 		field("Content-Length", strconv.Itoa(o.BodySize))
