@@ -12,6 +12,8 @@ type plan struct {
 	fixed    bool   // path is the whole path: requests are not told apart
 	choose   bool   // the caller may choose the path (Options.Path)
 	services []string
+	more     []string // further ports that its services listen on, by their names
+	traffic  bool     // its requests are OTLP, each with a body of its own
 	reserved []string // variables that the plan sets and Options.Env must not; nil: it takes no Env
 	specs    func(b *builder) ([]spec, error)
 }
@@ -21,9 +23,11 @@ type spec struct {
 	name string
 	host string // address that it listens on
 	port int
-	argv []string
-	env  []string // all of its environment; nil: this process'
-	dir  string   // working directory; "": the chain's
+	// metrics is the port of its Prometheus endpoint, 0 if it has none.
+	metrics int
+	argv    []string
+	env     []string // all of its environment; nil: this process'
+	dir     string   // working directory; "": the chain's
 	// network is where it runs; nil: where this process runs.
 	network *Network
 	// health is the path that answers 2xx when it is ready; "": it is ready
@@ -38,10 +42,11 @@ type spec struct {
 }
 
 var plans = map[string]plan{
-	"counter": counterPlan,
-	"nginx":   nginxPlan,
-	"shop":    shopPlan,
-	"thesis":  thesisPlan,
+	"collector": collectorPlan,
+	"counter":   counterPlan,
+	"nginx":     nginxPlan,
+	"shop":      shopPlan,
+	"thesis":    thesisPlan,
 }
 
 // Names of the chains, sorted.

@@ -44,8 +44,10 @@ type Service struct {
 	Name string
 	Host string // address that it listens on
 	Port int
-	PIDs []int  // the process that was started, then its descendants
-	Exe  string // the executable that the first of them runs
+	// Metrics is the port of its Prometheus endpoint, 0 if it has none.
+	Metrics int
+	PIDs    []int  // the process that was started, then its descendants
+	Exe     string // the executable that the first of them runs
 	// Dependency marks a service that is only asked by the one under test,
 	// as another host would be (the redis of counter).
 	Dependency bool
@@ -57,6 +59,10 @@ type Chain struct {
 	Entry    string    // host:port that clients ask
 	Services []Service // the entry first
 	Dir      string    // configurations and logs; gone after Stop
+	// AppendBody makes the body of a request, and Header goes with it, where
+	// the chain takes what is sent to it; nil: its requests have none.
+	AppendBody func(dst []byte, n uint64) []byte
+	Header     map[string]string
 
 	group  *Group
 	specs  []spec
@@ -101,13 +107,18 @@ func startPlan(ctx context.Context, name string, p plan, opts Options) (*Chain, 
 }
 
 func (c *Chain) start(ctx context.Context, p plan, opts Options) error {
-	ports, err := freePorts(opts.Network, len(p.services))
+	names := slices.Concat(p.services, p.more)
+	ports, err := freePorts(opts.Network, len(names))
 	if err != nil {
 		return err
 	}
 	b := newBuilder(c.Dir, opts)
-	for i, name := range p.services {
+	for i, name := range names {
 		b.ports[name] = ports[i]
+	}
+	if p.traffic {
+		c.AppendBody = newTraffic().AppendBody
+		c.Header = map[string]string{"Content-Type": "application/x-protobuf"}
 	}
 	if c.specs, err = p.specs(b); err != nil {
 		return err

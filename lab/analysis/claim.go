@@ -54,7 +54,7 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 			out.Findings = append(out.Findings, f)
 		}
 	}
-	a.sumUp(&out, m, c.ShareOfAdded)
+	a.sumUp(&out, m, c.ShareOfAdded || c.AtMost > 0 || c.AtLeast > 0)
 	return out
 }
 
@@ -81,7 +81,7 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 	if len(both(x, y)) > 0 {
 		as := p.comparedAs(m)
 		f.Effect = a.effect(p, m, as, x, y, said)
-		f.Text = f.Effect.Text
+		f.Text = f.Effect.Text + target(f.Effect, c)
 		if against == "" {
 			f.Effect.Rounds = nil // they are in the cell's table
 		}
@@ -99,6 +99,17 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 		return f, fmt.Sprintf("no run of %s that counts has the %s", said.said, m.Name)
 	}
 	return f, fmt.Sprintf("there is no round in which both it and %s count", said.said)
+}
+
+// target says whether a ratio is as the claim wants it.
+func target(e *Effect, c experiment.Claim) string {
+	switch {
+	case e.As != Ratio || c.AtMost == 0 && c.AtLeast == 0:
+		return ""
+	case c.AtMost > 0:
+		return fmt.Sprintf("; at most %g times is the target: %s", c.AtMost, stats.AtMost(e.Estimate, c.AtMost))
+	}
+	return fmt.Sprintf("; at least %g times is the target: %s", c.AtLeast, stats.AtLeast(e.Estimate, c.AtLeast))
 }
 
 // peer is another tracer at the same rate in the same cell; one without rates is

@@ -304,7 +304,7 @@ func (b *bench) job(p planned) Job {
 		Warmup: p.warmup, Window: p.window,
 		// Where traces are checked in runs of their own, measured ones need
 		// not pay for keeping them.
-		Keep: p.kind == record.Checked || p.kind == record.Measured && p.check == 0,
+		Keep: !p.variant.Tracer.IsCollector() && (p.kind == record.Checked || p.kind == record.Measured && p.check == 0),
 	}
 	if rate, ok := b.manifest.Calibrated[p.cell.Name]; ok {
 		j.Load.Rate = rate

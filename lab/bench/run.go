@@ -48,6 +48,8 @@ func (r *run) underLoad(ctx context.Context) error {
 		Rate:        r.job.Load.Rate,
 		First:       r.stage.next,
 		AppendPath:  r.chain.AppendPath,
+		AppendBody:  r.chain.AppendBody,
+		Header:      r.chain.Header,
 	}
 	if r.job.Requests > 0 {
 		opts.Requests = r.job.Requests

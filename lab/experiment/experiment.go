@@ -11,8 +11,8 @@ type Experiment struct {
 	Description string `yaml:"description" json:"description"`
 
 	Workloads []Workload `yaml:"workloads" json:"workloads"`
-	// Tracers under test. The first must have driver none: it is the baseline,
-	// and is run twice in every round, the second time as the control.
+	// Tracers under test. The first must have driver none, or collector: it is
+	// the baseline, and is run twice in every round, the second time as the control.
 	Tracers []Tracer `yaml:"tracers" json:"tracers"`
 	Loads   []Load   `yaml:"loads" json:"loads"`
 
@@ -29,7 +29,7 @@ type Experiment struct {
 // Workload is a system under test and what is asked of it.
 type Workload struct {
 	Name string `yaml:"name" json:"name"`
-	// Kind: thesis, counter, nginx, shop, or command.
+	// Kind: thesis, counter, nginx, shop, collector, or command.
 	Kind string            `yaml:"kind" json:"kind"`
 	Path string            `yaml:"path" json:"path,omitempty"` // of every request; chains have their own
 	Env  map[string]string `yaml:"env" json:"env,omitempty"`
@@ -55,7 +55,7 @@ type Workload struct {
 // Tracer is a way of tracing, at one rate or several.
 type Tracer struct {
 	Name   string    `yaml:"name" json:"name"`
-	Driver string    `yaml:"driver" json:"driver"` // none, env, tare
+	Driver string    `yaml:"driver" json:"driver"` // none, env, tare, collector
 	Title  string    `yaml:"title" json:"title,omitempty"`
 	Rates  []float64 `yaml:"rates" json:"rates,omitempty"` // sampling rates, 0…1
 	// Env switches it on in the service, with placeholders: {rate}, {otlp}
@@ -170,7 +170,9 @@ type Claim struct {
 	// ShareOfAdded asks which share of what Against adds to the baseline the
 	// variant adds: (variant - baseline) / (Against - baseline), round by round.
 	ShareOfAdded bool `yaml:"share_of_added" json:"share_of_added,omitempty"`
-	// AtMost is a target for that share: the answer says whether it is met. 0: none.
-	AtMost float64 `yaml:"at_most" json:"at_most,omitempty"`
+	// AtMost and AtLeast are targets for that share, or for the ratio to what
+	// the variant is compared with: the answer says whether they are met. 0: none.
+	AtMost  float64 `yaml:"at_most" json:"at_most,omitempty"`
+	AtLeast float64 `yaml:"at_least" json:"at_least,omitempty"`
 	Source string  `yaml:"source" json:"source,omitempty"` // what the original reports of it
 }

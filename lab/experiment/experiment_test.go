@@ -128,7 +128,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-nginx, coroot, failures, null, pipelines, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-nginx, collector, coroot, failures, null, pipelines, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

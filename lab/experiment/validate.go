@@ -12,8 +12,8 @@ import (
 // Drivers, Kinds and Tools that the laboratory has; the packages that implement
 // them have tests that hold them against these lists.
 var (
-	Drivers = []string{"none", "env", "tare"}
-	Kinds   = []string{"thesis", "counter", "nginx", "shop", "command"}
+	Drivers = []string{"none", "env", "tare", "collector"}
+	Kinds   = []string{"thesis", "counter", "nginx", "shop", "collector", "command"}
 	Tools   = []string{"", "hey", "wrk", "ab"}
 )
 
@@ -80,8 +80,11 @@ func (e *Experiment) validate() error {
 			if c.ShareOfAdded && c.Against == "" {
 				p.add("%s: share_of_added: name the tracer in against", what)
 			}
-			if c.AtMost < 0 || c.AtMost != 0 && !c.ShareOfAdded {
-				p.add("%s: at_most: %v is not a target for a share_of_added", what, c.AtMost)
+			if c.AtMost < 0 || c.AtLeast < 0 {
+				p.add("%s: at_most, at_least: a target is greater than 0", what)
+			}
+			if c.AtLeast != 0 && (c.ShareOfAdded || c.AtMost != 0) {
+				p.add("%s: at_least: give it alone, without at_most or share_of_added", what)
 			}
 		}
 	}
@@ -119,8 +122,8 @@ func (p *problems) unique(what string, list []string) {
 
 func (e *Experiment) validateTracers(p *problems) {
 	p.unique("tracers", e.tracerNames())
-	if len(e.Tracers) == 0 || e.Tracers[0].Driver != "none" {
-		p.add("tracers: the first must have \"driver: none\": it is the baseline that all others are compared with")
+	if len(e.Tracers) == 0 || e.Tracers[0].Driver != "none" && !e.Tracers[0].IsCollector() {
+		p.add("tracers: the first must have \"driver: none\" (or collector): it is the baseline that all others are compared with")
 	}
 	for _, t := range e.Tracers {
 		what := "tracer " + t.Name
@@ -147,8 +150,8 @@ func (e *Experiment) validateTracers(p *problems) {
 		if t.Driver == "tare" && len(t.Rates) == 0 {
 			p.add("%s: rates: the agent needs at least one sampling rate", what)
 		}
-		if t.Driver == "env" && len(t.Env) == 0 {
-			p.add("%s: env: say which environment switches the tracing on", what)
+		if (t.Driver == "env" || t.IsCollector()) && len(t.Env) == 0 {
+			p.add("%s: env: say which environment switches it on", what)
 		}
 	}
 }

@@ -66,9 +66,10 @@ type Reading struct {
 
 // drivers by their names in an experiment file.
 var drivers = map[string]Driver{
-	"none": none{},
-	"env":  env{},
-	"tare": tare{},
+	"none":      none{},
+	"env":       env{},
+	"tare":      tare{},
+	"collector": collector{},
 }
 
 // Find finds the driver of a tracer.

@@ -1,0 +1,129 @@
+package tracer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/tare-trace/tare/lab/experiment"
+)
+
+// collector is not beside the service: the service under test is a collector,
+// and its environment says which. What it did with the spans is read from its
+// own metrics, which have the names that every OpenTelemetry Collector uses.
+type collector struct{}
+
+func (collector) Available(context.Context, *experiment.Tracer) error { return nil }
+
+func (collector) Start(_ context.Context, t Target) (Session, error) {
+	s := t.Chain.Services[0]
+	if s.Metrics == 0 {
+		return nil, fmt.Errorf("driver collector: the workload %s has no collector", t.Workload.Name)
+	}
+	return &collecting{
+		service: newService(t),
+		url:     "http://" + net.JoinHostPort(s.Host, strconv.Itoa(s.Metrics)) + "/metrics",
+	}, nil
+}
+
+type collecting struct {
+	*service
+	url string
+}
+
+// settled is how long a collector may take to hand on what it has accepted:
+// incomplete traces wait for their expiry, 10 s.
+const settled = 30 * time.Second
+
+// What a collector tells of itself.
+const (
+	metricAccepted = "otelcol_receiver_accepted_spans"
+	metricRefused  = "otelcol_receiver_refused_spans"
+	metricSent     = "otelcol_exporter_sent_spans"
+	metricUnsent   = "otelcol_exporter_send_failed_spans"
+	metricUnqueued = "otelcol_exporter_enqueue_failed_spans"
+)
+
+// ReadBack waits until every exporter has handed on what was accepted. Spans
+// that it says it could not are dropped ones; some that just stay away are an
+// error: the run would have measured a collector that does less.
+func (c *collecting) ReadBack(ctx context.Context) (Reading, error) {
+	r := Reading{Asked: c.target.Variant.Environment(c.target.Sink), Config: map[string]any{}, Counts: true}
+	if err := c.environment(r); err != nil {
+		return r, err
+	}
+	deadline := time.Now().Add(settled)
+	for {
+		families, err := c.metrics(ctx)
+		if err != nil {
+			return r, fmt.Errorf("the collector's metrics: %w", err)
+		}
+		accepted := total(families[metricAccepted])
+		sent := byLabel(families[metricSent], "exporter")
+		r.Lost = map[string]uint64{
+			"refused": uint64(total(families[metricRefused])), "send_failed": uint64(total(families[metricUnsent])),
+			"enqueue_failed": uint64(total(families[metricUnqueued])),
+		}
+		missing := 0.0
+		for _, n := range sent {
+			missing = max(missing, accepted-n)
+		}
+		if len(sent) > 0 && missing == 0 || time.Now().After(deadline) {
+			r.Config["accepted_spans"] = accepted
+			for exporter, n := range sent {
+				r.Config["sent_spans."+exporter] = n
+			}
+			return r, c.judge(&r, accepted, missing, sent)
+		}
+		select {
+		case <-ctx.Done():
+			return r, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (c *collecting) judge(r *Reading, accepted, missing float64, sent map[string]float64) error {
+	for n := range maps.Values(r.Lost) {
+		r.Dropped += n
+	}
+	if accepted == 0 || len(sent) == 0 {
+		return fmt.Errorf("the collector accepted %.0f spans and tells of %d exporters", accepted, len(sent))
+	}
+	if missing > float64(r.Dropped) {
+		return fmt.Errorf("of %.0f spans that the collector accepted, %.0f were handed on by no exporter within %v, and it says of only %d that it dropped them: %v",
+			accepted, missing, settled, r.Dropped, sent)
+	}
+	return nil
+}
+
+func (c *collecting) metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	return families, errors.Join(err, resp.Body.Close())
+}
+
+// total sums a family over all labels.
+func total(family *dto.MetricFamily) (sum float64) {
+	for _, m := range family.GetMetric() {
+		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
+	}
+	return sum
+}
