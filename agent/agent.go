@@ -45,6 +45,28 @@ type Options struct {
 	Reload func() (config.Config, error)
 	Stdout io.Writer // for Config.Print
 	Log    *slog.Logger
+	// Ready, if set, is called once tracing has begun.
+	Ready func()
+	// Consume, if set, takes spans in this process, and nothing is exported by
+	// OTLP. It is called from one goroutine, which also reads the kernel's
+	// records: it must not block. Spans and their attributes are reused when it
+	// returns; only a Resource may be kept. What it cannot hand on, it tells
+	// lost, whenever it knows, from any goroutine.
+	Consume func(finished []*span.Span, lost LostFunc)
+}
+
+// LostFunc counts n lost spans at /metrics, tare_lost_total, by reason:
+// LostQueueFull or LostRefused.
+type LostFunc func(reason string, n uint64)
+
+// Reasons for a Consume function to lose spans.
+const (
+	LostQueueFull = export.ReasonQueueFull // what takes them does not keep up
+	LostRefused   = "refused"              // it took them, and did not want them
+)
+
+var messages = map[string]spans.Messages{
+	config.EventsOff: spans.NoMessages, config.EventsOn: spans.WithMessages, config.EventsOnly: spans.OnlyMessages,
 }
 
 // Agent is a running agent.
@@ -87,7 +109,8 @@ func Run(ctx context.Context, o Options) error {
 		Lost:       a.losses.Lost,
 		TraceState: config.TraceState,
 		MaxOpen:    o.Config.MaxSpans,
-		Messages:   o.Config.Events,
+		Messages:   messages[o.Config.Events],
+		Sequence:   o.Config.Sequence,
 	})
 
 	g, ctx := errgroup.WithContext(ctx)
@@ -128,6 +151,8 @@ func (a *Agent) load() error {
 		Payload:     cfg.Payload,
 		Traceparent: cfg.Payload,
 		ParentBased: parentBased,
+		Sequence:    cfg.Sequence,
+		Metrics:     cfg.Metrics == config.MetricsRequests,
 		Threshold:   threshold,
 	})
 	if err != nil {
@@ -168,6 +193,9 @@ func (a *Agent) output(ctx context.Context) error {
 			return nil
 		}
 	}
+	if a.opts.Consume != nil {
+		return nil
+	}
 	e, err := export.New(ctx, export.Config{
 		Protocol:      cfg.Export.Protocol,
 		ScopeName:     "github.com/tare-trace/tare/agent",
@@ -192,7 +220,10 @@ func (a *Agent) emit(finished []*span.Span) {
 	if a.printer != nil {
 		a.printer.Add(finished)
 	}
-	if a.exporter != nil {
+	switch {
+	case a.opts.Consume != nil:
+		a.opts.Consume(finished, a.losses.Lost)
+	case a.exporter != nil:
 		a.exporter.Export(finished)
 	}
 }
@@ -205,6 +236,9 @@ func (a *Agent) pump(ctx context.Context) error {
 		return err
 	}
 	a.healthy.Store(true)
+	if a.opts.Ready != nil {
+		a.opts.Ready()
+	}
 	a.log.Info("tracing", "services", a.discovery.names(), "sampler", a.cfg.Load().Sampler, "arg", a.cfg.Load().SamplerArg)
 
 	var rec ringbuf.Record
@@ -300,8 +334,9 @@ func (a *Agent) reload() {
 	}
 	old := a.cfg.Load()
 	_, wasParentBased, _ := config.Threshold(old.Sampler, old.SamplerArg)
-	if parentBased != wasParentBased || cfg.Payload != old.Payload || cfg.Listen != old.Listen || cfg.Print != old.Print {
-		a.log.Warn("payload, listen, print and whether a sampler is parent based change only at a restart")
+	if parentBased != wasParentBased || cfg.Payload != old.Payload || cfg.Listen != old.Listen || cfg.Print != old.Print ||
+		cfg.Metrics != old.Metrics || cfg.Sequence != old.Sequence {
+		a.log.Warn("payload, listen, print, metrics, sequence and whether a sampler is parent based change only at a restart")
 	}
 	if err := a.tracer.SetThreshold(threshold); err != nil {
 		a.log.Error("change the sampling rate", "error", err)

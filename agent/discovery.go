@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type discovery struct {
 	known     map[int]discover.Process
 	services  []discover.Service // by index − 1
 	resources atomic.Pointer[[]*span.Resource]
+	addresses atomic.Pointer[map[netip.Addr]uint32] // network namespace by address, see locate
 }
 
 func newDiscovery(t *kernel.Tracer, cfg config.Config, log *slog.Logger) *discovery {
@@ -150,6 +152,9 @@ func (d *discovery) apply() error {
 	places := discover.OnePerNetNS(all)
 	if err := d.trust(places); err != nil {
 		return err
+	}
+	if d.cfg.Metrics != config.MetricsOff {
+		d.locate(places)
 	}
 	for _, p := range places {
 		if err := discover.InNetNS(p.PID, d.tracer.Arm); err != nil {

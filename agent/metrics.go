@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/export"
+	"github.com/tare-trace/tare/agent/red"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/bpf"
 )
@@ -29,7 +30,7 @@ type losses struct {
 func newLosses() *losses {
 	l := &losses{n: map[string]uint64{}}
 	for _, r := range append(export.Reasons(),
-		spans.LostMalformed, spans.LostOrphan, spans.LostTooMany, spans.LostUnanswered, spans.LostUnknownService) {
+		spans.LostMalformed, spans.LostOrphan, spans.LostTooMany, spans.LostUnanswered, spans.LostUnknownService, LostRefused) {
 		l.n[r] = 0
 	}
 	return l
@@ -59,6 +60,8 @@ var (
 		"Connections that were open before the agent, by what became of them.", []string{"state"}, nil)
 	descNotRequests = prometheus.NewDesc("tare_not_requests_total",
 		"Sampled messages that were recognised as no requests: TLS handshakes and alerts, rests of bodies.", []string{"reason"}, nil)
+	descMeasureFull = prometheus.NewDesc("tare_measured_other_total",
+		"Requests measured without their service or edge: there was no room for more.", nil, nil)
 	descPipelined = prometheus.NewDesc("tare_pipelined_total",
 		"Requests that began before the response to the one before.", nil, nil)
 	descRuns = prometheus.NewDesc("tare_bpf_program_runs_total",
@@ -100,6 +103,7 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_TLS_HANDSHAKE, descNotRequests, []string{"tls"}},
 	{bpf.TareCounterTARE_C_NOT_REQUEST, descNotRequests, []string{"body"}},
 	{bpf.TareCounterTARE_C_PIPELINED, descPipelined, nil},
+	{bpf.TareCounterTARE_C_METRICS_FULL, descMeasureFull, nil},
 }
 
 type collector struct{ a *Agent }
@@ -144,6 +148,9 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.exporter != nil {
 		reg.MustRegister(a.exporter)
+	}
+	if a.cfg.Load().Metrics == config.MetricsRequests {
+		reg.MustRegister(red.New(a.tracer, a.discovery.resource, a.discovery.namespace))
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))

@@ -3,7 +3,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Arms sockets that were open before the agent, or that lost their callback flags to another
- * sock_ops user; renews the mark, so that an agent that restarted at the other end learns it.
+ * sock_ops user; renews the mark, so that an agent that restarted at the other end learns it, and
+ * one that has ended is noticed: it does not answer.
  * Run by the agent in each network namespace, at each discovery and from time to time. Listeners
  * come first in the kernel's walk, so accepted sockets can be told from connected ones.
  */
@@ -17,7 +18,7 @@
 INLINE bool arm_flags(struct tcp_sock *tp, int flag)
 {
 	int flags = tp->bpf_sock_ops_cb_flags;
-	if (flags & flag)
+	if ((flags & flag) == flag)
 		return true;
 	flags |= flag;
 	if (!bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
@@ -58,9 +59,14 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 		if (s->flags & S_SERVER) {
 			arm_flags(tp, BPF_CB_PARSE);
 		} else if (s->flags & S_CLIENT && s->flags & S_TRUSTED) {
+			if (!(s->flags & S_MARK)) { /* the last one arrived: was it answered? */
+				if (!(s->flags & S_ANSWERED))
+					s->flags &= ~S_PEER_TRACED;
+				s->flags &= ~S_ANSWERED;
+			}
 			s->flags |= S_MARK;
 			s->mark_seq = tp->write_seq;
-			arm_flags(tp, BPF_CB_WRITE);
+			arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE);
 		}
 		return 0;
 	}
@@ -92,7 +98,7 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	} else {
 		s->flags = 0;
 		state_client(s, tp, trust);
-		if (!trust || arm_flags(tp, BPF_CB_WRITE))
+		if (!trust || arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE))
 			count(TARE_C_ARMED);
 	}
 	return 0;

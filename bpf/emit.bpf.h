@@ -36,6 +36,22 @@ INLINE void copy_addresses(struct start_record *e, struct sock *sk)
 	}
 }
 
+/*
+ * How many bytes the client had sent on this connection before the request: what the kernel has
+ * counted (RFC 4898: HCThruOctetsAcked, HCThruOctetsReceived), and how far from there the request
+ * is. Equal at both ends, without the initial sequence number; connections that were open before
+ * the agent are no exception. The connecting side counts its SYN, the accepting side does not.
+ */
+INLINE u64 stream_offset(struct sock *sk, const struct socket_state *s, u8 role)
+{
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	if (role == TARE_CLIENT)
+		return tp->bytes_acked + (u32)(tp->write_seq - tp->snd_una) - 1;
+	return tp->bytes_received - (u32)(tp->rcv_nxt - s->begin_seq);
+}
+
 /* Returns what the payload looks like, so that it need not be read again. */
 INLINE enum payload_kind emit_start(struct sock *sk, const struct socket_state *s, u8 role,
 				    u8 flags, const struct context *ctx, u64 parent, u64 ends,
@@ -60,6 +76,7 @@ INLINE enum payload_kind emit_start(struct sock *sk, const struct socket_state *
 	u64 id = bpf_get_current_pid_tgid();
 	e->tgid = id >> 32;
 	e->tid = id;
+	e->offset = cfg_sequence ? stream_offset(sk, s, role) : 0;
 	e->bytes = size;
 	copy_addresses(e, sk);
 	e->payload_len = 0;
@@ -73,7 +90,7 @@ INLINE enum payload_kind emit_start(struct sock *sk, const struct socket_state *
 	return kind;
 }
 
-INLINE void emit_data(u64 span, u8 direction, bool first, u32 size, u64 now, struct bytes b)
+INLINE void emit_data(u64 span, u8 direction, u8 flags, u32 size, u64 now, struct bytes b)
 {
 	u32 len = b.len < TARE_PAYLOAD_DATA ? b.len : TARE_PAYLOAD_DATA;
 	if (cfg_payload && b.data && len) {
@@ -84,7 +101,7 @@ INLINE void emit_data(u64 span, u8 direction, bool first, u32 size, u64 now, str
 		}
 		e->type = TARE_DATA;
 		e->direction = direction;
-		e->first = first;
+		e->flags = flags;
 		e->bytes = size;
 		e->ts = now;
 		e->span_id = span;
@@ -99,7 +116,7 @@ INLINE void emit_data(u64 span, u8 direction, bool first, u32 size, u64 now, str
 	}
 	e->type = TARE_DATA;
 	e->direction = direction;
-	e->first = first;
+	e->flags = flags;
 	e->payload_len = 0;
 	e->bytes = size;
 	e->ts = now;

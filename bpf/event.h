@@ -17,6 +17,8 @@
 #ifndef TARE_EVENT_H
 #define TARE_EVENT_H
 
+#include "bucket.h"
+
 enum record_type {
 	TARE_START = 1,
 	TARE_DATA = 2,
@@ -58,6 +60,11 @@ enum start_flags {
 	TARE_F_UNLINKED = 1 << 5,  /* server: this service's sends cannot be linked */
 };
 
+enum data_flags {
+	TARE_D_FIRST = 1 << 0,	     /* the response begins here */
+	TARE_D_PEER_TRACED = 1 << 1, /* client: the peer's mark has come */
+};
+
 enum end_reason {
 	TARE_END_NEXT = 1,	/* the next request on the socket began */
 	TARE_END_CLOSED = 2,	/* the socket was closed */
@@ -83,7 +90,8 @@ struct start_record {
 	__u64 threshold; /* at the root decision, TARE_F_ROOT */
 	__u32 tgid;
 	__u32 tid;
-	__u32 bytes; /* of this message so far */
+	__u64 offset; /* bytes that the client had sent before; 0 unless cfg_sequence */
+	__u32 bytes;  /* of this message so far */
 	__u16 local_port;
 	__u16 remote_port;
 	__u8 local[16]; /* IPv4: the first 4 bytes */
@@ -94,7 +102,7 @@ struct start_record {
 struct data_record {
 	__u8 type; /* TARE_DATA */
 	__u8 direction;
-	__u8 first; /* 1: the response begins here */
+	__u8 flags; /* enum data_flags */
 	__u8 payload_len;
 	__u32 bytes;
 	__u64 ts;
@@ -122,6 +130,49 @@ struct control_record {
 	__u16 pad;
 };
 
+/* What a message looks like. */
+enum protocol {
+	TARE_PROTOCOL_TCP = 0, /* unknown, or not read */
+	TARE_PROTOCOL_HTTP = 1,
+	TARE_PROTOCOL_TLS = 2,
+	TARE_PROTOCOL_REDIS = 3,
+	TARE_PROTOCOL_MEMCACHED = 4,
+};
+
+/* How a measured request ended. */
+enum outcome {
+	TARE_OUTCOME_ANSWERED = 0, /* nothing more is known */
+	TARE_OUTCOME_1XX = 1,	   /* HTTP: the status by hundreds */
+	TARE_OUTCOME_2XX = 2,
+	TARE_OUTCOME_3XX = 3,
+	TARE_OUTCOME_4XX = 4,
+	TARE_OUTCOME_5XX = 5,
+	TARE_OUTCOME_ERROR = 6,	      /* a database's error answer */
+	TARE_OUTCOME_NO_RESPONSE = 7, /* the connection ended before */
+	TARE_OUTCOME_RESET = 8,	      /* the same, with an error of the socket */
+	TARE_OUTCOMES = 9,
+};
+
+/*
+ * Who was asked, by whom, and how it ended: what requests are measured by. A service's own
+ * requests have no peer.
+ */
+struct measure_key {
+	__u16 service;
+	__u8 role;
+	__u8 protocol;
+	__u8 outcome;
+	__u8 family;	  /* of the peer: AF_INET, AF_INET6; 0: none */
+	__u16 port;	  /* of the peer, host order */
+	__u32 netns;	  /* inode number, where the peer is a loopback address; else 0 */
+	__u8 address[16]; /* of the peer; IPv4: the first 4 bytes */
+};
+
+struct measure {
+	__u64 sum; /* ns */
+	__u64 bucket[BUCKETS];
+};
+
 /* Why something was lost or not done. Each is a label of tare_lost_total or of its kin. */
 enum counter {
 	TARE_C_ROOTS_SAMPLED = 0,
@@ -147,6 +198,7 @@ enum counter {
 	TARE_C_TLS_HANDSHAKE, /* messages that are TLS handshakes, not requests */
 	TARE_C_PIPELINED,     /* requests that began before the response to the one before */
 	TARE_C_NOT_REQUEST,   /* sampled bytes on an HTTP connection that begin no request */
+	TARE_C_METRICS_FULL,  /* requests that were measured as "other": no room for their edge */
 	TARE_C_MAX,
 };
 

@@ -106,6 +106,8 @@ struct tcp_sock {
 	u32 write_seq;
 	u32 snd_una;
 	u32 mss_cache;
+	u64 bytes_received;
+	u64 bytes_acked;
 	u8 bpf_sock_ops_cb_flags;
 };
 

@@ -65,6 +65,62 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 	return PAYLOAD_OTHER;
 }
 
+/* The status of a final response by hundreds, 1 to 5; 0: not to be read. Needs 12 bytes at p. */
+PAYLOAD_INLINE __u32 payload_status_class(const __u8 *p)
+{
+	__u32 c = p[9] - '0';
+	return p[4] == '/' && p[8] == ' ' && c >= 1 && c <= 5 ? c : 0;
+}
+
+/*
+ * The beginning of a command that redis (RESP arrays) or memcached (text protocol) would take.
+ * Needs 12 readable bytes at p; bytes from the end of the message on must be 0.
+ */
+PAYLOAD_INLINE int payload_is_redis(const __u8 *p)
+{
+	return p[0] == '*' && p[1] >= '1' && p[1] <= '9';
+}
+
+PAYLOAD_INLINE int payload_is_memcached(const __u8 *p)
+{
+	switch (payload_word(p)) {
+	case PAYLOAD_WORD('g', 'e', 't', ' '):
+	case PAYLOAD_WORD('g', 'e', 't', 's'):
+	case PAYLOAD_WORD('g', 'a', 't', ' '):
+	case PAYLOAD_WORD('g', 'a', 't', 's'):
+	case PAYLOAD_WORD('s', 'e', 't', ' '):
+	case PAYLOAD_WORD('a', 'd', 'd', ' '):
+	case PAYLOAD_WORD('r', 'e', 'p', 'l'):
+	case PAYLOAD_WORD('a', 'p', 'p', 'e'):
+	case PAYLOAD_WORD('p', 'r', 'e', 'p'):
+	case PAYLOAD_WORD('c', 'a', 's', ' '):
+	case PAYLOAD_WORD('d', 'e', 'l', 'e'):
+	case PAYLOAD_WORD('i', 'n', 'c', 'r'):
+	case PAYLOAD_WORD('d', 'e', 'c', 'r'):
+	case PAYLOAD_WORD('t', 'o', 'u', 'c'):
+		return 1;
+	}
+	/* the meta commands: mg, ms, md, ma, mn, me */
+	return p[0] == 'm' && p[1] >= 'a' && p[1] <= 's' && (p[2] == ' ' || p[2] == '\r');
+}
+
+/* An error answer: RESP's simple error, memcached's ERROR, CLIENT_ERROR, SERVER_ERROR. */
+PAYLOAD_INLINE int payload_is_redis_error(const __u8 *p)
+{
+	return p[0] == '-';
+}
+
+PAYLOAD_INLINE int payload_is_memcached_error(const __u8 *p)
+{
+	switch (payload_word(p)) {
+	case PAYLOAD_WORD('E', 'R', 'R', 'O'):
+	case PAYLOAD_WORD('C', 'L', 'I', 'E'):
+	case PAYLOAD_WORD('S', 'E', 'R', 'V'):
+		return 1;
+	}
+	return 0;
+}
+
 struct payload_parent {
 	__u8 trace_id[16];
 	__u8 span_id[8];

@@ -201,6 +201,8 @@ INLINE void server_next(struct sock *sk, struct socket_state *s)
 	struct tag_context tag = s->rx[at & (TAGS - 1)].ctx;
 	struct bytes none = {};
 	rx_remove(s, at);
+	if (cfg_sequence)
+		s->begin_seq = first;
 	count(TARE_C_PIPELINED);
 	server_begin_tagged(sk, s, &tag, TARE_F_PIPELINED, 0, none);
 }
@@ -250,7 +252,7 @@ INLINE void server_received(struct sock *sk, struct tcp_sock *tp, struct socket_
 			if (cfg_payload && s->got < PIECE)
 				b = received_bytes(size);
 			s->got += size;
-			emit_data(s->ctx.span, TARE_RECEIVED, false, size, bpf_ktime_get_ns(), b);
+			emit_data(s->ctx.span, TARE_RECEIVED, 0, size, bpf_ktime_get_ns(), b);
 			if (s->linking == TARE_LINK_THREAD || s->linking == TARE_LINK_LOOP)
 				thread_set(&s->ctx, s->linking == TARE_LINK_LOOP);
 		} else {
@@ -260,6 +262,8 @@ INLINE void server_received(struct sock *sk, struct tcp_sock *tp, struct socket_
 	}
 	s->ends = server_finish(s);
 	s->msg_end = tp->write_seq;
+	if (cfg_sequence)
+		s->begin_seq = prev;
 	server_request(sk, s, tag, size, &b);
 	if (s->ends) { /* no START took it along */
 		emit_end(s->ends, TARE_END_NEXT, 0);
@@ -281,7 +285,10 @@ INLINE void client_received(struct socket_state *s, u32 size)
 		struct bytes b = {};
 		if (!s->responding)
 			b = received_bytes(size);
-		emit_data(s->span, TARE_RECEIVED, !s->responding, size, bpf_ktime_get_ns(), b);
+		u8 flags = s->flags & S_PEER_TRACED ? TARE_D_PEER_TRACED : 0;
+		if (!s->responding)
+			flags |= TARE_D_FIRST;
+		emit_data(s->span, TARE_RECEIVED, flags, size, bpf_ktime_get_ns(), b);
 		s->responding = 1;
 	}
 	if (s->linking == TARE_LINK_LOOP) {

@@ -22,7 +22,7 @@ INLINE void still_sending(struct socket_state *s)
 	if (!s->span || now - s->sent_at < STILL_SENDING)
 		return;
 	s->sent_at = now;
-	emit_data(s->span, TARE_SENT, false, 0, now, none);
+	emit_data(s->span, TARE_SENT, 0, 0, now, none);
 }
 
 INLINE void server_send(struct sock *sk, struct socket_state *s, const struct msghdr *msg)
@@ -60,11 +60,11 @@ INLINE void server_send(struct sock *sk, struct socket_state *s, const struct ms
 		s->span = span;
 		s->ctx.span = 0;
 		s->sent_at = now;
-		emit_data(span, TARE_SENT, true, size, now, b);
+		emit_data(span, TARE_SENT, TARE_D_FIRST, size, now, b);
 	} else if (s->span) {
 		struct bytes none = {};
 		s->sent_at = now;
-		emit_data(s->span, TARE_SENT, false, size, now, none);
+		emit_data(s->span, TARE_SENT, 0, size, now, none);
 	}
 	if (begins && s->tags)
 		server_next(sk, s);
@@ -149,7 +149,7 @@ INLINE void client_send(struct sock *sk, struct socket_state *s, const struct ms
 	if (!fresh) {
 		if (s->span && (!have || ctx.span == s->ctx.span)) {
 			s->msg_end = seq + size;
-			emit_data(s->span, TARE_SENT, false, size, bpf_ktime_get_ns(), b);
+			emit_data(s->span, TARE_SENT, 0, size, bpf_ktime_get_ns(), b);
 			return;
 		}
 		if (!have)

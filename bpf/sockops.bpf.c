@@ -4,8 +4,9 @@
 /*
  * Connections: which are traced, where the mark and the tags are written and read.
  *
- * WRITE is armed on connected sockets of traced services towards trusted networks, PARSE_UNKNOWN
- * on their accepted sockets; nothing else is ever called back. The same room is reserved at
+ * WRITE and PARSE_UNKNOWN are armed on connected sockets of traced services towards trusted
+ * networks, PARSE_UNKNOWN on their accepted sockets, and WRITE there while a mark is answered;
+ * nothing else is ever called back. The same room is reserved at
  * CURRENT_MSS and at transmission, so that segments with a tag fit the path.
  */
 
@@ -32,6 +33,7 @@ INLINE void state_server(struct socket_state *s, const struct tcp_sock *tp, bool
 	s->snd_seq = tp->write_seq - 1; /* the first bytes begin a request */
 	s->msg_end = tp->write_seq;
 	s->ctx.span = s->span = s->last_tag = 0;
+	measure_reset(s);
 }
 
 INLINE void state_client(struct socket_state *s, const struct tcp_sock *tp, bool trusted_peer)
@@ -96,6 +98,7 @@ INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	s->service = svc->index;
 	s->linking = svc->linking;
 	s->ctx.span = 0;
+	measure_reset(s);
 	if (svc->linking == TARE_LINK_LOOP) {
 		/* the first send comes when the connection stands, after other requests' turns */
 		s->flags |= S_BOUND;
@@ -113,7 +116,8 @@ INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	bool trust = is_trusted(common_of(tp));
 	state_client(s, tp, trust);
 	if (trust)
-		bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_WRITE);
+		bpf_sock_ops_cb_flags_set(o,
+					  o->bpf_sock_ops_cb_flags | BPF_CB_WRITE | BPF_CB_PARSE);
 }
 
 /* ---- tags in ---- */
@@ -146,6 +150,26 @@ INLINE void rx_push(struct socket_state *s, const struct tag_context *ctx, u32 s
 	s->tags = n + 1;
 }
 
+INLINE bool has_mark(struct bpf_sock_ops *o)
+{
+	u8 mark[MARK_LEN] = {MARK_KIND, MARK_LEN, MARK_ID_0, MARK_ID_1};
+	return bpf_load_hdr_opt(o, mark, sizeof(mark), 0) > 0;
+}
+
+/*
+ * A mark is answered by a mark: the peer learns that a traced service listens here. Answered anew
+ * whenever it is renewed, so that a peer does not believe forever in a tracer that is gone.
+ */
+INLINE void answer_mark(struct bpf_sock_ops *o, struct socket_state *s, const struct tcp_sock *tp)
+{
+	s->flags |= S_PEER_TRACED | S_MARK | S_ANSWERED;
+	s->mark_seq = tp->write_seq;
+	if (o->bpf_sock_ops_cb_flags & BPF_CB_WRITE)
+		return;
+	s->flags |= S_ARMED;
+	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_WRITE);
+}
+
 INLINE void on_parse(struct bpf_sock_ops *o, struct socket_state *s, const struct tcp_sock *tp)
 {
 	struct tag_option opt = {.kind = TAG_KIND};
@@ -162,15 +186,24 @@ INLINE void on_parse(struct bpf_sock_ops *o, struct socket_state *s, const struc
 			count(TARE_C_TAG_MALFORMED);
 			return;
 		}
-		s->flags |= S_PEER_TRACED;
+		if (s->flags & S_ANSWERED)
+			s->flags |= S_PEER_TRACED;
+		else
+			answer_mark(o, s, tp); /* a segment with a tag has no mark */
 		void *th = o->skb_data, *end = o->skb_data_end;
 		if (r == TAG_OK && th + 20 <= end)
 			rx_push(s, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, tp->copied_seq);
 		return;
 	}
-	u8 mark[MARK_LEN] = {MARK_KIND, MARK_LEN, MARK_ID_0, MARK_ID_1};
-	if (s->flags & S_TRUSTED && bpf_load_hdr_opt(o, mark, sizeof(mark), 0) > 0)
-		s->flags |= S_PEER_TRACED;
+	if (s->flags & S_TRUSTED && has_mark(o))
+		answer_mark(o, s, tp);
+}
+
+/* What comes back to a connected socket. */
+INLINE void on_parse_answer(struct bpf_sock_ops *o, struct socket_state *s)
+{
+	if (s->flags & S_TRUSTED && has_mark(o))
+		s->flags |= S_PEER_TRACED | S_ANSWERED;
 }
 
 INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
@@ -199,6 +232,19 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 
 /* ---- tags out ---- */
 
+/* The mark that answers one goes until the first bytes behind it are acknowledged. */
+INLINE void on_reserve_answer(struct bpf_sock_ops *o, struct socket_state *s)
+{
+	if (s->flags & S_MARK && before(s->mark_seq, o->snd_una))
+		s->flags &= ~S_MARK;
+	if (s->flags & S_MARK) {
+		bpf_reserve_hdr_opt(o, MARK_LEN, 0);
+	} else if (s->flags & S_ARMED) { /* else it is armed for another sock_ops program */
+		s->flags &= ~S_ARMED;
+		bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags & ~BPF_CB_WRITE);
+	}
+}
+
 /* The send that follows may carry a tag; only the send hook knows. */
 INLINE bool may_tag(struct socket_state *s)
 {
@@ -215,6 +261,10 @@ INLINE bool may_tag(struct socket_state *s)
 INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
 	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (s && s->flags & S_SERVER) {
+		on_reserve_answer(o, s);
+		return;
+	}
 	if (!s || !(s->flags & S_CLIENT))
 		return;
 	if (o->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS) {
@@ -243,8 +293,8 @@ INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	u32 seq = bpf_ntohl(*(__be32 *)(th + 4));
 	u32 header = (*(u8 *)(th + 12) >> 4) * 4;
 	u32 size = o->skb_len - header;
-	for (int i = 0; i < TAGS; i++) {
-		if (i >= s->tags)
+	for (int i = 0; i < TAGS; i++) { /* an accepted socket keeps tags that came in */
+		if (i >= s->tags || !(s->flags & S_CLIENT))
 			break;
 		u32 offset = s->tx[i].start - seq;
 		if (offset >= size || offset > TAG_MAX_OFFSET)
@@ -281,6 +331,8 @@ int tare_sockops(struct bpf_sock_ops *o)
 		struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 		if (s && tp && s->flags & S_SERVER)
 			on_parse(o, s, tp);
+		else if (s && s->flags & S_CLIENT)
+			on_parse_answer(o, s);
 		break;
 	}
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:

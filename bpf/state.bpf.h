@@ -12,6 +12,7 @@
 const volatile bool cfg_payload = true;	     /* read beginnings of messages */
 const volatile bool cfg_traceparent = true;  /* adopt traceparent at entry sockets */
 const volatile bool cfg_parent_based = true; /* obey the decision of an adopted parent */
+const volatile bool cfg_sequence = false;    /* tell where in its stream a request begins */
 const volatile u32 cfg_wakeup_bytes = 1 << 20;
 
 /* ---- switches that change while running ---- */
@@ -36,13 +37,15 @@ enum socket_flags {
 	S_CLIENT = 1 << 2,
 	S_TRUSTED = 1 << 3, /* the peer's address is in a trusted network */
 	S_PEER_TRACED =
-	    1 << 4,	  /* server: the peer left its mark, so an untagged request is unsampled */
-	S_MARK = 1 << 5,  /* client: the mark is not acknowledged yet */
+	    1 << 4,	  /* the peer left its mark; server: so an untagged request is unsampled */
+	S_MARK = 1 << 5,  /* the mark is not acknowledged yet */
 	S_BOUND = 1 << 6, /* client: ctx was bound at connect, for the first send */
 	S_SENT = 1 << 7,  /* client: something was sent */
 	S_HTTP = 1 << 8,  /* a request on this socket was HTTP/1 */
-	S_WAITING = 1 << 9, /* server: its request may be in the queue of a thread */
-	S_PLAIN = 1 << 10,  /* client: its messages are not TLS */
+	S_WAITING = 1 << 9,   /* server: its request may be in the queue of a thread */
+	S_PLAIN = 1 << 10,    /* client: its messages are not TLS */
+	S_ANSWERED = 1 << 11, /* client: the last mark was answered; server: some mark was */
+	S_ARMED = 1 << 12,    /* server: WRITE is armed for the answer, and by nobody else */
 };
 
 struct rx_tag {
@@ -84,6 +87,12 @@ struct socket_state {
 		struct rx_tag rx[TAGS];
 		struct tx_tag tx[TAGS];
 	};
+	u32 begin_seq; /* server: where the request began that is read now, if cfg_sequence */
+	/* measure.bpf.c: requests, sampled or not */
+	u64 asked;	/* when the request in progress began, or the last response; 0: never */
+	u32 answer_seq; /* server: write_seq when the last response began */
+	u8 asking;	/* a request is in progress */
+	u8 protocol;	/* of the last request */
 };
 
 struct {

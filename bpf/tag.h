@@ -17,6 +17,7 @@
  *
  * The mark says only: "on this connection, a sampled request would carry a tag". It goes with
  * the acknowledgement that completes the handshake and with the first data, until acknowledged.
+ * The accepting side answers it by the same: "a traced service listens here".
  */
 #ifndef TARE_TAG_H
 #define TARE_TAG_H

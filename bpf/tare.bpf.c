@@ -20,18 +20,22 @@
 #include "userbuf.bpf.h"
 #include "traceparent.bpf.h"
 #include "queue.bpf.h"
+#include "measure.bpf.h"
 
 #include "recv.bpf.c"
 #include "send.bpf.c"
 #include "sockops.bpf.c"
 #include "arm.bpf.c"
 #include "process.bpf.c"
+#include "measure.bpf.c"
 
 /* bpf2go makes Go types of what is named here. */
 const struct start_record *unused_start __attribute__((unused));
 const struct data_record *unused_data __attribute__((unused));
 const struct end_record *unused_end __attribute__((unused));
 const struct control_record *unused_control __attribute__((unused));
+const struct measure_key *unused_measure_key __attribute__((unused));
+const struct measure *unused_measure __attribute__((unused));
 const enum counter *unused_counter __attribute__((unused));
 const enum record_type *unused_record __attribute__((unused));
 const enum control_type *unused_control_type __attribute__((unused));
@@ -39,6 +43,9 @@ const enum role *unused_role __attribute__((unused));
 const enum direction *unused_direction __attribute__((unused));
 const enum linking *unused_linking __attribute__((unused));
 const enum start_flags *unused_start_flags __attribute__((unused));
+const enum data_flags *unused_data_flags __attribute__((unused));
 const enum end_reason *unused_end_reason __attribute__((unused));
+const enum protocol *unused_protocol __attribute__((unused));
+const enum outcome *unused_outcome __attribute__((unused));
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -56,19 +56,27 @@ const (
 	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 20
 	TareCounterTARE_C_PIPELINED       TareCounter = 21
 	TareCounterTARE_C_NOT_REQUEST     TareCounter = 22
-	TareCounterTARE_C_MAX             TareCounter = 23
+	TareCounterTARE_C_METRICS_FULL    TareCounter = 23
+	TareCounterTARE_C_MAX             TareCounter = 24
 )
 
 type TareCounters struct {
 	_ structs.HostLayout
-	N [23]uint64
+	N [24]uint64
 }
+
+type TareDataFlags uint32
+
+const (
+	TareDataFlagsTARE_D_FIRST       TareDataFlags = 1
+	TareDataFlagsTARE_D_PEER_TRACED TareDataFlags = 2
+)
 
 type TareDataRecord struct {
 	_          structs.HostLayout
 	Type       uint8
 	Direction  uint8
-	First      uint8
+	Flags      uint8
 	PayloadLen uint8
 	Bytes      uint32
 	Ts         uint64
@@ -111,6 +119,39 @@ const (
 	TareLinkingTARE_LINK_QUEUE  TareLinking = 4
 )
 
+type TareMeasure struct {
+	_      structs.HostLayout
+	Sum    uint64
+	Bucket [46]uint64
+}
+
+type TareMeasureKey struct {
+	_        structs.HostLayout
+	Service  uint16
+	Role     uint8
+	Protocol uint8
+	Outcome  uint8
+	Family   uint8
+	Port     uint16
+	Netns    uint32
+	Address  [16]uint8
+}
+
+type TareOutcome uint32
+
+const (
+	TareOutcomeTARE_OUTCOME_ANSWERED    TareOutcome = 0
+	TareOutcomeTARE_OUTCOME_1XX         TareOutcome = 1
+	TareOutcomeTARE_OUTCOME_2XX         TareOutcome = 2
+	TareOutcomeTARE_OUTCOME_3XX         TareOutcome = 3
+	TareOutcomeTARE_OUTCOME_4XX         TareOutcome = 4
+	TareOutcomeTARE_OUTCOME_5XX         TareOutcome = 5
+	TareOutcomeTARE_OUTCOME_ERROR       TareOutcome = 6
+	TareOutcomeTARE_OUTCOME_NO_RESPONSE TareOutcome = 7
+	TareOutcomeTARE_OUTCOME_RESET       TareOutcome = 8
+	TareOutcomeTARE_OUTCOMES            TareOutcome = 9
+)
+
 type TarePortKey struct {
 	_     structs.HostLayout
 	Netns uint32
@@ -122,6 +163,16 @@ type TarePrefix struct {
 	Bits    uint32
 	Address [16]uint8
 }
+
+type TareProtocol uint32
+
+const (
+	TareProtocolTARE_PROTOCOL_TCP       TareProtocol = 0
+	TareProtocolTARE_PROTOCOL_HTTP      TareProtocol = 1
+	TareProtocolTARE_PROTOCOL_TLS       TareProtocol = 2
+	TareProtocolTARE_PROTOCOL_REDIS     TareProtocol = 3
+	TareProtocolTARE_PROTOCOL_MEMCACHED TareProtocol = 4
+)
 
 type TareRecordType uint32
 
@@ -185,6 +236,13 @@ type TareSocketState struct {
 		Start uint32
 		Read  uint32
 	}
+	BeginSeq  uint32
+	_         [4]byte
+	Asked     uint64
+	AnswerSeq uint32
+	Asking    uint8
+	Protocol  uint8
+	_         [2]byte
 }
 
 type TareStartFlags uint32
@@ -215,6 +273,7 @@ type TareStartRecord struct {
 	Threshold  uint64
 	Tgid       uint32
 	Tid        uint32
+	Offset     uint64
 	Bytes      uint32
 	LocalPort  uint16
 	RemotePort uint16
@@ -261,46 +320,58 @@ type TareThreadState struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TareMapControl           = "control"
-	TareMapCounters          = "counters"
-	TareMapEvents            = "events"
-	TareMapInodes            = "inodes"
-	TareMapListeners         = "listeners"
-	TareMapProcesses         = "processes"
-	TareMapQueues            = "queues"
-	TareMapRequests          = "requests"
-	TareMapScratch           = "scratch"
-	TareMapSeen              = "seen"
-	TareMapSockets           = "sockets"
-	TareMapThreads           = "threads"
-	TareMapTrusted           = "trusted"
-	TareProgTareArm          = "tare_arm"
-	TareProgTareDestroy      = "tare_destroy"
-	TareProgTareExec         = "tare_exec"
-	TareProgTareExit         = "tare_exit"
-	TareProgTareFork         = "tare_fork"
-	TareProgTareRecv         = "tare_recv"
-	TareProgTareSend         = "tare_send"
-	TareProgTareSockops      = "tare_sockops"
-	TareVarCfgParentBased    = "cfg_parent_based"
-	TareVarCfgPayload        = "cfg_payload"
-	TareVarCfgTraceparent    = "cfg_traceparent"
-	TareVarCfgWakeupBytes    = "cfg_wakeup_bytes"
-	TareVarEntryEnabled      = "entry_enabled"
-	TareVarLiveRequests      = "live_requests"
-	TareVarSamplingThreshold = "sampling_threshold"
-	TareVarUnusedControl     = "unused_control"
-	TareVarUnusedControlType = "unused_control_type"
-	TareVarUnusedCounter     = "unused_counter"
-	TareVarUnusedData        = "unused_data"
-	TareVarUnusedDirection   = "unused_direction"
-	TareVarUnusedEnd         = "unused_end"
-	TareVarUnusedEndReason   = "unused_end_reason"
-	TareVarUnusedLinking     = "unused_linking"
-	TareVarUnusedRecord      = "unused_record"
-	TareVarUnusedRole        = "unused_role"
-	TareVarUnusedStart       = "unused_start"
-	TareVarUnusedStartFlags  = "unused_start_flags"
+	TareMapControl             = "control"
+	TareMapCounters            = "counters"
+	TareMapEvents              = "events"
+	TareMapInodes              = "inodes"
+	TareMapListeners           = "listeners"
+	TareMapMeasureZero         = "measure_zero"
+	TareMapMeasures            = "measures"
+	TareMapMeasuresOther       = "measures_other"
+	TareMapProcesses           = "processes"
+	TareMapQueues              = "queues"
+	TareMapRequests            = "requests"
+	TareMapScratch             = "scratch"
+	TareMapSeen                = "seen"
+	TareMapSockets             = "sockets"
+	TareMapThreads             = "threads"
+	TareMapTrusted             = "trusted"
+	TareProgTareArm            = "tare_arm"
+	TareProgTareDestroy        = "tare_destroy"
+	TareProgTareExec           = "tare_exec"
+	TareProgTareExit           = "tare_exit"
+	TareProgTareFork           = "tare_fork"
+	TareProgTareMeasureDestroy = "tare_measure_destroy"
+	TareProgTareMeasureRecv    = "tare_measure_recv"
+	TareProgTareMeasureSend    = "tare_measure_send"
+	TareProgTareRecv           = "tare_recv"
+	TareProgTareSend           = "tare_send"
+	TareProgTareSockops        = "tare_sockops"
+	TareVarCfgParentBased      = "cfg_parent_based"
+	TareVarCfgPayload          = "cfg_payload"
+	TareVarCfgSequence         = "cfg_sequence"
+	TareVarCfgTraceparent      = "cfg_traceparent"
+	TareVarCfgWakeupBytes      = "cfg_wakeup_bytes"
+	TareVarEntryEnabled        = "entry_enabled"
+	TareVarLiveRequests        = "live_requests"
+	TareVarSamplingThreshold   = "sampling_threshold"
+	TareVarUnusedControl       = "unused_control"
+	TareVarUnusedControlType   = "unused_control_type"
+	TareVarUnusedCounter       = "unused_counter"
+	TareVarUnusedData          = "unused_data"
+	TareVarUnusedDataFlags     = "unused_data_flags"
+	TareVarUnusedDirection     = "unused_direction"
+	TareVarUnusedEnd           = "unused_end"
+	TareVarUnusedEndReason     = "unused_end_reason"
+	TareVarUnusedLinking       = "unused_linking"
+	TareVarUnusedMeasure       = "unused_measure"
+	TareVarUnusedMeasureKey    = "unused_measure_key"
+	TareVarUnusedOutcome       = "unused_outcome"
+	TareVarUnusedProtocol      = "unused_protocol"
+	TareVarUnusedRecord        = "unused_record"
+	TareVarUnusedRole          = "unused_role"
+	TareVarUnusedStart         = "unused_start"
+	TareVarUnusedStartFlags    = "unused_start_flags"
 )
 
 // LoadTare returns the embedded CollectionSpec for Tare.
@@ -345,33 +416,39 @@ type TareSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareProgramSpecs struct {
-	TareArm     *ebpf.ProgramSpec `ebpf:"tare_arm"`
-	TareDestroy *ebpf.ProgramSpec `ebpf:"tare_destroy"`
-	TareExec    *ebpf.ProgramSpec `ebpf:"tare_exec"`
-	TareExit    *ebpf.ProgramSpec `ebpf:"tare_exit"`
-	TareFork    *ebpf.ProgramSpec `ebpf:"tare_fork"`
-	TareRecv    *ebpf.ProgramSpec `ebpf:"tare_recv"`
-	TareSend    *ebpf.ProgramSpec `ebpf:"tare_send"`
-	TareSockops *ebpf.ProgramSpec `ebpf:"tare_sockops"`
+	TareArm            *ebpf.ProgramSpec `ebpf:"tare_arm"`
+	TareDestroy        *ebpf.ProgramSpec `ebpf:"tare_destroy"`
+	TareExec           *ebpf.ProgramSpec `ebpf:"tare_exec"`
+	TareExit           *ebpf.ProgramSpec `ebpf:"tare_exit"`
+	TareFork           *ebpf.ProgramSpec `ebpf:"tare_fork"`
+	TareMeasureDestroy *ebpf.ProgramSpec `ebpf:"tare_measure_destroy"`
+	TareMeasureRecv    *ebpf.ProgramSpec `ebpf:"tare_measure_recv"`
+	TareMeasureSend    *ebpf.ProgramSpec `ebpf:"tare_measure_send"`
+	TareRecv           *ebpf.ProgramSpec `ebpf:"tare_recv"`
+	TareSend           *ebpf.ProgramSpec `ebpf:"tare_send"`
+	TareSockops        *ebpf.ProgramSpec `ebpf:"tare_sockops"`
 }
 
 // TareMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareMapSpecs struct {
-	Control   *ebpf.MapSpec `ebpf:"control"`
-	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Events    *ebpf.MapSpec `ebpf:"events"`
-	Inodes    *ebpf.MapSpec `ebpf:"inodes"`
-	Listeners *ebpf.MapSpec `ebpf:"listeners"`
-	Processes *ebpf.MapSpec `ebpf:"processes"`
-	Queues    *ebpf.MapSpec `ebpf:"queues"`
-	Requests  *ebpf.MapSpec `ebpf:"requests"`
-	Scratch   *ebpf.MapSpec `ebpf:"scratch"`
-	Seen      *ebpf.MapSpec `ebpf:"seen"`
-	Sockets   *ebpf.MapSpec `ebpf:"sockets"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
-	Trusted   *ebpf.MapSpec `ebpf:"trusted"`
+	Control       *ebpf.MapSpec `ebpf:"control"`
+	Counters      *ebpf.MapSpec `ebpf:"counters"`
+	Events        *ebpf.MapSpec `ebpf:"events"`
+	Inodes        *ebpf.MapSpec `ebpf:"inodes"`
+	Listeners     *ebpf.MapSpec `ebpf:"listeners"`
+	MeasureZero   *ebpf.MapSpec `ebpf:"measure_zero"`
+	Measures      *ebpf.MapSpec `ebpf:"measures"`
+	MeasuresOther *ebpf.MapSpec `ebpf:"measures_other"`
+	Processes     *ebpf.MapSpec `ebpf:"processes"`
+	Queues        *ebpf.MapSpec `ebpf:"queues"`
+	Requests      *ebpf.MapSpec `ebpf:"requests"`
+	Scratch       *ebpf.MapSpec `ebpf:"scratch"`
+	Seen          *ebpf.MapSpec `ebpf:"seen"`
+	Sockets       *ebpf.MapSpec `ebpf:"sockets"`
+	Threads       *ebpf.MapSpec `ebpf:"threads"`
+	Trusted       *ebpf.MapSpec `ebpf:"trusted"`
 }
 
 // TareVariableSpecs contains global variables before they are loaded into the kernel.
@@ -380,6 +457,7 @@ type TareMapSpecs struct {
 type TareVariableSpecs struct {
 	CfgParentBased    *ebpf.VariableSpec `ebpf:"cfg_parent_based"`
 	CfgPayload        *ebpf.VariableSpec `ebpf:"cfg_payload"`
+	CfgSequence       *ebpf.VariableSpec `ebpf:"cfg_sequence"`
 	CfgTraceparent    *ebpf.VariableSpec `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes    *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
 	EntryEnabled      *ebpf.VariableSpec `ebpf:"entry_enabled"`
@@ -389,10 +467,15 @@ type TareVariableSpecs struct {
 	UnusedControlType *ebpf.VariableSpec `ebpf:"unused_control_type"`
 	UnusedCounter     *ebpf.VariableSpec `ebpf:"unused_counter"`
 	UnusedData        *ebpf.VariableSpec `ebpf:"unused_data"`
+	UnusedDataFlags   *ebpf.VariableSpec `ebpf:"unused_data_flags"`
 	UnusedDirection   *ebpf.VariableSpec `ebpf:"unused_direction"`
 	UnusedEnd         *ebpf.VariableSpec `ebpf:"unused_end"`
 	UnusedEndReason   *ebpf.VariableSpec `ebpf:"unused_end_reason"`
 	UnusedLinking     *ebpf.VariableSpec `ebpf:"unused_linking"`
+	UnusedMeasure     *ebpf.VariableSpec `ebpf:"unused_measure"`
+	UnusedMeasureKey  *ebpf.VariableSpec `ebpf:"unused_measure_key"`
+	UnusedOutcome     *ebpf.VariableSpec `ebpf:"unused_outcome"`
+	UnusedProtocol    *ebpf.VariableSpec `ebpf:"unused_protocol"`
 	UnusedRecord      *ebpf.VariableSpec `ebpf:"unused_record"`
 	UnusedRole        *ebpf.VariableSpec `ebpf:"unused_role"`
 	UnusedStart       *ebpf.VariableSpec `ebpf:"unused_start"`
@@ -419,19 +502,22 @@ func (o *TareObjects) Close() error {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TareMaps struct {
-	Control   *ebpf.Map `ebpf:"control"`
-	Counters  *ebpf.Map `ebpf:"counters"`
-	Events    *ebpf.Map `ebpf:"events"`
-	Inodes    *ebpf.Map `ebpf:"inodes"`
-	Listeners *ebpf.Map `ebpf:"listeners"`
-	Processes *ebpf.Map `ebpf:"processes"`
-	Queues    *ebpf.Map `ebpf:"queues"`
-	Requests  *ebpf.Map `ebpf:"requests"`
-	Scratch   *ebpf.Map `ebpf:"scratch"`
-	Seen      *ebpf.Map `ebpf:"seen"`
-	Sockets   *ebpf.Map `ebpf:"sockets"`
-	Threads   *ebpf.Map `ebpf:"threads"`
-	Trusted   *ebpf.Map `ebpf:"trusted"`
+	Control       *ebpf.Map `ebpf:"control"`
+	Counters      *ebpf.Map `ebpf:"counters"`
+	Events        *ebpf.Map `ebpf:"events"`
+	Inodes        *ebpf.Map `ebpf:"inodes"`
+	Listeners     *ebpf.Map `ebpf:"listeners"`
+	MeasureZero   *ebpf.Map `ebpf:"measure_zero"`
+	Measures      *ebpf.Map `ebpf:"measures"`
+	MeasuresOther *ebpf.Map `ebpf:"measures_other"`
+	Processes     *ebpf.Map `ebpf:"processes"`
+	Queues        *ebpf.Map `ebpf:"queues"`
+	Requests      *ebpf.Map `ebpf:"requests"`
+	Scratch       *ebpf.Map `ebpf:"scratch"`
+	Seen          *ebpf.Map `ebpf:"seen"`
+	Sockets       *ebpf.Map `ebpf:"sockets"`
+	Threads       *ebpf.Map `ebpf:"threads"`
+	Trusted       *ebpf.Map `ebpf:"trusted"`
 }
 
 func (m *TareMaps) Close() error {
@@ -441,6 +527,9 @@ func (m *TareMaps) Close() error {
 		m.Events,
 		m.Inodes,
 		m.Listeners,
+		m.MeasureZero,
+		m.Measures,
+		m.MeasuresOther,
 		m.Processes,
 		m.Queues,
 		m.Requests,
@@ -458,6 +547,7 @@ func (m *TareMaps) Close() error {
 type TareVariables struct {
 	CfgParentBased    *ebpf.Variable `ebpf:"cfg_parent_based"`
 	CfgPayload        *ebpf.Variable `ebpf:"cfg_payload"`
+	CfgSequence       *ebpf.Variable `ebpf:"cfg_sequence"`
 	CfgTraceparent    *ebpf.Variable `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes    *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
 	EntryEnabled      *ebpf.Variable `ebpf:"entry_enabled"`
@@ -467,10 +557,15 @@ type TareVariables struct {
 	UnusedControlType *ebpf.Variable `ebpf:"unused_control_type"`
 	UnusedCounter     *ebpf.Variable `ebpf:"unused_counter"`
 	UnusedData        *ebpf.Variable `ebpf:"unused_data"`
+	UnusedDataFlags   *ebpf.Variable `ebpf:"unused_data_flags"`
 	UnusedDirection   *ebpf.Variable `ebpf:"unused_direction"`
 	UnusedEnd         *ebpf.Variable `ebpf:"unused_end"`
 	UnusedEndReason   *ebpf.Variable `ebpf:"unused_end_reason"`
 	UnusedLinking     *ebpf.Variable `ebpf:"unused_linking"`
+	UnusedMeasure     *ebpf.Variable `ebpf:"unused_measure"`
+	UnusedMeasureKey  *ebpf.Variable `ebpf:"unused_measure_key"`
+	UnusedOutcome     *ebpf.Variable `ebpf:"unused_outcome"`
+	UnusedProtocol    *ebpf.Variable `ebpf:"unused_protocol"`
 	UnusedRecord      *ebpf.Variable `ebpf:"unused_record"`
 	UnusedRole        *ebpf.Variable `ebpf:"unused_role"`
 	UnusedStart       *ebpf.Variable `ebpf:"unused_start"`
@@ -481,14 +576,17 @@ type TareVariables struct {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TarePrograms struct {
-	TareArm     *ebpf.Program `ebpf:"tare_arm"`
-	TareDestroy *ebpf.Program `ebpf:"tare_destroy"`
-	TareExec    *ebpf.Program `ebpf:"tare_exec"`
-	TareExit    *ebpf.Program `ebpf:"tare_exit"`
-	TareFork    *ebpf.Program `ebpf:"tare_fork"`
-	TareRecv    *ebpf.Program `ebpf:"tare_recv"`
-	TareSend    *ebpf.Program `ebpf:"tare_send"`
-	TareSockops *ebpf.Program `ebpf:"tare_sockops"`
+	TareArm            *ebpf.Program `ebpf:"tare_arm"`
+	TareDestroy        *ebpf.Program `ebpf:"tare_destroy"`
+	TareExec           *ebpf.Program `ebpf:"tare_exec"`
+	TareExit           *ebpf.Program `ebpf:"tare_exit"`
+	TareFork           *ebpf.Program `ebpf:"tare_fork"`
+	TareMeasureDestroy *ebpf.Program `ebpf:"tare_measure_destroy"`
+	TareMeasureRecv    *ebpf.Program `ebpf:"tare_measure_recv"`
+	TareMeasureSend    *ebpf.Program `ebpf:"tare_measure_send"`
+	TareRecv           *ebpf.Program `ebpf:"tare_recv"`
+	TareSend           *ebpf.Program `ebpf:"tare_send"`
+	TareSockops        *ebpf.Program `ebpf:"tare_sockops"`
 }
 
 func (p *TarePrograms) Close() error {
@@ -498,6 +596,9 @@ func (p *TarePrograms) Close() error {
 		p.TareExec,
 		p.TareExit,
 		p.TareFork,
+		p.TareMeasureDestroy,
+		p.TareMeasureRecv,
+		p.TareMeasureSend,
 		p.TareRecv,
 		p.TareSend,
 		p.TareSockops,

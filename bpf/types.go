@@ -12,6 +12,10 @@ type (
 	Prefix  = TarePrefix
 	Linking = TareLinking
 	Counter = TareCounter
+
+	MeasureKey = TareMeasureKey
+	Measure    = TareMeasure
+	PortKey    = TarePortKey
 )
 
 // How a service's receives are linked to its sends.

@@ -215,7 +215,7 @@ func TestPrometheus(t *testing.T) {
 func tracedChain(t *testing.T, s *sink) *tracer {
 	t.Helper()
 	c := start(t, "nginx")
-	a := trace(t, s, nil, append(ports(c), append(ratio("0.5"), "--bpf-stats")...)...)
+	a := trace(t, s, nil, append(ports(c), append(ratio("0.5"), "--bpf-stats", "--metrics", "requests")...)...)
 	keepSending(t, load.Options{Addr: c.Entry, Connections: 4, Rate: 100, AppendPath: c.AppendPath})
 	return a
 }

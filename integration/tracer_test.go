@@ -23,7 +23,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// tracer is a running `tare agent`.
+// tracer is a running `tare-agent`.
 type tracer struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -69,13 +69,19 @@ func trace(t *testing.T, s *sink, env []string, args ...string) *tracer {
 	return a
 }
 
+// launch starts the agent that nodes run.
 func launch(t *testing.T, s *sink, env []string, args ...string) *tracer {
+	t.Helper()
+	return launchAs(t, s, env, append([]string{filepath.Join(filepath.Dir(tare), "tare-agent")}, args...)...)
+}
+
+func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
 	t.Helper()
 	a := &tracer{
 		t: t, sink: s, log: &logBuffer{}, done: make(chan struct{}),
 		listen: loopback(freePort(t)),
 	}
-	a.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), tare, append([]string{"agent", "--listen", a.listen}, args...)...)
+	a.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], append(argv[1:], "--listen", a.listen)...)
 	a.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.url,

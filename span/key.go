@@ -9,17 +9,41 @@ const (
 	KeyLinking       = "tare.linking"     // "none": what this service sends cannot be linked
 	KeyPipelined     = "tare.pipelined"   // bool
 	KeyPeerTraced    = "tare.peer.traced" // bool, client spans: the peer showed the mark of a traced one
+	// Server spans: how many calls were begun for the request, each of which has
+	// a client span below it. With KeyPeerTraced it tells whether a trace is
+	// whole, without waiting for more.
+	KeyCalls = "tare.calls" // int
 
 	// Where in its connection's stream a request begins: bytes sent by the
 	// client before it. Equal at both ends, so that a client span and its
 	// server span find each other where no tag passed (ChainScope, 3.3).
 	KeyStreamOffset = "tare.tcp.offset" // int; with network.local.* and network.peer.*
 
-	// Message events: spans of no length, named "sent" and "received", whose
-	// parent is the span of the request that the message belongs to.
-	KeyMessageBytes  = "tare.message.bytes"  // int
-	KeyRequestParent = "tare.request.parent" // hex span id, "" at a root; only where the request's own span is not sent
-	KeyRequestKind   = "tare.request.kind"   // "server", "client"; likewise
+	// Message events: spans of no length, kind internal, named MessageReceived
+	// and MessageSent, whose parent is the span of the request that the message
+	// belongs to.
+	KeyMessageBytes = "tare.message.bytes" // int
+
+	// Where the collector makes span events of them, it takes the consecutive
+	// ones of one direction together: as many pieces, the first at the event's
+	// time and the last so much later.
+	KeyMessagePieces   = "tare.message.pieces"      // int
+	KeyMessageDuration = "tare.message.duration_ns" // int; of more than one piece
+
+	// Where the agent sends message events only (events: only), that span never
+	// comes: its id is known as the events' parent, and all else is pieced
+	// together. The first event of a request carries kind and parent, and as its
+	// tracestate the span's. When the request is over, one more event of no
+	// length follows, named RequestEnded, also a child of the absent span: its
+	// time is the span's end, its status the span's status, its attributes are
+	// the span's besides the two keys here. The span begins with its first
+	// message; its OTLP flags follow from kind and parent as in span/otlp. Order
+	// holds as far as the way to the reader keeps it; the number of messages
+	// tells whether all are there.
+	KeyRequestParent   = "tare.request.parent"   // hex span id, "" at a root; first event
+	KeyRequestKind     = "tare.request.kind"     // "server", "client"; first event
+	KeyRequestName     = "tare.request.name"     // the span's name; RequestEnded
+	KeyRequestMessages = "tare.request.messages" // int: message events sent of it; RequestEnded
 
 	// What the collector found out about a trace. On the top span: the root, or
 	// the earliest span where there is none.
@@ -37,4 +61,11 @@ const (
 const (
 	StateComplete   = "complete"
 	StateIncomplete = "incomplete"
+)
+
+// Names of message events, and of what closes a request that has no span.
+const (
+	MessageReceived = "received"
+	MessageSent     = "sent"
+	RequestEnded    = "ended"
 )

@@ -10,7 +10,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +32,9 @@ type Config struct {
 	Payload     bool    // read the first bytes of messages, to name spans
 	Listen      string  // address of /metrics and /healthz, "" for none
 	Print       string  // "", "tree" or "json"
-	Events      bool    // also give out raw message events
+	Events      string  // one of EventModes
+	Sequence    bool    // also tell where in its connection's stream a request begins
+	Metrics     string  // one of MetricsModes
 	BPFStats    bool    // measure the kernel programs' run time
 	MaxSpans    int     // spans in progress that the agent keeps
 	Queue       int     // finished spans that wait for the exporter
@@ -50,6 +51,25 @@ type Export struct {
 // Tiers of kernel hooks: found by probing, or forced.
 var Tiers = []string{"auto", "tracepoint"}
 
+// What is given out of single messages.
+const (
+	EventsOff  = "off"  // spans of requests, and nothing of messages
+	EventsOn   = "on"   // also an event for each message
+	EventsOnly = "only" // no spans: a collector makes them of the events
+)
+
+// EventModes are the values of Config.Events.
+var EventModes = []string{EventsOff, EventsOn, EventsOnly}
+
+// What is measured of requests that are not sampled.
+const (
+	MetricsOff      = "off"
+	MetricsRequests = "requests" // number, errors and duration of all requests, by service and edge
+)
+
+// MetricsModes are the values of Config.Metrics.
+var MetricsModes = []string{MetricsOff, MetricsRequests}
+
 // Protocols that spans can leave by.
 var Protocols = []string{"grpc", "http/protobuf"}
 
@@ -63,6 +83,8 @@ func Default() Config {
 		SamplerArg: 1,
 		Payload:    true,
 		Listen:     "127.0.0.1:9464",
+		Events:     EventsOff,
+		Metrics:    MetricsOff,
 		MaxSpans:   32768,
 		Queue:      65536,
 		Export:     Export{Protocol: "http/protobuf"},
@@ -110,21 +132,7 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	if err := errors.Join(errs...); err != nil {
 		return c, err
 	}
-	if len(c.Services) == 0 {
-		return c, ErrNoServices
-	}
-	if c.argGiven && !c.samplerGiven {
-		c.Sampler = "parentbased_traceidratio" // a probability alone says what is wanted
-	}
-	if _, _, err := Threshold(c.Sampler, c.SamplerArg); err != nil {
-		return c, err
-	}
-	if v, ok := c.Resource["service.name"]; ok {
-		// OpenTelemetry: OTEL_SERVICE_NAME wins over the resource's service.name.
-		c.ServiceName = cmp.Or(c.ServiceName, v)
-		delete(c.Resource, "service.name")
-	}
-	return c, nil
+	return c, c.complete()
 }
 
 // environment indexes the variables; an empty one counts as unset, as

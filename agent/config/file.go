@@ -203,6 +203,9 @@ func resolve(n *yaml.Node) *yaml.Node {
 }
 
 func (f *file) at(n *yaml.Node, where string) string {
+	if n.Line == 0 { // not of a text: FromKeys
+		return f.name + "::" + where
+	}
 	if where == "" {
 		return fmt.Sprintf("%s:%d", f.name, n.Line)
 	}

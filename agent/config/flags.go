@@ -23,7 +23,10 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("payload", "on", "on: read the first bytes of messages to name spans; off: read nothing")
 	fs.String("listen", d.Listen, `address of /metrics and /healthz, or "none"`)
 	fs.String("print", "", "print traces on standard output: tree or json")
-	fs.Bool("events", false, "also give out the raw message events")
+	fs.String("events", d.Events, "also give out an event for each message: off, on; only: no spans, tare_tracer of a collector makes them of the events")
+	fs.Lookup("events").NoOptDefVal = EventsOn
+	fs.Bool("sequence", false, "also tell where in its connection's stream a request begins, for a collector that joins spans where no tag passes")
+	fs.String("metrics", d.Metrics, "requests: measure every request by service and edge, sampled or not, at /metrics; off")
 	fs.Bool("bpf-stats", false, "measure the run time of the kernel programs")
 }
 

@@ -30,6 +30,8 @@ export: {protocol: grpc}
 resource: {deployment.environment.name: prod, team: a}
 max_spans: 1000
 queue: 200
+metrics: requests
+sequence: on
 `
 
 func load(t *testing.T, file string, environ []string, args ...string) (config.Config, error) {
@@ -69,6 +71,7 @@ func TestFile(t *testing.T) {
 	}
 	if c.Sampler != "parentbased_traceidratio" || c.SamplerArg != 0.01 || c.Payload || c.Listen != "" ||
 		c.Export.Protocol != "grpc" || c.MaxSpans != 1000 || c.Queue != 200 || c.File == "" ||
+		c.Metrics != config.MetricsRequests || !c.Sequence ||
 		c.Resource["deployment.environment.name"] != "prod" {
 		t.Errorf("%+v", c)
 	}
@@ -162,6 +165,7 @@ func TestErrors(t *testing.T) {
 		{name: "resource", env: []string{"OTEL_RESOURCE_ATTRIBUTES=a=b,c%zz=d"}, want: []string{"OTEL_RESOURCE_ATTRIBUTES", `"c%zz=d"`}},
 		{name: "protocol", env: []string{"OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}, want: []string{"http/json", "grpc"}},
 		{name: "payload", args: []string{"--payload", "some"}, want: []string{"--payload", `"some"`, "off"}},
+		{name: "metrics", env: []string{"TARE_METRICS=on"}, want: []string{"TARE_METRICS", `"on"`, "requests"}},
 		{name: "listen", args: []string{"--listen", "9464"}, want: []string{"--listen", `"9464"`, "127.0.0.1:9464"}},
 		{name: "print", args: []string{"--print", "xml"}, want: []string{"--print", `"xml"`, "tree"}},
 		{name: "port flag", args: []string{"--port", "=80"}, want: []string{"--port", `"=80"`}},

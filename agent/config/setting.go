@@ -54,7 +54,21 @@ var settings = []setting{
 		}
 		return oneOf(where, v, "tree", "json")
 	}},
-	{"events", "TARE_EVENTS", "events", boolean(func(c *Config) *bool { return &c.Events })},
+	{"events", "TARE_EVENTS", "events", func(c *Config, where, v string) error {
+		switch v { // once it was a boolean
+		case "true":
+			v = EventsOn
+		case "false":
+			v = EventsOff
+		}
+		c.Events = v
+		return oneOf(where, v, EventModes...)
+	}},
+	{"sequence", "TARE_SEQUENCE", "sequence", boolean(func(c *Config) *bool { return &c.Sequence })},
+	{"metrics", "TARE_METRICS", "metrics", func(c *Config, where, v string) error {
+		c.Metrics = v
+		return oneOf(where, v, MetricsModes...)
+	}},
 	{"bpf_stats", "TARE_BPF_STATS", "bpf-stats", boolean(func(c *Config) *bool { return &c.BPFStats })},
 	{"max_spans", "TARE_MAX_SPANS", "", count(func(c *Config) *int { return &c.MaxSpans })},
 	{"queue", "TARE_QUEUE", "", count(func(c *Config) *int { return &c.Queue })},

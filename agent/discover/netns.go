@@ -102,3 +102,23 @@ func HostPrefixes(pids ...int) ([]netip.Prefix, error) {
 	slices.SortFunc(prefixes, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
 	return prefixes, errors.Join(errs...)
 }
+
+// Addresses are those of the interfaces in a process's network namespace,
+// without loopback addresses.
+func Addresses(pid int) ([]netip.Addr, error) {
+	var found []netip.Addr
+	err := InNetNS(pid, func() error {
+		addrs, err := net.InterfaceAddrs()
+		for _, a := range addrs {
+			n, ok := a.(*net.IPNet)
+			if !ok {
+				continue
+			}
+			if ip, ok := netip.AddrFromSlice(n.IP); ok && !ip.IsLoopback() {
+				found = append(found, ip.Unmap())
+			}
+		}
+		return err
+	})
+	return found, err
+}

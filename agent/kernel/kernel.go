@@ -34,8 +34,12 @@ type Options struct {
 	Payload     bool   // read the beginnings of messages
 	Traceparent bool   // adopt traceparent headers of trusted peers at entry sockets
 	ParentBased bool   // obey the sampling decision of an adopted parent
-	Threshold   uint64 // sampled iff rv >= Threshold; 0 … 2^56
-	RingBytes   int    // size of the event ring, a power of two; 0: 4 MiB
+	Sequence    bool   // tell where in its connection's stream a request begins
+	Metrics     bool   // measure every request, sampled or not; see Measures
+
+	measures  int    // size of the table of Measures; 0: as in measure.bpf.h
+	Threshold uint64 // sampled iff rv >= Threshold; 0 … 2^56
+	RingBytes int    // size of the event ring, a power of two; 0: 4 MiB
 }
 
 // Tracer is the kernel side, loaded and attached.
@@ -69,10 +73,18 @@ func Load(o Options) (*Tracer, error) {
 		ring = 4 << 20
 	}
 	spec.Maps[bpf.TareMapEvents].MaxEntries = uint32(ring)
+	if o.measures > 0 {
+		spec.Maps[bpf.TareMapMeasures].MaxEntries = uint32(o.measures)
+	}
+	if !o.Metrics {
+		spec.Maps[bpf.TareMapMeasures].MaxEntries = 1 // nothing uses it
+		spec.Maps[bpf.TareMapMeasuresOther].MaxEntries = 1
+	}
 	for name, value := range map[string]any{
 		"cfg_payload":        o.Payload,
 		"cfg_traceparent":    o.Traceparent,
 		"cfg_parent_based":   o.ParentBased,
+		"cfg_sequence":       o.Sequence,
 		"cfg_wakeup_bytes":   uint32(ring / 2),
 		"sampling_threshold": o.Threshold,
 	} {
@@ -85,7 +97,7 @@ func Load(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, explainLoad(err)
 	}
-	if err := t.attachTracepoint(o.Cgroup); err != nil {
+	if err := t.attachTracepoint(o); err != nil {
 		_ = t.Close()
 		return nil, err
 	}
@@ -105,18 +117,22 @@ func explainLoad(err error) error {
 
 // attachTracepoint attaches the programs of TierTracepoint, and the walk over
 // sockets, which is the same in all.
-func (t *Tracer) attachTracepoint(cgroup string) error {
+func (t *Tracer) attachTracepoint(o Options) error {
 	so, err := link.AttachCgroup(link.CgroupOptions{
-		Path: cgroup, Attach: ebpf.AttachCGroupSockOps, Program: t.objs.TareSockops,
+		Path: o.Cgroup, Attach: ebpf.AttachCGroupSockOps, Program: t.objs.TareSockops,
 	})
 	if err != nil {
-		return fmt.Errorf("attach to cgroup %s: %w", cgroup, err)
+		return fmt.Errorf("attach to cgroup %s: %w", o.Cgroup, err)
 	}
 	t.links = append(t.links, so)
-	for _, p := range []*ebpf.Program{
+	programs := []*ebpf.Program{
 		t.objs.TareFork, t.objs.TareExec, t.objs.TareExit,
 		t.objs.TareRecv, t.objs.TareSend, t.objs.TareDestroy,
-	} {
+	}
+	if o.Metrics { // first: they look at what the others are about to note
+		programs = append([]*ebpf.Program{t.objs.TareMeasureRecv, t.objs.TareMeasureSend, t.objs.TareMeasureDestroy}, programs...)
+	}
+	for _, p := range programs {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
 		if err != nil {
 			return fmt.Errorf("attach %v: %w", p, err)

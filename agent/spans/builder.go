@@ -42,8 +42,11 @@ type Config struct {
 	Quiet time.Duration
 	// MaxAge is how long a span may wait for bytes, default 5 minutes.
 	MaxAge time.Duration
-	// Messages makes a span of every message besides, see message.
-	Messages bool
+	// Sequence gives every span its offset in the connection's stream and its
+	// local address; the kernel side must have been told, too.
+	Sequence bool
+	// Messages says whether messages are given out, default NoMessages.
+	Messages Messages
 }
 
 // Builder is not safe for concurrent use.
@@ -83,6 +86,10 @@ type open struct {
 	response   [bpf.TarePayloadData]byte
 	requestN   int
 	responseN  int
+	messages   int // given out
+	calls      int // server: client spans begun below it
+	peerTraced bool
+	offset     uint64
 }
 
 // New makes a builder.
@@ -148,6 +155,7 @@ func (b *Builder) begin(s *bpf.Start) {
 	o.localPort, o.remotePort = s.LocalPort, s.RemotePort
 	o.local, o.remote = s.Local, s.Remote
 	o.start, o.last = s.Ts, s.Ts
+	o.offset = s.Offset
 	o.requestN = copy(o.request[:], s.Payload[:s.PayloadLen])
 	sp := &o.span
 	sp.Resource = res
@@ -161,12 +169,15 @@ func (b *Builder) begin(s *bpf.Start) {
 	} else {
 		sp.Kind = span.Client
 		o.sent = uint64(s.Bytes)
+		if caller := b.open[s.ParentId]; caller != nil {
+			caller.calls++
+		}
 	}
 	if s.Flags&uint8(bpf.TareStartFlagsTARE_F_ROOT) != 0 {
 		sp.TraceState = b.traceState(s.Threshold)
 	}
 	b.open[o.id] = o
-	if b.cfg.Messages {
+	if b.cfg.Messages != NoMessages {
 		b.message(o, s.Ts, s.Bytes, o.role == bpf.TareRoleTARE_CLIENT)
 	}
 }
@@ -192,7 +203,8 @@ func (b *Builder) data(d *bpf.Data) {
 		o.received += uint64(d.Bytes)
 	}
 	o.last = d.Ts
-	if b.cfg.Messages {
+	o.peerTraced = o.peerTraced || d.Flags&uint8(bpf.TareDataFlagsTARE_D_PEER_TRACED) != 0
+	if b.cfg.Messages != NoMessages {
 		b.message(o, d.Ts, d.Bytes, sent)
 	}
 	if sent != (o.role == bpf.TareRoleTARE_SERVER) {
@@ -216,6 +228,9 @@ func (b *Builder) finish(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 	o.span.Start, o.span.End = o.start+b.offset, end+b.offset
 	b.describe(o, reason, errno)
+	if b.cfg.Messages == OnlyMessages {
+		b.ended(o)
+	}
 	b.built++
 	b.done = append(b.done, &o.span)
 	b.owners = append(b.owners, o)

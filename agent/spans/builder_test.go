@@ -105,7 +105,7 @@ func TestServerSpan(t *testing.T) {
 		"http.request.method": "POST", "url.path": "/cart/7", "url.scheme": "http", "http.response.status_code": "201",
 		"network.protocol.version": "1.1",
 		"server.address":           "127.0.0.1", "server.port": "8080", "network.peer.address": "10.0.0.9", "network.peer.port": "40000",
-		"tare.bytes.received": "45", "tare.bytes.sent": "26",
+		"tare.bytes.received": "45", "tare.bytes.sent": "26", "tare.calls": "0",
 	}
 	if got := attrs(s); !maps.Equal(got, want) {
 		t.Errorf("attributes %v\nwant %v", got, want)
@@ -207,7 +207,7 @@ func TestQuietSpansFinish(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	f := newFixture(Config{Messages: true})
+	f := newFixture(Config{Messages: WithMessages})
 	f.start(1, client, 5, "get x\r\n", nil)
 	f.data(1, received, 9, "END\r\n")
 	f.end(1, next, 0)
@@ -221,6 +221,54 @@ func TestMessages(t *testing.T) {
 	}
 	if f.spans[0].Name != "sent" || f.spans[1].Name != "received" {
 		t.Errorf("messages %q, %q", f.spans[0].Name, f.spans[1].Name)
+	}
+}
+
+// Where a request began in its connection's stream, at both ends.
+func TestSequence(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		f := newFixture(Config{Sequence: on})
+		at := func(s *bpf.Start) { s.Offset = 1 << 40 }
+		f.start(1, client, 1, "get x\r\n", at)
+		f.start(2, server, 1, "get x\r\n", at)
+		f.end(1, closed, 0)
+		f.end(2, closed, 0)
+		for _, s := range f.spans {
+			a := attrs(s)
+			got := [3]string{a[span.KeyStreamOffset], a["network.local.address"], a["network.local.port"]}
+			if want := [3]string{"1099511627776", "127.0.0.1", "8080"}; on && got != want || !on && got != [3]string{} {
+				t.Errorf("sequence %v, %v: %v", on, s.Kind, got)
+			}
+		}
+	}
+}
+
+// The peer's mark may come with any message of its response.
+func TestPeerTraced(t *testing.T) {
+	const first, marked = uint8(bpf.TareDataFlagsTARE_D_FIRST), uint8(bpf.TareDataFlagsTARE_D_PEER_TRACED)
+	for _, tc := range []struct {
+		role  bpf.TareRole
+		flags []uint8
+		want  string
+	}{
+		{client, []uint8{first | marked}, "true"},
+		{client, []uint8{first, marked}, "true"},
+		{client, []uint8{first | marked, 0}, "true"},
+		{client, []uint8{first, 0}, ""},
+		{client, nil, ""},
+		{server, []uint8{first | marked}, ""},
+	} {
+		f := newFixture(Config{})
+		f.start(1, tc.role, 1, "get x\r\n", nil)
+		for i, flags := range tc.flags {
+			f.Handle(raw(bpf.Data{
+				Type: uint8(bpf.TareRecordTypeTARE_DATA), Direction: uint8(received), Flags: flags, Ts: uint64(2 + i), SpanId: 1, Bytes: 1,
+			}))
+		}
+		f.end(1, next, 0)
+		if got := attrs(f.spans[0])[span.KeyPeerTraced]; got != tc.want {
+			t.Errorf("%v, flags %v: %q, want %q", tc.role, tc.flags, got, tc.want)
+		}
 	}
 }
 
@@ -284,4 +332,29 @@ func FuzzHandle(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A server span tells how many calls were begun for it while it was open.
+func TestCalls(t *testing.T) {
+	f := newFixture(Config{})
+	below := func(parent uint64) func(*bpf.Start) { return func(s *bpf.Start) { s.ParentId = parent } }
+	f.start(1, server, 1, "GET / HTTP/1.1\r\n", nil)
+	f.start(2, client, 2, "get a\r\n", below(1))
+	f.start(3, server, 3, "get a\r\n", below(2))
+	f.start(4, client, 4, "get b\r\n", below(1))
+	f.start(5, client, 5, "get c\r\n", below(99))
+	for id := uint64(5); id > 0; id-- {
+		f.end(id, closed, 0)
+	}
+	f.start(6, client, 6, "get d\r\n", below(1)) // too late
+	f.end(6, closed, 0)
+	for _, s := range f.spans {
+		want := map[byte]string{1: "2", 3: "0"}[s.ID[0]|s.ID[7]]
+		if got := attrs(s)[span.KeyCalls]; got != want {
+			t.Errorf("span %v: %q calls, want %q", s.ID, got, want)
+		}
+	}
+	if len(f.spans) != 6 {
+		t.Errorf("%d spans", len(f.spans))
+	}
 }

@@ -60,6 +60,19 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		span.Int("tare.bytes.received", int64(o.received)),
 		span.Int("tare.bytes.sent", int64(o.sent)))
 
+	if server {
+		sp.Attrs = append(sp.Attrs, span.Int(span.KeyCalls, int64(o.calls)))
+	}
+	if b.cfg.Sequence {
+		sp.Attrs = append(sp.Attrs,
+			span.String("network.local.address", b.names.text(o.local, o.family)),
+			span.Int("network.local.port", int64(o.localPort)),
+			span.Int(span.KeyStreamOffset, int64(o.offset)))
+	}
+	if !server && o.peerTraced {
+		sp.Attrs = append(sp.Attrs, span.Bool(span.KeyPeerTraced, true))
+	}
+
 	if !o.responded && sp.Status != span.Error {
 		switch {
 		case reason == bpf.TareEndReasonTARE_END_PIPELINED:

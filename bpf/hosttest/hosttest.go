@@ -6,10 +6,17 @@ package hosttest
 #include <linux/types.h>
 #include "../tag.h"
 #include "../payload.h"
+#include "../bucket.h"
 
 static int tag_encode_(void *o, void *c, unsigned offset) { return tag_encode(o, c, offset); }
 static int tag_decode_(const void *o, void *c, __u32 *offset) { return tag_decode(o, c, offset); }
 static int payload_kind_(const void *p, unsigned len) { return payload_kind(p, len); }
+static int status_(const void *p) { return payload_status_class(p); }
+static int redis_(const void *p) { return payload_is_redis(p); }
+static int memcached_(const void *p) { return payload_is_memcached(p); }
+static int redis_error_(const void *p) { return payload_is_redis_error(p); }
+static int memcached_error_(const void *p) { return payload_is_memcached_error(p); }
+static unsigned bucket_(__u64 ns) { return bucket_of(ns); }
 static int traceparent_(const void *p, void *out) { return payload_traceparent(p, out); }
 static int key_(const void *p) { return payload_is_traceparent_key(p); }
 */
@@ -82,3 +89,26 @@ func IsTraceparentKey(line []byte) bool {
 	copy(p[:], line)
 	return C.key_(unsafe.Pointer(&p)) != 0
 }
+
+// Measuring is what the kernel side makes of the beginning of a message where
+// it measures requests.
+type Measuring struct {
+	StatusClass                                  int // of an HTTP response, 0: not to be read
+	Redis, Memcached, RedisError, MemcachedError bool
+}
+
+// Measure looks at the beginning of a message as the kernel side does.
+func Measure(b []byte) Measuring {
+	var head [12]byte
+	copy(head[:], b)
+	p := unsafe.Pointer(&head)
+	return Measuring{
+		int(C.status_(p)), C.redis_(p) != 0, C.memcached_(p) != 0, C.redis_error_(p) != 0, C.memcached_error_(p) != 0,
+	}
+}
+
+// Buckets is how many buckets the histogram of durations has.
+const Buckets = int(C.BUCKETS)
+
+// Bucket is the one that a duration in ns belongs to.
+func Bucket(ns uint64) int { return int(C.bucket_(C.__u64(ns))) }

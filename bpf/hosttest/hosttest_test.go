@@ -172,3 +172,67 @@ func TestTraceparentKey(t *testing.T) {
 		}
 	}
 }
+
+// Every bucket ends where the package that publishes them says, and holds its
+// upper bound.
+func TestBuckets(t *testing.T) {
+	if got := Bucket(0); got != 0 {
+		t.Errorf("0 ns is in bucket %d", got)
+	}
+	for i := range Buckets - 1 {
+		bound := uint64(1) << (13 + i/2)
+		if i%2 == 1 {
+			bound += bound / 2
+		}
+		for ns, want := range map[uint64]int{bound - 1: i, bound: i, bound + 1: i + 1} {
+			if got := Bucket(ns); got != want {
+				t.Errorf("%d ns is in bucket %d, want %d", ns, got, want)
+			}
+		}
+	}
+	if err := quick.Check(func(ns uint64) bool { return Bucket(ns) >= 0 && Bucket(ns) < Buckets }, nil); err != nil {
+		t.Error(err)
+	}
+	if Bucket(1<<64-1) != Buckets-1 {
+		t.Error("the longest duration is not in the last bucket")
+	}
+}
+
+func TestMeasuring(t *testing.T) {
+	for text, want := range map[string]Measuring{
+		"HTTP/1.1 200 OK":         {StatusClass: 2},
+		"HTTP/1.0 503 Busy":       {StatusClass: 5},
+		"HTTP/1.1 699 X":          {},
+		"HTTP/1.1":                {},
+		"*2\r\n$3\r\nGET\r\n":     {Redis: true},
+		"*hello":                  {},
+		"get item:7\r\n":          {Memcached: true},
+		"gets a b\r\n":            {Memcached: true},
+		"delete x\r\n":            {Memcached: true},
+		"mg foo v\r\n":            {Memcached: true},
+		"mn\r\n":                  {Memcached: true},
+		"GET / HTTP/1.1\r\n":      {},
+		"-ERR wrong\r\n":          {RedisError: true},
+		"ERROR\r\n":               {MemcachedError: true},
+		"CLIENT_ERROR bad\r\n":    {MemcachedError: true},
+		"SERVER_ERROR memory\r\n": {MemcachedError: true},
+		"END\r\n":                 {},
+		"":                        {},
+	} {
+		if got := Measure([]byte(text)); got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func FuzzMeasure(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK"))
+	f.Add([]byte("*2\r\n$3\r\nGET\r\n"))
+	f.Add([]byte("mget"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := Measure(b)
+		if m.StatusClass < 0 || m.StatusClass > 5 || m.Redis && m.Memcached || m.RedisError && m.MemcachedError {
+			t.Errorf("%q: %+v", b, m)
+		}
+	})
+}

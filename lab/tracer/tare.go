@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -20,9 +21,21 @@ import (
 // agentReady bounds the agent's start: the kernel verifies its programs then.
 const agentReady = 30 * time.Second
 
-// tare is this project's agent, run as its users run it: the binary, a
-// configuration file, OpenTelemetry's environment variables.
+// tare is this project's agent, run as its users run it on a node: the small
+// binary, a configuration file, OpenTelemetry's environment variables.
 type tare struct{}
+
+// agentName is the binary that has the agent and no collector.
+const agentName = "tare-agent"
+
+// agentBinary finds it beside the tare executable.
+func agentBinary(tare string) (string, error) {
+	path := filepath.Join(filepath.Dir(tare), agentName)
+	if _, err := exec.LookPath(path); err != nil {
+		return "", fmt.Errorf("%s is not beside %s: `make build` makes both (%w)", agentName, tare, err)
+	}
+	return path, nil
+}
 
 func (tare) Available(context.Context, *experiment.Tracer) error {
 	if os.Geteuid() != 0 {
@@ -44,7 +57,7 @@ func (tare) Start(ctx context.Context, t Target) (Session, error) {
 	return a, nil
 }
 
-// agent is a `tare agent` that traces a chain.
+// agent is a `tare-agent` that traces a chain.
 type agent struct {
 	group   *workloads.Group
 	process *workloads.Process
@@ -73,7 +86,11 @@ func (a *agent) start(ctx context.Context, t Target) error {
 		return err
 	}
 	a.base = "http://" + listen
-	argv := append([]string{t.Tare, "agent", "--config", config, "--listen", listen}, t.Variant.Tracer.Flags...)
+	binary, err := agentBinary(t.Tare)
+	if err != nil {
+		return err
+	}
+	argv := append([]string{binary, "--config", config, "--listen", listen}, t.Variant.Tracer.Flags...)
 	if t.Statistics {
 		argv = append(argv, "--bpf-stats")
 	}

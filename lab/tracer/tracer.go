@@ -20,7 +20,7 @@ type Target struct {
 	Workload *experiment.Workload
 	Variant  experiment.Variant
 	Sink     experiment.Placeholders // where spans go; its Rate is not used
-	Tare     string                  // path of the tare executable
+	Tare     string                  // path of the tare executable; tare-agent is beside it
 	// Statistics asks for what costs something to know, such as the run time
 	// of kernel programs.
 	Statistics bool

@@ -1,0 +1,51 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// peak is the most memory that a process has held, in MiB.
+func peak(t *testing.T, pid int) float64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/" + itoa(pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib / 1024
+}
+
+// A node's agent is tare-agent: the packages of the collector, linked into tare,
+// cost more memory than all of the agent.
+func TestSmallAgentIsSmall(t *testing.T) {
+	need(t)
+	c, s := start(t, "nginx"), newSink(t)
+	idle := map[string]float64{}
+	for name, argv := range map[string][]string{
+		"tare-agent": {filepath.Join(filepath.Dir(tare), "tare-agent")},
+		"tare":       {tare, "agent"},
+	} {
+		argv = append(argv, ports(c)...)
+		a := launchAs(t, s, nil, argv...)
+		until(t, 30*time.Second, name+" traces", a.healthy)
+		a.settle()
+		idle[name] = peak(t, a.pid())
+		a.stop()
+	}
+	t.Logf("peak of an idle agent that traces two services, MiB: %v", idle)
+	if idle["tare-agent"] > 60 {
+		t.Errorf("tare-agent holds %.1f MiB, more than the 60 that a node's agent may", idle["tare-agent"])
+	}
+	if idle["tare-agent"] > idle["tare"]/2 {
+		t.Errorf("tare-agent holds %.1f MiB and tare %.1f: is the second binary worth it? docs/adr/0014", idle["tare-agent"], idle["tare"])
+	}
+}
