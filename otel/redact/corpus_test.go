@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/tare-trace/tare/otel/redact/redacttest"
 )
 
 var update = flag.Bool("update", false, "write corpus.md anew")
@@ -94,14 +96,14 @@ func seen(out, secret string) bool {
 }
 
 // found redacts one text, and reports whether the secret is gone.
-func found(r *Redactor, p place, rng *rand.Rand, whole, secret string) bool {
-	kv, ok := r.Attribute(attribute.String(p.key, p.put(rng, whole)))
+func found(r *Redactor, p redacttest.Place, rng *rand.Rand, whole, secret string) bool {
+	kv, ok := r.Attribute(attribute.String(p.Key, p.Put(rng, whole)))
 	if !ok {
 		return true
 	}
 	out := kv.Value.AsString()
 	// What the place itself does to a secret (escapes), it does to the measure.
-	marked := p.put(rng, "\x00"+secret+"\x00")
+	marked := p.Put(rng, "\x00"+secret+"\x00")
 	for _, mark := range []string{"\x00", `\u0000`} {
 		if parts := strings.Split(marked, mark); len(parts) == 3 {
 			secret = parts[1]
@@ -112,8 +114,8 @@ func found(r *Redactor, p place, rng *rand.Rand, whole, secret string) bool {
 
 // noQueries are the places but SQL, where literals go whatever they are.
 func noQueries() (out []int) {
-	for i, p := range places {
-		if p.key != "db.query.text" {
+	for i, p := range redacttest.Places {
+		if p.Key != "db.query.text" {
 			out = append(out, i)
 		}
 	}
@@ -131,23 +133,23 @@ func seeded(parts ...int) *rand.Rand {
 func measure(r *Redactor, c, f, p int) (hit int) {
 	for i := range perCell {
 		rng := seeded(c, f, p, i)
-		secret := classes[c].make(rng)
-		part := hidden(classes[c].name, secret)
-		if forms[f].name != "cut" { // else it is cut with what is around it
-			whole, part := forms[f].spell(secret), forms[f].spell(part)
+		secret := redacttest.Classes[c].Make(rng)
+		part := redacttest.Hidden(redacttest.Classes[c].Name, secret)
+		if redacttest.Forms[f].Name != "cut" { // else it is cut with what is around it
+			whole, part := redacttest.Forms[f].Spell(secret), redacttest.Forms[f].Spell(part)
 			if !strings.Contains(whole, part) { // base64 of a part is no part of base64
 				part = whole
 			}
-			if found(r, places[p], rng, whole, part) {
+			if found(r, redacttest.Places[p], rng, whole, part) {
 				hit++
 			}
 			continue
 		}
-		cut := forms[f].spell(secret)
+		cut := redacttest.Forms[f].Spell(secret)
 		if at := strings.Index(secret, part); at < len(cut) {
 			part = cut[at:min(len(cut), at+len(part))]
 		}
-		if found(r, places[p], rng, cut, part) {
+		if found(r, redacttest.Places[p], rng, cut, part) {
 			hit++
 		}
 	}
@@ -156,22 +158,22 @@ func measure(r *Redactor, c, f, p int) (hit int) {
 
 func byForm(b *strings.Builder, title string, r *Redactor) {
 	if strings.HasPrefix(title, "Default,") {
-		for _, f := range forms {
-			about := f.about
+		for _, f := range redacttest.Forms {
+			about := f.About
 			if about == "" {
 				about = "of the whole"
 			}
-			fmt.Fprintf(b, "- %s: %s\n", f.name, about)
+			fmt.Fprintf(b, "- %s: %s\n", f.Name, about)
 		}
 	}
 	fmt.Fprintf(b, "\n## %s\n%d texts a cell, over the places but SQL.\n\n| found, %% |", title, perCell*len(noQueries()))
-	for _, f := range forms {
-		fmt.Fprintf(b, " %s |", f.name)
+	for _, f := range redacttest.Forms {
+		fmt.Fprintf(b, " %s |", f.Name)
 	}
-	b.WriteString("\n|---|" + strings.Repeat("--:|", len(forms)) + "\n")
-	for c := range classes {
-		fmt.Fprintf(b, "| %s |", classes[c].name)
-		for f := range forms {
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(redacttest.Forms)) + "\n")
+	for c := range redacttest.Classes {
+		fmt.Fprintf(b, "| %s |", redacttest.Classes[c].Name)
+		for f := range redacttest.Forms {
 			hit := 0
 			for _, p := range noQueries() {
 				hit += measure(r, c, f, p)
@@ -184,13 +186,13 @@ func byForm(b *strings.Builder, title string, r *Redactor) {
 
 func byPlace(b *strings.Builder, r *Redactor) {
 	fmt.Fprintf(b, "\n## Default, plain form, by place\n%d texts a cell. In SQL (db.query.text) literals go, whatever they are.\n\n| found, %% |", perCell)
-	for _, p := range places {
-		fmt.Fprintf(b, " %s |", p.name)
+	for _, p := range redacttest.Places {
+		fmt.Fprintf(b, " %s |", p.Name)
 	}
-	b.WriteString("\n|---|" + strings.Repeat("--:|", len(places)) + "\n")
-	for c := range classes {
-		fmt.Fprintf(b, "| %s |", classes[c].name)
-		for p := range places {
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(redacttest.Places)) + "\n")
+	for c := range redacttest.Classes {
+		fmt.Fprintf(b, "| %s |", redacttest.Classes[c].Name)
+		for p := range redacttest.Places {
 			fmt.Fprintf(b, " %s |", percent(measure(r, c, 0, p), perCell))
 		}
 		b.WriteString("\n")
@@ -198,47 +200,47 @@ func byPlace(b *strings.Builder, r *Redactor) {
 }
 
 func byName(b *strings.Builder, r *Redactor) {
-	fmt.Fprintf(b, "\n## Default, secrets with a name\nPasswords of 12 characters named %s, %d texts a row.\n\n| written as | found, %% |\n|---|--:|\n", strings.Join(secretNames, ", "), perRow)
-	for k, s := range spellings {
+	fmt.Fprintf(b, "\n## Default, secrets with a name\nPasswords of 12 characters named %s, %d texts a row.\n\n| written as | found, %% |\n|---|--:|\n", strings.Join(redacttest.SecretNames, ", "), perRow)
+	for k, s := range redacttest.Spellings {
 		hit := 0
 		for i := range perRow {
 			rng := seeded(k, i)
-			secret := draw(rng, wordSet64+"!$*-_", 12)
-			if !seen(r.Text(s.put(pick(rng, secretNames...), secret)), secret) {
+			secret := redacttest.Draw(rng, redacttest.Words+"!$*-_", 12)
+			if !seen(r.Text(s.Put(redacttest.Pick(rng, redacttest.SecretNames...), secret)), secret) {
 				hit++
 			}
 		}
-		fmt.Fprintf(b, "| %s | %s |\n", s.name, percent(hit, perRow))
+		fmt.Fprintf(b, "| %s | %s |\n", s.Name, percent(hit, perRow))
 	}
 }
 
 func falseFinds(b *strings.Builder, standard, all *Redactor) {
 	fmt.Fprintf(b, "\n## Harmless texts that are changed\n%d texts a row.\n\n| changed, %% | Default | with optional detectors |\n|---|--:|--:|\n", perRow)
-	for k, h := range harmless {
+	for k, h := range redacttest.Harmless {
 		var changed [2]int
 		for i := range perRow {
-			s := h.make(seeded(k, i))
+			s := h.Make(seeded(k, i))
 			for j, r := range []*Redactor{standard, all} {
 				if r.Text(s) != s {
 					changed[j]++
 				}
 			}
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", h.name, percent(changed[0], perRow), percent(changed[1], perRow))
+		fmt.Fprintf(b, "| %s | %s | %s |\n", h.Name, percent(changed[0], perRow), percent(changed[1], perRow))
 	}
 }
 
 // The corpus is only worth something if its texts hold their secrets.
 func TestCorpusHoldsSecrets(t *testing.T) {
-	for c := range classes {
-		for p := range places {
+	for c := range redacttest.Classes {
+		for p := range redacttest.Places {
 			rng := seeded(c, p)
-			secret := classes[c].make(rng)
-			text := places[p].put(rng, secret)
+			secret := redacttest.Classes[c].Make(rng)
+			text := redacttest.Places[p].Put(rng, secret)
 			if !utf8.ValidString(text) {
 				t.Errorf("%q is no UTF-8", text)
 			}
-			if found(mustNew(t, Config{}), places[p], rng, secret, hidden(classes[c].name, secret)) {
+			if found(mustNew(t, Config{}), redacttest.Places[p], rng, secret, redacttest.Hidden(redacttest.Classes[c].Name, secret)) {
 				t.Errorf("without rules, %q in %q counts as found", secret, text)
 			}
 		}

@@ -10,7 +10,8 @@
 //
 // NewExporter works in the goroutine of the batch, off the request's path;
 // NewProcessor in the one that ends the span. A pipeline that is not the SDK's
-// calls Text, Name, Attribute and Resource itself, as it writes.
+// calls Text, Name, Attribute and Resource itself, as it writes, or asks a [Key]
+// where its values are others than the SDK's.
 //
 // # Rules
 //

@@ -99,3 +99,19 @@ func ExampleRedactor_Text() {
 	fmt.Println(r.Text(`dial postgres://app:s3cr3t@db:5432/shop: {"card":"4111 1111 1111 1111"}`))
 	// Output: dial postgres://REDACTED:REDACTED@db:5432/shop: {"card":"REDACTED"}
 }
+
+// A pipeline whose values are not the SDK's.
+func ExampleKey() {
+	r, err := redact.New(redact.Default())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, field := range [][2]string{{"user.email", "anna@example.com"}, {"note", "card 4111 1111 1111 1111"}, {"process.command_line", "app -p x"}} {
+		if k := r.Key(field[0]); k.Leaves(true) {
+			fmt.Println(k.Name(), "=", k.Text(field[1]))
+		}
+	}
+	// Output:
+	// user.email = REDACTED
+	// note = card REDACTED
+}

@@ -93,12 +93,17 @@ func canonical(d Detector, s string) string {
 	return s
 }
 
+// appendNetwork cuts an address to its network. A loopback address stays: it is
+// everybody's, and says only that both ends are on one host.
 func appendNetwork(dst []byte, s string, v4, v6 int) []byte {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
 		return append(dst, maskText...) // the detector finds addresses only
 	}
 	a = a.Unmap()
+	if a.IsLoopback() {
+		return append(dst, s...)
+	}
 	bits := v6
 	if a.Is4() {
 		bits = v4

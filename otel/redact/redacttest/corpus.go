@@ -1,4 +1,11 @@
-package redact
+// Package redacttest makes texts with secrets in them, labelled, to test whatever
+// redacts: the classes of secrets, the forms in which they are written, and the
+// places where they stand. Package redact measures itself with them (corpus.md),
+// and pipelines that apply it check that nothing leaves another way.
+//
+// All of it comes from chance with a seed; nothing belongs to anybody. The texts
+// change when the corpus grows: tests should compare, not quote.
+package redacttest
 
 import (
 	"encoding/base64"
@@ -10,22 +17,22 @@ import (
 	"strings"
 )
 
-// The corpus: secrets made by chance, in forms of spelling, in contexts. All of
-// it comes from the seed; nothing belongs to anybody.
-
-type class struct {
-	name string
-	make func(*rand.Rand) string
+// Class is a kind of text.
+type Class struct {
+	Name string
+	Make func(*rand.Rand) string
 }
 
 const (
-	digitSet  = "0123456789"
-	lowerSet  = "abcdefghijklmnopqrstuvwxyz"
-	upperSet  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	wordSet64 = lowerSet + upperSet + digitSet
+	digits = "0123456789"
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	// Words are ASCII letters and digits.
+	Words = lower + upper + digits
 )
 
-func draw(r *rand.Rand, set string, n int) string {
+// Draw draws n characters of the set.
+func Draw(r *rand.Rand, set string, n int) string {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = set[r.IntN(len(set))]
@@ -33,20 +40,22 @@ func draw(r *rand.Rand, set string, n int) string {
 	return string(b)
 }
 
-func pick(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
+// Pick draws one.
+func Pick(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
 
-var classes = []class{
+// Classes are kinds of secrets.
+var Classes = []Class{
 	{"e-mail", func(r *rand.Rand) string {
-		local := pick(r, "anna", "bob", "li.wei", "j_smith", "maria+news", "o'connor", "x") + pick(r, "", draw(r, digitSet, 2), "."+draw(r, lowerSet, 5))
-		return local + "@" + pick(r, "example.com", "mail.example.co.uk", "exämple.de", draw(r, lowerSet, 7)+".io")
+		local := Pick(r, "anna", "bob", "li.wei", "j_smith", "maria+news", "o'connor", "x") + Pick(r, "", Draw(r, digits, 2), "."+Draw(r, lower, 5))
+		return local + "@" + Pick(r, "example.com", "mail.example.co.uk", "exämple.de", Draw(r, lower, 7)+".io")
 	}},
 	{"card", func(r *rand.Rand) string {
-		prefix := pick(r, "4", "51", "55", "2221", "34", "37", "6011", "3528", "62", "36")
+		prefix := Pick(r, "4", "51", "55", "2221", "34", "37", "6011", "3528", "62", "36")
 		n := 16
 		if prefix == "34" || prefix == "37" {
 			n = 15
 		}
-		number := []byte(prefix + draw(r, digitSet, n-len(prefix)))
+		number := []byte(prefix + Draw(r, digits, n-len(prefix)))
 		for number[n-1] = '0'; !luhn(number); number[n-1]++ {
 		}
 		return string(number)
@@ -59,42 +68,42 @@ var classes = []class{
 		case 1:
 			country, n = "FR", 23
 		}
-		bank := draw(r, digitSet, n)
+		bank := Draw(r, digits, n)
 		if country == "GB" {
-			bank = draw(r, upperSet, 4) + bank[4:]
+			bank = Draw(r, upper, 4) + bank[4:]
 		}
 		for check := 2; ; check++ {
-			if iban := fmt.Sprintf("%s%02d%s", country, check, bank); mod97([]byte(iban)) == 1 {
+			if iban := fmt.Sprintf("%s%02d%s", country, check, bank); mod97(iban) == 1 {
 				return iban
 			}
 		}
 	}},
 	{"phone, E.164", func(r *rand.Rand) string {
-		return "+" + pick(r, "1", "44", "49", "81", "358") + draw(r, digitSet[1:], 9)
+		return "+" + Pick(r, "1", "44", "49", "81", "358") + Draw(r, digits[1:], 9)
 	}},
-	{"phone, national", func(r *rand.Rand) string { return "0" + draw(r, digitSet[1:], 3) + "-" + draw(r, digitSet, 7) }},
+	{"phone, national", func(r *rand.Rand) string { return "0" + Draw(r, digits[1:], 3) + "-" + Draw(r, digits, 7) }},
 	{"JWT", func(r *rand.Rand) string {
 		enc := base64.RawURLEncoding.EncodeToString
-		return enc([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + enc([]byte(`{"sub":"`+draw(r, digitSet, 10)+`"}`)) + "." + draw(r, wordSet64, 43)
+		return enc([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + enc([]byte(`{"sub":"`+Draw(r, digits, 10)+`"}`)) + "." + Draw(r, Words, 43)
 	}},
-	{"bearer token", func(r *rand.Rand) string { return "Bearer " + draw(r, wordSet64, 24+r.IntN(20)) }},
+	{"bearer token", func(r *rand.Rand) string { return "Bearer " + Draw(r, Words, 24+r.IntN(20)) }},
 	{"basic credentials", func(r *rand.Rand) string {
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte(draw(r, lowerSet, 6)+":"+draw(r, wordSet64, 8+r.IntN(8))))
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(Draw(r, lower, 6)+":"+Draw(r, Words, 8+r.IntN(8))))
 	}},
-	{"AWS access key id", func(r *rand.Rand) string { return pick(r, "AKIA", "ASIA") + draw(r, upperSet+"234567", 16) }},
-	{"AWS secret key, unnamed", func(r *rand.Rand) string { return draw(r, wordSet64+"+/", 40) }},
-	{"GitHub token", func(r *rand.Rand) string { return pick(r, "ghp", "gho", "ghs") + "_" + draw(r, wordSet64, 36) }},
+	{"AWS access key id", func(r *rand.Rand) string { return Pick(r, "AKIA", "ASIA") + Draw(r, upper+"234567", 16) }},
+	{"AWS secret key, unnamed", func(r *rand.Rand) string { return Draw(r, Words+"+/", 40) }},
+	{"GitHub token", func(r *rand.Rand) string { return Pick(r, "ghp", "gho", "ghs") + "_" + Draw(r, Words, 36) }},
 	{"Slack token", func(r *rand.Rand) string {
-		return "xoxb" + "-" + draw(r, digitSet, 12) + "-" + draw(r, digitSet, 12) + "-" + draw(r, wordSet64, 24)
+		return "xoxb" + "-" + Draw(r, digits, 12) + "-" + Draw(r, digits, 12) + "-" + Draw(r, Words, 24)
 	}},
-	{"Stripe key", func(r *rand.Rand) string { return pick(r, "sk", "rk") + "_live_" + draw(r, wordSet64, 24) }},
-	{"Google API key", func(r *rand.Rand) string { return "AIza" + draw(r, wordSet64+"-_", 35) }},
+	{"Stripe key", func(r *rand.Rand) string { return Pick(r, "sk", "rk") + "_live_" + Draw(r, Words, 24) }},
+	{"Google API key", func(r *rand.Rand) string { return "AIza" + Draw(r, Words+"-_", 35) }},
 	{"private key", func(r *rand.Rand) string {
-		kind := pick(r, "", "RSA ", "EC ", "OPENSSH ")
-		return "-----BEGIN " + kind + "PRIVATE KEY-----\n" + draw(r, wordSet64, 64) + "\n" + draw(r, wordSet64, 64) + "\n-----END " + kind + "PRIVATE KEY-----"
+		kind := Pick(r, "", "RSA ", "EC ", "OPENSSH ")
+		return "-----BEGIN " + kind + "PRIVATE KEY-----\n" + Draw(r, Words, 64) + "\n" + Draw(r, Words, 64) + "\n-----END " + kind + "PRIVATE KEY-----"
 	}},
 	{"user and password in URL", func(r *rand.Rand) string {
-		return pick(r, "postgres", "amqp", "https", "redis") + "://" + draw(r, lowerSet, 5) + ":" + draw(r, wordSet64+"!$*-_", 10) + "@" + pick(r, "db", "mq.internal", "10.0.0.7:5432") + "/x"
+		return Pick(r, "postgres", "amqp", "https", "redis") + "://" + Draw(r, lower, 5) + ":" + Draw(r, Words+"!$*-_", 10) + "@" + Pick(r, "db", "mq.internal", "10.0.0.7:5432") + "/x"
 	}},
 	{"US SSN", func(r *rand.Rand) string {
 		return fmt.Sprintf("%03d-%02d-%04d", 100+r.IntN(500), 1+r.IntN(99), 1+r.IntN(9999))
@@ -102,11 +111,11 @@ var classes = []class{
 	{"IPv4", func(r *rand.Rand) string {
 		return fmt.Sprintf("%d.%d.%d.%d", 11+r.IntN(180), r.IntN(256), r.IntN(256), 100+r.IntN(156))
 	}},
-	{"password, unnamed", func(r *rand.Rand) string { return draw(r, wordSet64+"!#$*-_", 12) }},
+	{"password, unnamed", func(r *rand.Rand) string { return Draw(r, Words+"!#$*-_", 12) }},
 }
 
-// hidden is the part of a secret that must not be seen.
-func hidden(class, secret string) string {
+// Hidden is the part of a secret that must not be seen.
+func Hidden(class, secret string) string {
 	switch class {
 	case "bearer token", "basic credentials":
 		_, secret, _ = strings.Cut(secret, " ")
@@ -118,12 +127,14 @@ func hidden(class, secret string) string {
 	return secret
 }
 
-type form struct {
-	name, about string
-	spell       func(string) string
+// Form is a way to write a secret.
+type Form struct {
+	Name, About string
+	Spell       func(string) string
 }
 
-var forms = []form{
+// Forms begins with the plain one.
+var Forms = []Form{
 	{"plain", "as people write it", func(s string) string { return s }},
 	{"grouped", "blocks of four parted by spaces", func(s string) string { return every(s, 4, " ") }},
 	{"percent", "escaped as in a URL", url.QueryEscape},
@@ -134,7 +145,7 @@ var forms = []form{
 	{"JSON \\u", "what is no letter or digit as \\u00xx", func(s string) string {
 		var b strings.Builder
 		for _, c := range []byte(s) {
-			if isAlnum(c) || c >= 0x80 {
+			if isLetter(c) || c >= '0' && c <= '9' || c >= 0x80 {
 				b.WriteByte(c)
 			} else {
 				fmt.Fprintf(&b, "\\u%04x", c)
@@ -181,13 +192,14 @@ func every(s string, n int, between string) string {
 	return strings.Join(append(parts, string(runes)), between)
 }
 
-// place is a context. The names in it tell nothing: what is found is found by form.
-type place struct {
-	name, key string
-	put       func(*rand.Rand, string) string
+// Place is a context. The names in it tell nothing: what is found is found by form.
+type Place struct {
+	Name, Key string // Key of the attribute that holds such texts
+	Put       func(*rand.Rand, string) string
 }
 
-var places = []place{
+// Places are where secrets turn up.
+var Places = []Place{
 	{"URL", "url.full", func(r *rand.Rand, s string) string {
 		return fmt.Sprintf("https://shop.test/api/v%d/items?page=%d&q=%s&sort=asc", 1+r.IntN(3), r.IntN(90), strings.NewReplacer(" ", "%20", "\n", "%0A", "&", "%26", "#", "%23", "+", "%2B", "@", "%40").Replace(s))
 	}},
@@ -209,15 +221,17 @@ var places = []place{
 	}},
 }
 
-// spelling is a way to write a name and its secret.
-type spelling struct {
-	name string
-	put  func(name, secret string) string
+// Spelling is a way to write a name and its secret.
+type Spelling struct {
+	Name string
+	Put  func(name, secret string) string
 }
 
-var secretNames = []string{"password", "api_key", "accessToken", "client-secret", "sessionId"}
+// SecretNames tell that what they name is a secret.
+var SecretNames = []string{"password", "api_key", "accessToken", "client-secret", "sessionId"}
 
-var spellings = []spelling{
+// Spellings are how names and secrets are written.
+var Spellings = []Spelling{
 	{"URL parameter", func(n, s string) string { return "https://h.example/x?a=1&" + n + "=" + url.QueryEscape(s) + "&b=2" }},
 	{"URL parameter within a parameter", func(n, s string) string {
 		return "https://h.example/x?next=" + url.QueryEscape("/y?a=1&"+n+"="+s+"&b=2")
@@ -245,29 +259,29 @@ var spellings = []spelling{
 	}},
 }
 
-// harmless are texts that should leave as they are.
-var harmless = []class{
-	{"16-digit order number", func(r *rand.Rand) string { return "order " + draw(r, digitSet[1:], 16) }},
+// Harmless are texts that should leave as they are.
+var Harmless = []Class{
+	{"16-digit order number", func(r *rand.Rand) string { return "order " + Draw(r, digits[1:], 16) }},
 	{"timestamp, ns", func(r *rand.Rand) string { return fmt.Sprint(1.7e18 + r.Int64N(1e17)) }},
 	{"snowflake id", func(r *rand.Rand) string { return fmt.Sprint(1.2e18 + r.Int64N(6e17)) }},
 	{"list of numbers", func(r *rand.Rand) string {
 		return fmt.Sprint("sizes ", r.IntN(1e4), " ", r.IntN(1e4), " ", r.IntN(1e4), " ", r.IntN(1e4), " ", r.IntN(1e4))
 	}},
 	{"UUID", func(r *rand.Rand) string {
-		h := draw(r, "0123456789abcdef", 32)
+		h := Draw(r, "0123456789abcdef", 32)
 		return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 	}},
-	{"trace id, SHA", func(r *rand.Rand) string { return draw(r, "0123456789abcdef", []int{32, 40, 64}[r.IntN(3)]) }},
-	{"country letters and digits", func(r *rand.Rand) string { return "DE" + draw(r, digitSet, 20) }},
+	{"trace id, SHA", func(r *rand.Rand) string { return Draw(r, "0123456789abcdef", []int{32, 40, 64}[r.IntN(3)]) }},
+	{"country letters and digits", func(r *rand.Rand) string { return "DE" + Draw(r, digits, 20) }},
 	{"date and offset", func(r *rand.Rand) string {
 		return fmt.Sprintf("2026-%02d-%02dT%02d:00:00+%02d:00", 1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(13))
 	}},
 	{"module@version", func(r *rand.Rand) string {
-		return fmt.Sprintf("/go/pkg/mod/github.com/%s/%s@v1.%d.%d/x.go:%d", draw(r, lowerSet, 6), draw(r, lowerSet, 5), r.IntN(50), r.IntN(9), r.IntN(900))
+		return fmt.Sprintf("/go/pkg/mod/github.com/%s/%s@v1.%d.%d/x.go:%d", Draw(r, lower, 6), Draw(r, lower, 5), r.IntN(50), r.IntN(9), r.IntN(900))
 	}},
-	{"git remote", func(r *rand.Rand) string { return "git@github.com:" + draw(r, lowerSet, 6) + "/x.git" }},
+	{"git remote", func(r *rand.Rand) string { return "git@github.com:" + Draw(r, lower, 6) + "/x.git" }},
 	{"URL with port and query", func(r *rand.Rand) string {
-		return fmt.Sprintf("https://shop.example:8443/a/@%s/b?page=%d&sort=-price&ids=1,2,%d", draw(r, lowerSet, 5), r.IntN(90), r.IntN(1e5))
+		return fmt.Sprintf("https://shop.example:8443/a/@%s/b?page=%d&sort=-price&ids=1,2,%d", Draw(r, lower, 5), r.IntN(90), r.IntN(1e5))
 	}},
 	{"version of four parts", func(r *rand.Rand) string {
 		return fmt.Sprintf("app %d.%d.%d.%d", r.IntN(20), r.IntN(20), r.IntN(20), r.IntN(20))
@@ -279,17 +293,17 @@ var harmless = []class{
 		return fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.0.0 Safari/537.36", 90+r.IntN(60))
 	}},
 	{"long identifier", func(r *rand.Rand) string {
-		return pick(r, "get", "Find", "update") + pick(r, "CustomerOrder", "PaymentMethod") + pick(r, "ByIdAndStatus", "WithRetryPolicy") + pick(r, "V2", "Async", "3Phase")
+		return Pick(r, "get", "Find", "update") + Pick(r, "CustomerOrder", "PaymentMethod") + Pick(r, "ByIdAndStatus", "WithRetryPolicy") + Pick(r, "V2", "Async", "3Phase")
 	}},
 	{"Go function in a trace", func(r *rand.Rand) string {
 		return fmt.Sprintf("net/http.(*conn).serve(0xc%09x, {0x7f%04x, 0xc%06x})", r.IntN(1<<30), r.IntN(1<<16), r.IntN(1<<24))
 	}},
-	{"base64 image", func(r *rand.Rand) string { return "data:image/png;base64,iVBORw0KGgo" + draw(r, wordSet64+"+/", 60) }},
+	{"base64 image", func(r *rand.Rand) string { return "data:image/png;base64,iVBORw0KGgo" + Draw(r, Words+"+/", 60) }},
 	{"prose of credentials", func(r *rand.Rand) string {
-		return pick(r, "bearer authentication required", "basic auth is disabled", "the token has expired", "no cookie in request", "password does not match", "invalid api key")
+		return Pick(r, "bearer authentication required", "basic auth is disabled", "the token has expired", "no cookie in request", "password does not match", "invalid api key")
 	}},
 	{"name, colon, prose", func(r *rand.Rand) string {
-		return pick(r, "password: must have 8 characters", "Unexpected token: }", "session: closed by peer", "secret: not found")
+		return Pick(r, "password: must have 8 characters", "Unexpected token: }", "session: closed by peer", "secret: not found")
 	}},
 	{"counts of tokens", func(r *rand.Rand) string {
 		return fmt.Sprintf("input_tokens=%d output_tokens=%d", r.IntN(1e4), r.IntN(1e4))
