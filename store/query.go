@@ -86,7 +86,7 @@ type Operation struct {
 // within a time range. Quantiles are within 2% of the exact ones.
 type Latency struct {
 	Service   string
-	Operation string // "" for all of the service's server spans and roots
+	Operation string // "" for all of the service's server and consumer spans and roots
 	Kind      int32
 	Count     uint64  // spans
 	Weight    float64 // requests that they stand for
@@ -98,7 +98,7 @@ type Latency struct {
 // Map is who called whom within a time range.
 type Map struct {
 	Start, End time.Time
-	Nodes      []Latency // one per service: its server spans and roots
+	Nodes      []Latency // one per service: its server and consumer spans and roots
 	Edges      []Edge
 }
 
@@ -118,7 +118,7 @@ type Edge struct {
 
 // Stats is the store as a whole.
 type Stats struct {
-	Spans, Traces  uint64
+	Spans, Traces  uint64 // a trace of several writes counts for each until they are merged
 	Bytes          uint64 // on disk
 	Oldest, Newest time.Time
 	Written        uint64 // spans since the store was opened

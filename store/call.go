@@ -1,0 +1,166 @@
+package store
+
+import (
+	"net"
+	"strconv"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// call is one call between services: an edge, and the span that measures it,
+// as its place in the order.
+type call struct {
+	edge uint32
+	span int32
+}
+
+// smallTrace is where looking through a trace for a span id is cheaper than a map.
+const smallTrace = 12
+
+// findCalls finds the calls among the spans that are here:
+//
+//   - A server or consumer span whose parent is of another service was called
+//     by it. The parent measures the call if it is a client or producer span,
+//     so that the time on the network is in it, and the span itself if not.
+//   - A client or producer span that nothing answered went to a peer that is
+//     not traced, if it names one. If the peer showed that it is traced, its
+//     span is missing, and there is no call to somebody untraced. The same is
+//     assumed if the span is late: what answered it has been seen before.
+func (b *builder) findCalls() {
+	b.calls = b.calls[:0]
+	b.spansOf(func(_, first int, order []int32) {
+		find := b.finder(order)
+		for i, o := range order {
+			r := &b.rows[o]
+			if r.parent == 0 || !isServer(r.kind) {
+				continue
+			}
+			at := find(r.parent)
+			if at < 0 {
+				continue
+			}
+			p := &b.rows[order[at]]
+			p.answered = true
+			if p.service == r.service {
+				continue
+			}
+			measured := i
+			if isClient(p.kind) {
+				measured = at
+			}
+			b.call(edge{p.service, b.names.services[r.service], true}, first+measured)
+		}
+		for i, o := range order {
+			if r := &b.rows[o]; isClient(r.kind) && !r.answered && !r.late {
+				if peer := peerOf(r); peer != "" {
+					b.call(edge{r.service, peer, false}, first+i)
+				}
+			}
+		}
+	})
+}
+
+func (b *builder) call(e edge, at int) {
+	i, ok := b.edgeOf[e]
+	if !ok {
+		i = uint32(len(b.names.edges))
+		b.names.edges = append(b.names.edges, e)
+		b.edgeOf[e] = i
+	}
+	b.calls = append(b.calls, call{i, int32(at)})
+}
+
+// finder finds a span of the trace by its id; -1 if it is not here.
+func (b *builder) finder(order []int32) func(id uint64) int {
+	if len(order) <= smallTrace {
+		return func(id uint64) int {
+			for i, o := range order {
+				if b.rows[o].id == id {
+					return i
+				}
+			}
+			return -1
+		}
+	}
+	clear(b.byID)
+	for i := len(order) - 1; i >= 0; i-- {
+		b.byID[b.rows[order[i]].id] = int32(i)
+	}
+	return func(id uint64) int {
+		if i, ok := b.byID[id]; ok {
+			return int(i)
+		}
+		return -1
+	}
+}
+
+func isClient(kind int32) bool {
+	return kind == int32(ptrace.SpanKindClient) || kind == int32(ptrace.SpanKindProducer)
+}
+
+func isServer(kind int32) bool {
+	return kind == int32(ptrace.SpanKindServer) || kind == int32(ptrace.SpanKindConsumer)
+}
+
+// peerOf is what a client or producer span calls its peer; "" if it does not,
+// or if the peer is traced and only its span is missing.
+func peerOf(r *row) string {
+	var service, db, host, destination []byte
+	port := ""
+	traced := false
+	_, n := protowire.ConsumeVarint(r.field[1:])
+	// The bytes have been walked before, without an error.
+	_ = eachField(r.field[1+max(n, 0):], func(num protowire.Number, _ uint64, kv, _ []byte) error {
+		if num != fieldSpanAttr {
+			return nil
+		}
+		key, value, err := keyValue(kv)
+		switch string(key) {
+		case "peer.service":
+			service = stringBytes(value)
+		case "db.system.name", "db.system":
+			db = stringBytes(value)
+		case "server.address":
+			host = stringBytes(value)
+		case "server.port":
+			port = portValue(value)
+		case "messaging.destination.name":
+			destination = stringBytes(value)
+		case span.KeyPeerTraced:
+			traced = boolValue(value)
+		}
+		return err
+	})
+	address := string(host)
+	if address != "" && port != "" {
+		address = net.JoinHostPort(address, port)
+	}
+	switch {
+	case traced:
+		return ""
+	case len(service) > 0:
+		return string(service)
+	case len(db) > 0 && address != "":
+		return string(db) + " " + address
+	case len(db) > 0:
+		return string(db)
+	case len(destination) > 0 && (address == "" || r.kind == int32(ptrace.SpanKindProducer)):
+		return string(destination)
+	}
+	return address
+}
+
+// portValue is the port in an encoded AnyValue: an integer, or text.
+func portValue(value []byte) string {
+	port := stringValue(value)
+	_ = eachField(value, func(num protowire.Number, v uint64, _, _ []byte) error {
+		if num == fieldAnyValueInteger {
+			port = strconv.FormatInt(int64(v), 10)
+		}
+		return nil
+	})
+	return port
+}

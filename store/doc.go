@@ -1,0 +1,32 @@
+// Package store keeps spans in one directory and finds them again: traces by
+// id, traces by what their spans are like, latencies and calls by service. It
+// is the default behind the collector for whoever runs no other trace store.
+//
+// # On disk
+//
+// The engine is Pebble. One [Store.Write] is one atomic batch and becomes one
+// chunk: the spans sorted by trace, a few columns of fixed width (operation,
+// start, duration, flags; per trace: id, times, place), and the spans' own
+// bytes, in OTLP's encoding, in compressed blocks of whole traces. A search
+// scans columns and skips chunks by their bounds; a trace by id decompresses
+// one block per chunk. Chunks are numbered upwards and never change, so that
+// compactions of large ones move files instead of rewriting them. Small chunks,
+// of little traffic, are merged in the background into larger ones.
+//
+// # What it decides
+//
+//   - A trace may come in several writes. It is one trace: [Store.Trace] joins
+//     it, [Store.Search] counts it once. What is computed when spans arrive
+//     (calls between services) sees the spans of one write; merging sees more.
+//   - A span that is written twice is there twice.
+//   - Only spans are kept: a resource or scope without spans is not.
+//   - Times are unsigned nanoseconds since 1970, as in OTLP. A span that ends
+//     before it starts has the duration 0.
+//
+// # What it refuses
+//
+// Spans without a trace id or a span id; a directory of another version; a
+// directory that somebody else has open; a disk that is nearly full. It
+// neither judges traces nor changes what is in a span: that is the collector's.
+// It does not replicate, and is not asked by several processes at once.
+package store

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"encoding/binary"
+
+	"github.com/klauspost/compress/s2"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers of opentelemetry/proto/trace/v1/trace.proto.
+const (
+	fieldTracesResource  = 1 // TracesData.resource_spans
+	fieldResource        = 1 // ResourceSpans.resource
+	fieldResourceScope   = 2 // ResourceSpans.scope_spans
+	fieldScopeSpan       = 2 // ScopeSpans.spans
+	fieldResourceAttr    = 1 // Resource.attributes
+	fieldSpanTrace       = 1
+	fieldSpanID          = 2
+	fieldSpanState       = 3
+	fieldSpanParent      = 4
+	fieldSpanName        = 5
+	fieldSpanKind        = 6
+	fieldSpanStart       = 7
+	fieldSpanEnd         = 8
+	fieldSpanAttr        = 9
+	fieldSpanStatus      = 15
+	fieldStatusCode      = 3
+	fieldKeyValueKey     = 1
+	fieldKeyValueValue   = 2
+	statusCodeError      = 2
+	fieldAnyValueString  = 1
+	fieldAnyValueBool    = 2
+	fieldAnyValueInteger = 3
+)
+
+// group is a resource and a scope of it, whose spans stand together: the bytes
+// of ResourceSpans without its scopes, and of ScopeSpans without its spans.
+type group struct {
+	resource []byte
+	scope    []byte
+}
+
+// encodeGroups encodes the groups of a chunk; resources are shared.
+func encodeGroups(groups []group) (compressed []byte, rawSize int) {
+	index := map[string]int{}
+	var resources, list []byte
+	for _, g := range groups {
+		i, ok := index[string(g.resource)]
+		if !ok {
+			i = len(index)
+			index[string(g.resource)] = i
+			resources = appendBytes(resources, g.resource)
+		}
+		list = appendBytes(binary.AppendUvarint(list, uint64(i)), g.scope)
+	}
+	raw := binary.AppendUvarint(nil, uint64(len(index)))
+	raw = append(raw, resources...)
+	raw = binary.AppendUvarint(raw, uint64(len(groups)))
+	raw = append(raw, list...)
+	return s2.Encode(nil, raw), len(raw)
+}
+
+func parseGroups(b []byte, limit uint64) ([]group, error) {
+	raw, err := decompress(b, limit)
+	if err != nil {
+		return nil, err
+	}
+	d := decoder{b: raw}
+	resources := make([][]byte, d.count(1))
+	for i := range resources {
+		resources[i] = d.bytes()
+	}
+	groups := make([]group, d.count(2))
+	for i := range groups {
+		r := d.uint32()
+		if int(r) >= len(resources) {
+			return nil, corrupt("scope of resource %d of %d", r, len(resources))
+		}
+		groups[i] = group{resources[r], d.bytes()}
+	}
+	return groups, d.done("resources of a chunk")
+}
+
+// decompress undoes s2. limit is what the chunk says of its size, so that a
+// wrong length cannot take all memory.
+func decompress(b []byte, limit uint64) ([]byte, error) {
+	n, err := s2.DecodedLen(b)
+	if err != nil || uint64(n) > limit {
+		return nil, corrupt("a compressed block of %d bytes", len(b))
+	}
+	raw, err := s2.Decode(make([]byte, n), b)
+	if err != nil {
+		return nil, corrupt("a compressed block: %v", err)
+	}
+	return raw, nil
+}
+
+// A record is what a chunk has of one trace: runs of spans of one group, each
+// as group, length, and the spans as they stand in a ScopeSpans.
+
+// eachRun calls f for the runs of a record.
+func eachRun(record []byte, groups []group, f func(g uint32, spans []byte) error) error {
+	d := decoder{b: record}
+	for len(d.b) > 0 {
+		g := d.uint32()
+		spans := d.bytes()
+		if d.bad || int(g) >= len(groups) {
+			return corrupt("record of a trace")
+		}
+		if err := f(g, spans); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachField calls f for the fields of a message: with the value of a varint or
+// fixed one, or the bytes of one with a length. whole is the field with its tag.
+func eachField(b []byte, f func(num protowire.Number, v uint64, value, whole []byte) error) error {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return errWire
+		}
+		var v uint64
+		var value []byte
+		m := 0
+		switch rest := b[n:]; typ {
+		case protowire.VarintType:
+			v, m = protowire.ConsumeVarint(rest)
+		case protowire.Fixed64Type:
+			v, m = protowire.ConsumeFixed64(rest)
+		case protowire.BytesType:
+			value, m = protowire.ConsumeBytes(rest)
+		default:
+			m = protowire.ConsumeFieldValue(num, typ, rest)
+		}
+		if m < 0 {
+			return errWire
+		}
+		if err := f(num, v, value, b[:n+m]); err != nil {
+			return err
+		}
+		b = b[n+m:]
+	}
+	return nil
+}
+
+var errWire = corrupt("spans are not valid OTLP")

@@ -1,0 +1,246 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+)
+
+// match is a query, ready to be held against chunks.
+type match struct {
+	q          Query
+	start, end uint64 // of spans, ns: [start, end]
+	empty      bool   // no time is within
+	attributes []*attributeMatch
+
+	// Of the chunk at hand: operations, and blocks whose filter says that a
+	// span in it may have the attributes.
+	want   []bool
+	blocks []bool
+	at     []int32
+}
+
+func newMatch(q Query) (*match, error) {
+	m := &match{q: q, end: 1<<64 - 1}
+	if !q.Start.IsZero() {
+		m.start = uint64(max(q.Start.UnixNano(), 0))
+	}
+	if !q.End.IsZero() {
+		end := q.End.UnixNano()
+		m.empty = end <= 0
+		m.end = uint64(max(end, 1)) - 1
+	}
+	for key, text := range q.Attributes {
+		a, err := newAttributeMatch(key, text)
+		if err != nil {
+			return nil, err
+		}
+		m.attributes = append(m.attributes, a)
+	}
+	return m, nil
+}
+
+// chunk reports whether something in a chunk with these bounds may match.
+func (m *match) chunk(z *zone) bool {
+	q := &m.q
+	switch {
+	case m.empty, z.maxStart < m.start, z.minStart > m.end,
+		q.MinDuration > 0 && z.maxDuration < uint64(q.MinDuration),
+		q.MaxDuration > 0 && z.minDuration > uint64(q.MaxDuration),
+		q.Status == Failed && z.errors == 0,
+		q.Status == NotFailed && z.errors == z.spans:
+		return false
+	}
+	return true
+}
+
+// operation reports whether a span of it may match.
+func (m *match) operation(o *operation, services []string) bool {
+	q := &m.q
+	switch {
+	case q.Service != "" && services[o.service] != q.Service,
+		q.Operation != "" && o.name != q.Operation,
+		q.Kind != 0 && o.kind != q.Kind,
+		q.MinDuration > 0 && o.maxDuration < uint64(q.MinDuration),
+		q.MaxDuration > 0 && o.minDuration > uint64(q.MaxDuration),
+		q.Status == Failed && o.errors == 0,
+		q.Status == NotFailed && o.errors == o.spans,
+		q.Roots && o.roots == 0,
+		o.maxStart < m.start:
+		return false
+	}
+	return true
+}
+
+// candidate is a trace of a chunk with spans that meet the conditions on
+// columns.
+type candidate struct {
+	from  uint64 // its first start in this chunk
+	trace int
+}
+
+// spanColumns is what the conditions on a span need.
+type spanColumns struct {
+	needStart, needDuration, needFlags bool
+	minStart                           uint64
+	start, duration, flags             column
+}
+
+func (m *match) columns(c *chunkData) (s spanColumns, err error) {
+	q, z := &m.q, c.zone
+	s.minStart = z.minStart
+	if s.needStart = z.minStart < m.start || z.maxStart > m.end; s.needStart {
+		if s.start, err = c.column(colStart); err != nil {
+			return s, err
+		}
+	}
+	if s.needDuration = q.MinDuration > 0 || q.MaxDuration > 0; s.needDuration {
+		if s.duration, err = c.column(colDuration); err != nil {
+			return s, err
+		}
+	}
+	if s.needFlags = q.Status != AnyStatus || q.Roots; s.needFlags {
+		s.flags, err = c.column(colFlags)
+	}
+	return s, err
+}
+
+// span holds a span of a wanted operation against the other conditions.
+func (m *match) span(s *spanColumns, i int) bool {
+	q := &m.q
+	if s.needDuration {
+		d := s.duration.at(i)
+		if q.MinDuration > 0 && d < uint64(q.MinDuration) || q.MaxDuration > 0 && d > uint64(q.MaxDuration) {
+			return false
+		}
+	}
+	if s.needFlags {
+		f := s.flags.at(i)
+		if q.Status == Failed && f&flagError == 0 || q.Status == NotFailed && f&flagError != 0 || q.Roots && f&flagRoot == 0 {
+			return false
+		}
+	}
+	if s.needStart {
+		if start := s.minStart + s.start.at(i); start < m.start || start > m.end {
+			return false
+		}
+	}
+	return true
+}
+
+// candidates appends the traces of the chunk that may match, the newest first,
+// down to the oldest start that is asked for.
+func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]candidate, error) {
+	names, err := c.dictionary()
+	if err != nil {
+		return nil, err
+	}
+	m.want = slices.Grow(m.want[:0], len(names.operations))[:len(names.operations)]
+	some := false
+	for i := range names.operations {
+		m.want[i] = m.operation(&names.operations[i], names.services)
+		some = some || m.want[i]
+	}
+	if !some {
+		return found, nil
+	}
+	if some, err := m.filter(c); err != nil || !some {
+		return found, err
+	}
+	ops, err := c.column(colOperation)
+	if err != nil {
+		return nil, err
+	}
+	first, err := c.column(colFirst)
+	if err != nil {
+		return nil, err
+	}
+	block, err := c.column(colBlock)
+	if err != nil {
+		return nil, err
+	}
+	from, err := c.column(colFrom)
+	if err != nil {
+		return nil, err
+	}
+	cols, err := m.columns(c)
+	if err != nil {
+		return nil, err
+	}
+	m.at = ops.within(int(c.zone.spans), m.want, m.at[:0])
+	t, next := -1, uint64(0)
+	for _, i := range m.at {
+		if uint64(i) < next || !m.span(&cols, int(i)) { // the trace is found, or this is not
+			continue
+		}
+		for t < 0 || next <= uint64(i) {
+			t++
+			if next = uint64(c.zone.spans); t+1 < int(c.zone.traces) {
+				next = first.at(t + 1)
+			}
+			if t >= int(c.zone.traces) {
+				return nil, corrupt("chunk %d has spans of no trace", c.zone.chunk)
+			}
+		}
+		if len(m.attributes) > 0 {
+			if b := block.at(t); b >= uint64(len(m.blocks)) || !m.blocks[b] {
+				continue
+			}
+		}
+		if start := c.zone.minStart + from.at(t); start >= oldest {
+			found = append(found, candidate{start, t})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.from, a.from) })
+	return found, nil
+}
+
+// filter finds the blocks that may have the attributes, and reports whether
+// there are any.
+func (m *match) filter(c *chunkData) (bool, error) {
+	if len(m.attributes) == 0 {
+		return true, nil
+	}
+	filters, err := c.blockFilters()
+	if err != nil {
+		return false, err
+	}
+	m.blocks = m.blocks[:0]
+	some := false
+	for _, f := range filters {
+		may := !slices.ContainsFunc(m.attributes, func(a *attributeMatch) bool { return !a.mayBeIn(f) })
+		m.blocks = append(m.blocks, may)
+		some = some || may
+	}
+	return some, nil
+}
+
+// attributesOf reports whether a span of the trace meets the conditions on
+// columns and those on attributes.
+func (m *match) attributesOf(c *chunkData, table *traceTable, t int) (bool, error) {
+	p := table.place(t)
+	groups, err := c.resources()
+	if err != nil {
+		return false, err
+	}
+	record, err := c.record(p)
+	if err != nil {
+		return false, err
+	}
+	first, err := c.column(colFirst)
+	if err != nil {
+		return false, err
+	}
+	ops, err := c.column(colOperation)
+	if err != nil {
+		return false, err
+	}
+	cols, err := m.columns(c)
+	if err != nil {
+		return false, err
+	}
+	at := int(first.at(t))
+	return attributeMatches(m.attributes, groups, record, func(i int) bool {
+		i += at
+		return i < int(c.zone.spans) && ops.at(i) < uint64(len(m.want)) && m.want[ops.at(i)] && m.span(&cols, i)
+	})
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+)
+
+// Chunks of fewer than mergeBelow spans are merged, as soon as there are
+// mergeCount of about the same size: so every span is rewritten a few times at
+// most, and there are never more than some dozen small chunks for every share
+// of the age that spans are kept.
+const (
+	mergeBelow = 4096
+	mergeCount = 16
+	mergeBytes = 64 << 20 // of the sources' spans together: what is held in memory
+	// What is merged was written within this share of Options.MaxAge: a chunk
+	// goes when the newest of it is old enough.
+	mergeAge = 10
+)
+
+// class is the chunk's size, in powers of eight; -1 if it is not merged.
+func (z *zone) class() int {
+	if !z.mergeable() {
+		return -1
+	}
+	class := 0
+	for n := z.spans; n >= 8; n /= 8 {
+		class++
+	}
+	return class
+}
+
+func (z *zone) mergeable() bool { return z.spans < mergeBelow && z.raw < mergeBytes/mergeCount }
+
+// mergeOnce merges the chunks of one class, if there are enough.
+func (s *Store) mergeOnce() (bool, error) {
+	byClass := map[int][]*zone{}
+	for _, z := range s.list() {
+		if c := z.class(); c >= 0 {
+			byClass[c] = append(byClass[c], z)
+		}
+	}
+	for class := 0; len(byClass) > 0 && class <= 5; class++ {
+		chunks := byClass[class]
+		if len(chunks) < mergeCount {
+			continue
+		}
+		// Neighbours in time together, the oldest first: bounds stay narrow, and
+		// retention removes what is of one age.
+		slices.SortFunc(chunks, func(a, b *zone) int { return cmp.Compare(a.written, b.written) })
+		for from := 0; from+mergeCount <= len(chunks); from++ {
+			if n := s.together(chunks[from:]); n >= mergeCount {
+				return true, s.merge(chunks[from : from+n])
+			}
+		}
+	}
+	return false, nil
+}
+
+// together is how many of the chunks, from the first on, may be one.
+func (s *Store) together(chunks []*zone) int {
+	n, raw := 0, uint64(0)
+	first := chunks[0].first
+	for _, z := range chunks {
+		first, raw = min(first, z.first), raw+z.raw
+		if raw > mergeBytes || s.opt.MaxAge > 0 && z.written-first > uint64(s.opt.MaxAge)/mergeAge {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// merge makes one chunk of several, atomically: whoever reads sees either them
+// or it. What is computed from the spans of a trace is computed anew, from all
+// spans that are together now.
+func (s *Store) merge(sources []*zone) error {
+	// The disk may be too full for this; then it waits.
+	size := uint64(0)
+	for _, z := range sources {
+		size += z.bytes
+	}
+	if err := s.checkDisk(s.writeNeeds(int(size))); err != nil {
+		return err
+	}
+	b := newBuilder()
+	defer b.release()
+	v := s.view()
+	first, written := sources[0].first, uint64(0)
+	for _, z := range sources {
+		first, written = min(first, z.first), max(written, z.written)
+		if err := b.addChunk(v, z); err != nil {
+			return errors.Join(err, v.close())
+		}
+	}
+	// Its records are referred to, but they are copies of what the engine holds.
+	if err := v.close(); err != nil {
+		return err
+	}
+	batch := s.db.NewBatch()
+	for _, z := range sources {
+		if err := s.deleteChunk(batch, z); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+	}
+	z, err := b.build(s.next.Add(1)-1, first, written, batchWriter{batch})
+	if err != nil {
+		return errors.Join(engineError("merging", err), batch.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Not synced: the log is in order, so that after a power cut either the
+	// sources are there or this.
+	if err := s.db.Apply(batch, pebble.NoSync); err != nil {
+		return errors.Join(engineError("merging", err), batch.Close())
+	}
+	gone := map[*zone]bool{}
+	for _, z := range sources {
+		gone[z] = true
+	}
+	s.chunks = append(slices.DeleteFunc(s.chunks, func(c *zone) bool { return gone[c] }), z)
+	s.log.Debug("store: merged small chunks", "chunks", len(sources), "spans", z.spans)
+	return engineError("merging", batch.Close())
+}
+
+// addChunk adds all spans of a chunk.
+func (b *builder) addChunk(v *view, z *zone) error {
+	c, err := v.chunk(z.chunk, z)
+	if err != nil {
+		return err
+	}
+	groups, err := c.resources()
+	if err != nil {
+		return err
+	}
+	at, err := c.traceTable()
+	if err != nil {
+		return err
+	}
+	for t := range int(z.traces) {
+		record, err := c.record(at.place(t))
+		if err != nil {
+			return err
+		}
+		if err := b.addRecord(groups, record); err != nil {
+			return err
+		}
+	}
+	if len(b.rows) == 0 {
+		return corrupt("chunk %d has no spans", z.chunk)
+	}
+	return v.drop(c)
+}
+
+// traceTable is the columns that say where a chunk's traces are.
+type traceTable struct {
+	chunk                      uint64
+	ids, block, offset, length column
+}
+
+func (c *chunkData) traceTable() (t traceTable, err error) {
+	t.chunk = c.zone.chunk
+	for col, to := range map[int]*column{colTraceID: &t.ids, colBlock: &t.block, colOffset: &t.offset, colBytes: &t.length} {
+		if *to, err = c.column(col); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+func (t *traceTable) id(i int) pcommon.TraceID { return pcommon.TraceID(t.ids.b[16*i : 16*i+16]) }
+
+func (t *traceTable) place(i int) place {
+	return place{
+		chunk: t.chunk, ordinal: uint32(i), block: uint32(t.block.at(i)),
+		offset: uint32(t.offset.at(i)), length: uint32(t.length.at(i)),
+	}
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"encoding/binary"
+	"math"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// UnknownService is the name of a service whose resource has none, as in the
+// semantic conventions.
+const UnknownService = "unknown_service"
+
+// names are the dictionaries of a chunk.
+type names struct {
+	services   []string
+	operations []operation
+	verdicts   []verdict // the first is empty
+	weights    []float64
+	edges      []edge
+}
+
+// operation is a span name of a service, with what its spans are like, so that
+// a search can tell from here that none matches.
+type operation struct {
+	service     uint32 // index into services
+	name        string
+	kind        int32
+	spans       uint32
+	errors      uint32
+	roots       uint32
+	minDuration uint64
+	maxDuration uint64
+	maxStart    uint64
+}
+
+// isEntry reports whether its spans are requests that the service answers:
+// those by which its latency is judged, besides roots.
+func (o *operation) isEntry() bool {
+	return o.kind == int32(ptrace.SpanKindServer) || o.kind == int32(ptrace.SpanKindConsumer)
+}
+
+// verdict is what others found out about a trace.
+type verdict struct{ state, reason, keep string }
+
+// stateBit is the trace state's bit in zone.states; all unknown states share one.
+func stateBit(state string) uint32 {
+	switch state {
+	case "":
+		return 1
+	case span.StateComplete:
+		return 2
+	case span.StateIncomplete:
+		return 4
+	}
+	return 8
+}
+
+// edge is a caller and a callee.
+type edge struct {
+	from   uint32 // index into services
+	to     string
+	traced bool
+}
+
+func (n *names) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(n.services)))
+	for _, s := range n.services {
+		b = appendBytes(b, s)
+	}
+	b = binary.AppendUvarint(b, uint64(len(n.operations)))
+	for i := range n.operations {
+		o := &n.operations[i]
+		b = appendBytes(b, o.name)
+		for _, v := range []uint64{
+			uint64(o.service), uint64(uint32(o.kind)), uint64(o.spans), uint64(o.errors), uint64(o.roots),
+			o.minDuration, o.maxDuration, o.maxStart,
+		} {
+			b = binary.AppendUvarint(b, v)
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(n.verdicts)))
+	for _, v := range n.verdicts {
+		b = appendBytes(appendBytes(appendBytes(b, v.state), v.reason), v.keep)
+	}
+	b = binary.AppendUvarint(b, uint64(len(n.weights)))
+	for _, w := range n.weights {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(w))
+	}
+	b = binary.AppendUvarint(b, uint64(len(n.edges)))
+	for _, e := range n.edges {
+		b = binary.AppendUvarint(b, uint64(e.from))
+		b = appendBytes(b, e.to)
+		traced := byte(0)
+		if e.traced {
+			traced = 1
+		}
+		b = append(b, traced)
+	}
+	return b
+}
+
+func parseNames(b []byte) (*names, error) {
+	d := decoder{b: b}
+	n := &names{}
+	n.services = make([]string, d.count(1))
+	for i := range n.services {
+		n.services[i] = d.string()
+	}
+	n.operations = make([]operation, d.count(9))
+	for i := range n.operations {
+		o := operation{
+			name: d.string(), service: d.uint32(), kind: int32(d.uint32()), spans: d.uint32(), errors: d.uint32(),
+			roots: d.uint32(), minDuration: d.uint64(), maxDuration: d.uint64(), maxStart: d.uint64(),
+		}
+		if int(o.service) >= len(n.services) {
+			return nil, corrupt("an operation of service %d of %d", o.service, len(n.services))
+		}
+		n.operations[i] = o
+	}
+	n.verdicts = make([]verdict, d.count(3))
+	for i := range n.verdicts {
+		n.verdicts[i] = verdict{d.string(), d.string(), d.string()}
+	}
+	n.weights = make([]float64, d.count(8))
+	for i := range n.weights {
+		n.weights[i] = d.float64()
+	}
+	n.edges = make([]edge, d.count(3))
+	for i := range n.edges {
+		e := edge{from: d.uint32(), to: d.string()}
+		traced := d.take(1)
+		if d.bad || int(e.from) >= len(n.services) {
+			return nil, corrupt("a call from service %d of %d", e.from, len(n.services))
+		}
+		e.traced = traced[0] != 0
+		n.edges[i] = e
+	}
+	return n, d.done("names of a chunk")
+}

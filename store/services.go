@@ -1,0 +1,90 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Services returns the services that have spans stored, by name.
+func (s *Store) Services(ctx context.Context) ([]Service, error) {
+	type count struct{ spans, last uint64 }
+	all := map[string]*count{}
+	err := s.eachOperation(ctx, func(service string, o *operation) {
+		c := all[service]
+		if c == nil {
+			c = &count{}
+			all[service] = c
+		}
+		c.spans += uint64(o.spans)
+		c.last = max(c.last, o.maxStart)
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Service, 0, len(all))
+	for name, c := range all {
+		list = append(list, Service{Name: name, Spans: c.spans, Last: timeOf(c.last)})
+	}
+	slices.SortFunc(list, func(a, b Service) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Operations returns the operations of a service, or of all if it is empty, by
+// name and kind.
+func (s *Store) Operations(ctx context.Context, service string) ([]Operation, error) {
+	type key struct {
+		name string
+		kind int32
+	}
+	all := map[key]uint64{}
+	err := s.eachOperation(ctx, func(of string, o *operation) {
+		if service == "" || of == service {
+			all[key{o.name, o.kind}] += uint64(o.spans)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Operation, 0, len(all))
+	for k, n := range all {
+		list = append(list, Operation{Name: k.name, Kind: k.kind, Spans: n})
+	}
+	slices.SortFunc(list, func(a, b Operation) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	return list, nil
+}
+
+// eachOperation calls f for the operations of every chunk.
+func (s *Store) eachOperation(ctx context.Context, f func(service string, o *operation)) (err error) {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	v := s.view()
+	defer func() { err = errors.Join(err, v.close()) }()
+	for _, z := range v.chunks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c, err := v.chunk(z.chunk, z)
+		if err != nil {
+			return err
+		}
+		n, err := c.dictionary()
+		if err != nil {
+			return err
+		}
+		for i := range n.operations {
+			o := &n.operations[i]
+			f(n.services[o.service], o)
+		}
+		if err := v.drop(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}

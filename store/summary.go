@@ -1,0 +1,111 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+)
+
+// summary makes the trace's line in a list, of everything that is stored of it.
+func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
+	s := Summary{TraceID: id, Weight: 1}
+	var from, end uint64
+	var best top
+	var found verdict
+	weighed := false // by the root
+	counts := map[string]*ServiceCount{}
+	for i, p := range places {
+		part, err := v.part(p)
+		if err != nil {
+			return s, err
+		}
+		c, err := v.chunk(p.chunk, nil)
+		if err != nil {
+			return s, err
+		}
+		t, err := c.count(part, counts)
+		if err != nil {
+			return s, err
+		}
+		if i == 0 || t.above(best) {
+			best = t
+		}
+		if i == 0 || part.from < from {
+			from = part.from
+		}
+		end = max(end, part.end)
+		found.join(part.verdict)
+		if part.weight > 0 && (t.root || !weighed) {
+			s.Weight, weighed = part.weight, weighed || t.root
+		}
+	}
+	for _, n := range counts {
+		s.Spans += n.Spans
+		s.Errors += n.Errors
+		s.Services = append(s.Services, *n)
+	}
+	slices.SortFunc(s.Services, func(a, b ServiceCount) int {
+		return cmp.Or(cmp.Compare(b.Spans, a.Spans), strings.Compare(a.Name, b.Name))
+	})
+	s.Start, s.Duration = timeOf(from), durationOf(end-from)
+	s.Root, s.Service = best.name, best.service
+	s.State, s.Reason, s.Keep = found.state, found.reason, found.keep
+	return s, nil
+}
+
+// top is the top span of a trace, or of what a chunk has of it.
+type top struct {
+	name, service string
+	root          bool
+	start         uint64
+}
+
+func (t top) above(u top) bool {
+	if t.root != u.root {
+		return t.root
+	}
+	return t.start < u.start
+}
+
+// count counts the part's spans by service, and returns its top span.
+func (c *chunkData) count(p part, counts map[string]*ServiceCount) (t top, err error) {
+	names, err := c.dictionary()
+	if err != nil {
+		return t, err
+	}
+	ops, err := c.column(colOperation)
+	if err != nil {
+		return t, err
+	}
+	flags, err := c.column(colFlags)
+	if err != nil {
+		return t, err
+	}
+	start, err := c.column(colStart)
+	if err != nil {
+		return t, err
+	}
+	for i := p.first; i < p.first+p.n; i++ {
+		o := ops.at(i)
+		if o >= uint64(len(names.operations)) {
+			return t, corrupt("chunk %d has no operation %d", c.zone.chunk, o)
+		}
+		op := &names.operations[o]
+		name := names.services[op.service]
+		n := counts[name]
+		if n == nil {
+			n = &ServiceCount{Name: name}
+			counts[name] = n
+		}
+		n.Spans++
+		if flags.at(i)&flagError != 0 {
+			n.Errors++
+		}
+		if i == p.top {
+			t = top{op.name, name, flags.at(i)&flagRoot != 0, c.zone.minStart + start.at(i)}
+		}
+	}
+	return t, nil
+}

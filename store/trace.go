@@ -1,0 +1,118 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Trace returns all spans of a trace that are stored, in the order in which
+// they came, with one ResourceSpans for every distinct resource. It returns
+// ErrNotFound if there are none.
+func (s *Store) Trace(ctx context.Context, id pcommon.TraceID) (ptrace.Traces, error) {
+	td, err := s.trace(ctx, id)
+	if err != nil {
+		return ptrace.NewTraces(), err
+	}
+	return td, nil
+}
+
+func (s *Store) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces, err error) {
+	if err := s.begin(); err != nil {
+		return td, err
+	}
+	defer s.end()
+	v := s.view()
+	defer func() { err = errors.Join(err, v.close()) }()
+	places, err := v.places(ctx, id)
+	if err != nil {
+		return td, err
+	}
+	if len(places) == 0 {
+		return td, ErrNotFound
+	}
+	var tree spanTree
+	for _, p := range places {
+		if err := ctx.Err(); err != nil {
+			return td, err
+		}
+		c, err := v.chunk(p.chunk, nil)
+		if err != nil {
+			return td, err
+		}
+		groups, err := c.resources()
+		if err != nil {
+			return td, err
+		}
+		record, err := c.record(p)
+		if err != nil {
+			return td, err
+		}
+		err = eachRun(record, groups, func(g uint32, spans []byte) error {
+			tree.add(groups[g], spans)
+			return nil
+		})
+		if err != nil {
+			return td, err
+		}
+	}
+	var m ptrace.ProtoUnmarshaler
+	td, err = m.UnmarshalTraces(tree.encode())
+	if err != nil {
+		return td, corrupt("trace %s: %v", id, err)
+	}
+	return td, nil
+}
+
+// spanTree puts groups of spans together again.
+type spanTree []*resourceTree
+
+type resourceTree struct {
+	resource []byte
+	scopes   []*scopeTree
+}
+
+type scopeTree struct {
+	scope []byte
+	spans []byte
+}
+
+func (t *spanTree) add(g group, spans []byte) {
+	var r *resourceTree
+	for _, have := range *t {
+		if bytes.Equal(have.resource, g.resource) {
+			r = have
+		}
+	}
+	if r == nil {
+		r = &resourceTree{resource: g.resource}
+		*t = append(*t, r)
+	}
+	for _, s := range r.scopes {
+		if bytes.Equal(s.scope, g.scope) {
+			s.spans = append(s.spans, spans...)
+			return
+		}
+	}
+	r.scopes = append(r.scopes, &scopeTree{g.scope, append([]byte(nil), spans...)})
+}
+
+// encode returns the TracesData.
+func (t spanTree) encode() []byte {
+	var data []byte
+	for _, r := range t {
+		rs := append([]byte(nil), r.resource...)
+		for _, s := range r.scopes {
+			rs = protowire.AppendTag(rs, fieldResourceScope, protowire.BytesType)
+			rs = protowire.AppendVarint(rs, uint64(len(s.scope)+len(s.spans)))
+			rs = append(append(rs, s.scope...), s.spans...)
+		}
+		data = protowire.AppendTag(data, fieldTracesResource, protowire.BytesType)
+		data = protowire.AppendBytes(data, rs)
+	}
+	return data
+}

@@ -1,0 +1,270 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+)
+
+// view is the store at one moment: what is written, merged or removed later
+// does not show. It must be closed; then nothing that it gave out may be used.
+// It is used by one goroutine.
+type view struct {
+	s      *Store
+	snap   *pebble.Snapshot
+	chunks []*zone
+	open   map[uint64]*chunkData
+	traces *pebble.Iterator
+}
+
+// What a view keeps at hand: chunks, and of each some decompressed blocks,
+// because traces that are close in time are in the same few.
+const (
+	openChunks = 64
+	openBlocks = 4
+)
+
+func (s *Store) view() *view {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	chunks := make([]*zone, len(s.chunks))
+	copy(chunks, s.chunks)
+	return &view{s: s, snap: s.db.NewSnapshot(), chunks: chunks, open: map[uint64]*chunkData{}}
+}
+
+func (v *view) close() error {
+	var err error
+	for _, c := range v.open {
+		err = errors.Join(err, c.close())
+	}
+	if v.traces != nil {
+		err = errors.Join(err, v.traces.Close())
+	}
+	return engineError("reading", errors.Join(err, v.snap.Close()))
+}
+
+// chunkData is a chunk of which parts have been read.
+type chunkData struct {
+	v       *view
+	zone    *zone
+	names   *names
+	groups  []group
+	filters []filter
+	columns [columns]*column
+	closers []io.Closer
+
+	pinned bool // in use: must stay open
+
+	blocks    [openBlocks][]byte // decompressed
+	blockNums [openBlocks]int64  // their numbers, -1: none
+	nextBlock int                // which is replaced next
+}
+
+// chunk returns the chunk with the bounds, or reads them.
+func (v *view) chunk(number uint64, z *zone) (*chunkData, error) {
+	if c := v.open[number]; c != nil {
+		return c, nil
+	}
+	c := &chunkData{v: v, zone: z}
+	for i := range c.blockNums {
+		c.blockNums[i] = -1
+	}
+	if z == nil {
+		b, err := c.get(number, partZone, 0)
+		if err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+		if c.zone, err = parseZone(number, b); err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+	}
+	if len(v.open) >= openChunks {
+		for n, old := range v.open {
+			if old.pinned {
+				continue
+			}
+			delete(v.open, n)
+			if err := old.close(); err != nil {
+				return nil, errors.Join(engineError("reading", err), c.close())
+			}
+		}
+	}
+	v.open[number] = c
+	return c, nil
+}
+
+// drop lets go of a chunk that will not be asked again.
+func (v *view) drop(c *chunkData) error {
+	delete(v.open, c.zone.chunk)
+	return c.close()
+}
+
+func (c *chunkData) close() error {
+	var err error
+	for _, x := range c.closers {
+		err = errors.Join(err, x.Close())
+	}
+	c.closers, c.columns, c.filters = nil, [columns]*column{}, nil
+	return err
+}
+
+// get returns a part. It stays valid until the chunk is closed.
+func (c *chunkData) get(number uint64, part byte, n uint32) ([]byte, error) {
+	b, closer, err := c.v.snap.Get(partKey(number, part, n))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, corrupt("chunk %d lacks part %d, %d", number, part, n)
+	}
+	if err != nil {
+		return nil, engineError("reading", err)
+	}
+	c.closers = append(c.closers, closer)
+	return b, nil
+}
+
+func (c *chunkData) dictionary() (*names, error) {
+	if c.names == nil {
+		b, err := c.get(c.zone.chunk, partNames, 0)
+		if err != nil {
+			return nil, err
+		}
+		n, err := parseNames(b)
+		if err != nil {
+			return nil, err
+		}
+		c.names = n
+	}
+	return c.names, nil
+}
+
+// rowsOf is how many numbers the column has.
+func (z *zone) rowsOf(col int) int {
+	switch {
+	case col <= colFlags:
+		return int(z.spans)
+	case col >= colEdge:
+		return int(z.edges)
+	}
+	return int(z.traces)
+}
+
+// column returns a column. Numbers that index something else are checked where
+// they are used.
+func (c *chunkData) column(col int) (column, error) {
+	if got := c.columns[col]; got != nil {
+		return *got, nil
+	}
+	n := c.zone.rowsOf(col)
+	var parsed column
+	b, closer, err := c.v.snap.Get(partKey(c.zone.chunk, partColumn, uint32(col)))
+	switch {
+	case errors.Is(err, pebble.ErrNotFound): // all zero
+	case err != nil:
+		return column{}, engineError("reading", err)
+	default:
+		c.closers = append(c.closers, closer)
+		if col == colTraceID {
+			if len(b) != 16*n {
+				return column{}, corrupt("%d bytes of trace ids for %d traces", len(b), n)
+			}
+			parsed = column{16, b}
+		} else if parsed, err = parseColumn(b, n); err != nil {
+			return column{}, err
+		}
+	}
+	if col == colTraceID && parsed.b == nil {
+		return column{}, corrupt("chunk %d lacks trace ids", c.zone.chunk)
+	}
+	c.columns[col] = &parsed
+	return parsed, nil
+}
+
+func (c *chunkData) resources() ([]group, error) {
+	if c.groups == nil {
+		b, err := c.get(c.zone.chunk, partGroups, 0)
+		if err != nil {
+			return nil, err
+		}
+		if c.groups, err = parseGroups(b, c.zone.uncompressed); err != nil {
+			return nil, err
+		}
+	}
+	return c.groups, nil
+}
+
+func (c *chunkData) blockFilters() ([]filter, error) {
+	if c.filters == nil {
+		b, err := c.get(c.zone.chunk, partFilters, 0)
+		if err != nil {
+			return nil, err
+		}
+		if c.filters, err = parseFilters(b, int(c.zone.blocks)); err != nil {
+			return nil, err
+		}
+	}
+	return c.filters, nil
+}
+
+// record returns what stands of a trace in the chunk.
+func (c *chunkData) record(p place) ([]byte, error) {
+	block, err := c.block(p.block)
+	if err != nil {
+		return nil, err
+	}
+	if uint64(p.offset)+uint64(p.length) > uint64(len(block)) {
+		return nil, corrupt("a trace lies beyond block %d of chunk %d", p.block, c.zone.chunk)
+	}
+	return block[p.offset : p.offset+p.length], nil
+}
+
+// block returns a block, decompressed.
+func (c *chunkData) block(n uint32) ([]byte, error) {
+	if i := slices.Index(c.blockNums[:], int64(n)); i >= 0 {
+		return c.blocks[i], nil
+	}
+	b, closer, err := c.v.snap.Get(partKey(c.zone.chunk, partBlock, n))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, corrupt("chunk %d lacks block %d", c.zone.chunk, n)
+	}
+	if err != nil {
+		return nil, engineError("reading", err)
+	}
+	raw, err := decompress(b, c.zone.uncompressed)
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return nil, err
+	}
+	c.blocks[c.nextBlock], c.blockNums[c.nextBlock] = raw, int64(n)
+	c.nextBlock = (c.nextBlock + 1) % openBlocks
+	return raw, nil
+}
+
+// places returns where the trace stands, by the number of the chunk.
+func (v *view) places(ctx context.Context, id pcommon.TraceID) ([]place, error) {
+	if v.traces == nil {
+		it, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{
+			LowerBound: []byte{keyTrace}, UpperBound: []byte{keyTrace + 1},
+		})
+		if err != nil {
+			return nil, engineError("reading", err)
+		}
+		v.traces = it
+	}
+	prefix := append([]byte{keyTrace}, id[:]...)
+	var places []place
+	for ok := v.traces.SeekGE(prefix); ok && bytes.HasPrefix(v.traces.Key(), prefix); ok = v.traces.Next() {
+		p, err := parsePlace(v.traces.Key(), v.traces.Value())
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, p)
+	}
+	return places, engineError("reading", v.traces.Error())
+}
+
+// decodeChunkKey returns the number of the chunk whose part has the key.
+func decodeChunkKey(key []byte) uint64 { return binary.BigEndian.Uint64(key[1:]) }

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tare-trace/tare/otel/consistent"
+)
+
+// keyValue splits an encoded KeyValue; value is an encoded AnyValue. It is asked
+// for every attribute of many spans, so it does without eachField.
+func keyValue(kv []byte) (key, value []byte, err error) {
+	for len(kv) > 0 {
+		num, typ, n := protowire.ConsumeTag(kv)
+		if n < 0 {
+			return nil, nil, errWire
+		}
+		m := 0
+		if typ == protowire.BytesType {
+			var b []byte
+			b, m = protowire.ConsumeBytes(kv[n:])
+			switch num {
+			case fieldKeyValueKey:
+				key = b
+			case fieldKeyValueValue:
+				value = b
+			}
+		} else {
+			m = protowire.ConsumeFieldValue(num, typ, kv[n:])
+		}
+		if m < 0 {
+			return nil, nil, errWire
+		}
+		kv = kv[n+m:]
+	}
+	return key, value, nil
+}
+
+// stringBytes is the string in an encoded AnyValue, nil if it is none.
+func stringBytes(value []byte) []byte {
+	num, typ, n := protowire.ConsumeTag(value)
+	if n < 0 || num != fieldAnyValueString || typ != protowire.BytesType {
+		return nil
+	}
+	s, m := protowire.ConsumeBytes(value[n:])
+	if m < 0 {
+		return nil
+	}
+	return s
+}
+
+func stringValue(value []byte) string { return string(stringBytes(value)) }
+
+// boolValue is the bool in an encoded AnyValue, false if it is none.
+func boolValue(value []byte) bool {
+	is := false
+	_ = eachField(value, func(num protowire.Number, v uint64, _, _ []byte) error {
+		is = is || num == fieldAnyValueBool && v != 0
+		return nil
+	})
+	return is
+}
+
+// weightOf is how many traces one stands for whose tracestate this is; 0 if it
+// does not say. Spans of one service share theirs as a rule, so the last is
+// remembered.
+func (b *builder) weightOf(state []byte) float64 {
+	if b.state == text(state) {
+		return b.weight
+	}
+	b.state, b.weight = string(state), 0
+	if ts, err := trace.ParseTraceState(b.state); err == nil {
+		if th, ok := consistent.ThresholdOf(ts); ok {
+			b.weight = consistent.AdjustedCount(th)
+		}
+	}
+	return b.weight
+}
