@@ -1,0 +1,67 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/tare-trace/tare/store"
+	"github.com/tare-trace/tare/web/health"
+	"github.com/tare-trace/tare/web/internal/answer"
+)
+
+// Prefix is where the API is.
+const Prefix = "/api/v1/"
+
+// Options is what the API needs.
+type Options struct {
+	Store   *store.Store
+	Health  *health.Sources
+	Version string // of tare, for /stats
+	Log     *slog.Logger
+}
+
+type api struct{ Options }
+
+// New serves the paths below [Prefix].
+func New(o Options) http.Handler {
+	a := &api{o}
+	mux := http.NewServeMux()
+	for path, f := range map[string]answer.Func{
+		"services":                 a.services,
+		"operations":               a.operations,
+		"traces":                   a.search,
+		"traces/{id}":              a.trace,
+		"traces/{id}/spans/{span}": a.span,
+		"traces/{id}/otlp":         a.otlp,
+		"map":                      a.serviceMap,
+		"latencies":                a.latencies,
+		"health":                   a.health,
+		"stats":                    a.stats,
+	} {
+		mux.Handle("GET "+Prefix+path, answer.Handler(o.Log, f, shape))
+	}
+	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			answer.JSON(w, http.StatusMethodNotAllowed, shape(0, "the API only reads: GET"))
+			return
+		}
+		answer.JSON(w, http.StatusNotFound, shape(0, "no such path: there are "+strings.Join([]string{
+			"services", "operations", "traces", "traces/{trace id}", "traces/{trace id}/spans/{span id}",
+			"traces/{trace id}/otlp", "map", "latencies", "health", "stats"}, ", ")+" below "+Prefix))
+	})
+	return mux
+}
+
+// shape is an error in this API.
+func shape(_ int, text string) any {
+	return struct {
+		Error string `json:"error"`
+	}{text}
+}
+
+// Busy answers a request for which there was no turn.
+func Busy(w http.ResponseWriter) {
+	answer.JSON(w, http.StatusServiceUnavailable, shape(0, "too many queries at once: try again"))
+}

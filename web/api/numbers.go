@@ -1,0 +1,190 @@
+package api
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/tare-trace/tare/store"
+)
+
+// lastHour is the time range of numbers when none is asked for.
+const lastHour = time.Hour
+
+// calls are the numbers of a node or an edge of the map. Requests, errors and
+// rates are weighted by sampling.
+type calls struct {
+	Requests  float64 `json:"requests"`
+	Rate      float64 `json:"rate"` // per second
+	Errors    float64 `json:"errors"`
+	ErrorRate float64 `json:"error_rate"` // share of the requests
+	P50       *int64  `json:"p50_ns"`     // null: not known
+	P95       *int64  `json:"p95_ns"`
+	P99       *int64  `json:"p99_ns"`
+}
+
+type node struct {
+	Name   string `json:"name"`
+	Traced bool   `json:"traced"`
+	calls
+}
+
+type edge struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Traced bool   `json:"traced"`
+	calls
+	Spans uint64 `json:"spans"`
+}
+
+type serviceMap struct {
+	Nodes []node `json:"nodes"`
+	Edges []edge `json:"edges"`
+}
+
+func (a *api) serviceMap(r *http.Request) (any, error) {
+	now := time.Now()
+	p := newParams(r)
+	from, to := numbersRange(p, now)
+	if err := p.done(); err != nil {
+		return nil, err
+	}
+	m, err := a.Store.Map(r.Context(), from, to)
+	if err != nil {
+		return nil, err
+	}
+	return drawMap(m, a.covered(from, to, now)), nil
+}
+
+// drawMap adds what the store's map only implies: the callees that sent no
+// spans, and callers that were not called by anybody who did.
+func drawMap(m store.Map, seconds float64) serviceMap {
+	out := serviceMap{Nodes: make([]node, 0, len(m.Nodes)), Edges: make([]edge, 0, len(m.Edges))}
+	at := map[string]int{}
+	for _, n := range m.Nodes {
+		at[n.Service] = len(out.Nodes)
+		out.Nodes = append(out.Nodes, node{n.Service, true, number(n.Weight, n.Errors, seconds, n.P50, n.P95, n.P99)})
+	}
+	implied := map[string]int{} // edges towards a node that is added here
+	for _, e := range m.Edges {
+		c := number(e.Weight, e.Errors, seconds, e.P50, e.P95, e.P99)
+		out.Edges = append(out.Edges, edge{e.From, e.To, e.Traced, c, e.Count})
+		if _, ok := at[e.From]; !ok {
+			at[e.From] = len(out.Nodes)
+			out.Nodes = append(out.Nodes, node{Name: e.From, Traced: true})
+		}
+		i, ok := at[e.To]
+		if !ok {
+			i = len(out.Nodes)
+			at[e.To] = i
+			out.Nodes = append(out.Nodes, node{Name: e.To, Traced: e.Traced, calls: c})
+			implied[e.To] = 1
+			continue
+		}
+		if implied[e.To] == 0 {
+			continue
+		}
+		// Several callers: counts add up, quantiles do not.
+		implied[e.To]++
+		n := &out.Nodes[i]
+		n.Traced = n.Traced || e.Traced
+		n.Requests += c.Requests
+		n.Rate += c.Rate
+		n.Errors += c.Errors
+		n.ErrorRate = share(n.Errors, n.Requests)
+		n.P50, n.P95, n.P99 = nil, nil, nil
+	}
+	return out
+}
+
+func number(requests, errors, seconds float64, p50, p95, p99 time.Duration) calls {
+	requests, errors = finite(requests), finite(errors)
+	c := calls{Requests: requests, Errors: errors, ErrorRate: share(errors, requests)}
+	if seconds > 0 {
+		c.Rate = requests / seconds
+	}
+	for to, d := range map[**int64]time.Duration{&c.P50: p50, &c.P95: p95, &c.P99: p99} {
+		ns := int64(d)
+		*to = &ns
+	}
+	return c
+}
+
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return part / whole
+}
+
+// finite keeps what JSON cannot hold out of it.
+func finite(f float64) float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0
+	}
+	return f
+}
+
+// numbersRange is the range asked for, else the last hour.
+func numbersRange(p *params, now time.Time) (from, to time.Time) {
+	from, to = p.timeRange(now)
+	if to.IsZero() {
+		to = now.Add(time.Millisecond)
+	}
+	if from.IsZero() {
+		from = to.Add(-lastHour)
+	}
+	if p.err == nil && !from.Before(to) {
+		p.fail("start", from.Format(time.RFC3339Nano), "a time before end, and before now")
+	}
+	return from, to
+}
+
+// covered is for how many seconds of the range there can be spans: not before
+// the oldest one, not after now. A rate over an empty past would be too low.
+func (a *api) covered(from, to, now time.Time) float64 {
+	if oldest := a.Store.Stats().Oldest; oldest.After(from) {
+		from = oldest
+	}
+	if to.After(now) {
+		to = now
+	}
+	return max(to.Sub(from).Seconds(), 0)
+}
+
+type latency struct {
+	Service   string  `json:"service"`
+	Operation string  `json:"operation"`
+	Kind      string  `json:"kind"`
+	Spans     uint64  `json:"spans"`
+	Requests  float64 `json:"requests"`
+	Errors    float64 `json:"errors"`
+	P50       int64   `json:"p50_ns"`
+	P95       int64   `json:"p95_ns"`
+	P99       int64   `json:"p99_ns"`
+	Max       int64   `json:"max_ns"`
+}
+
+func (a *api) latencies(r *http.Request) (any, error) {
+	p := newParams(r)
+	name := p.text("service")
+	by := p.among("by", "operation")
+	from, to := numbersRange(p, time.Now())
+	if err := p.done(); err != nil {
+		return nil, err
+	}
+	found, err := a.Store.Latencies(r.Context(), from, to, name, by == "operation")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]latency, 0, len(found))
+	for _, l := range found {
+		kind := ""
+		if l.Operation != "" || l.Kind != 0 {
+			kind = kindName(l.Kind)
+		}
+		out = append(out, latency{l.Service, l.Operation, kind, l.Count, finite(l.Weight), finite(l.Errors),
+			int64(l.P50), int64(l.P95), int64(l.P99), int64(l.Max)})
+	}
+	return map[string]any{"latencies": out}, nil
+}

@@ -1,0 +1,267 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/web/internal/answer"
+	"github.com/tare-trace/tare/web/waterfall"
+)
+
+// maxTrace is how large a trace may be, in bytes of OTLP, to be answered with
+// its attributes; JSON is two to three times that. Larger ones are read with
+// attributes=false, and then span by span.
+const maxTrace = 128 << 20
+
+type traceHead struct {
+	TraceID  string         `json:"trace_id"`
+	Start    string         `json:"start"`         // RFC 3339
+	StartNs  string         `json:"start_unix_ns"` // text: beyond 2^53
+	Duration uint64         `json:"duration_ns"`
+	State    string         `json:"state"`
+	Reason   string         `json:"reason"`
+	Keep     string         `json:"keep"`
+	Weight   float64        `json:"weight"`
+	Services []serviceCount `json:"services"`
+	Resource []resource     `json:"resources"`
+	Gaps     [][2]uint64    `json:"gaps"`
+}
+
+type resource struct {
+	Service    int         `json:"service"`
+	Attributes []attribute `json:"attributes"`
+}
+
+type spanJSON struct {
+	ID            string      `json:"id"`
+	Parent        string      `json:"parent"`
+	Depth         int         `json:"depth"`
+	Service       int         `json:"service"`
+	Resource      int         `json:"resource"`
+	Scope         string      `json:"scope"`
+	Name          string      `json:"name"`
+	Kind          string      `json:"kind"`
+	Start         uint64      `json:"start_ns"` // from the trace's start
+	Duration      uint64      `json:"duration_ns"`
+	Self          uint64      `json:"self_ns"`
+	Status        string      `json:"status"`
+	StatusMessage string      `json:"status_message"`
+	Critical      [][2]uint64 `json:"critical"`
+	MissingParent bool        `json:"missing_parent"`
+	MissingServer bool        `json:"missing_server"`
+	Late          bool        `json:"late"`
+	ClockOffset   int64       `json:"clock_offset_ns"`
+	LinkedBy      string      `json:"linked_by"`
+	*details
+}
+
+type details struct {
+	Attributes []attribute `json:"attributes"`
+	Events     []event     `json:"events"`
+	Links      []link      `json:"links"`
+}
+
+type event struct {
+	Offset     int64       `json:"offset_ns"` // from the trace's start
+	Name       string      `json:"name"`
+	Attributes []attribute `json:"attributes"`
+}
+
+type link struct {
+	TraceID    string      `json:"trace_id"`
+	SpanID     string      `json:"span_id"`
+	Attributes []attribute `json:"attributes"`
+}
+
+// analysed is a trace on its way out, span by span.
+type analysed struct {
+	*waterfall.Trace
+	attributes bool
+}
+
+func (a *api) trace(r *http.Request) (any, error) {
+	p := newParams(r)
+	all := p.flag("attributes", true)
+	if err := p.done(); err != nil {
+		return nil, err
+	}
+	td, err := a.read(r)
+	if err != nil {
+		return nil, err
+	}
+	if n := (&ptrace.ProtoMarshaler{}).TracesSize(td); all && n > maxTrace {
+		return nil, answer.TooLarge("the trace has %d spans in %d MiB: ask with attributes=false, and for single spans by /spans/{span id}",
+			td.SpanCount(), n>>20)
+	}
+	t := waterfall.Analyse(td)
+	return analysed{t, all}, r.Context().Err()
+}
+
+// read finds the trace that the path names.
+func (a *api) read(r *http.Request) (ptrace.Traces, error) {
+	id, err := traceID(r)
+	if err != nil {
+		return ptrace.Traces{}, err
+	}
+	return a.Store.Trace(r.Context(), id)
+}
+
+// WriteJSON writes span by span: a trace of 100,000 is never one text in
+// memory. The query's time limit is over with the reading: how fast the peer
+// takes the answer is for the server's write timeout to bound.
+func (t analysed) WriteJSON(_ context.Context, w http.ResponseWriter) error {
+	head, err := json.Marshal(t.head())
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	_, _ = out.Write(head[:len(head)-1]) // a bufio.Writer keeps its first error
+	_, _ = out.WriteString(`,"spans":[`)
+	enc := json.NewEncoder(out)
+	for i := range t.Spans {
+		if i > 0 {
+			_ = out.WriteByte(',')
+		}
+		if err := enc.Encode(t.span(i, t.attributes)); err != nil {
+			return err
+		}
+	}
+	_, _ = out.WriteString("]}\n")
+	return out.Flush()
+}
+
+func (t analysed) head() traceHead {
+	h := traceHead{
+		TraceID: t.ID.String(), StartNs: strconv.FormatUint(t.Start, 10), Duration: t.End - t.Start,
+		Start: timeText(time.Unix(int64(t.Start/1e9), int64(t.Start%1e9))), // as a Timestamp, times after 2262 would wrap
+		State: t.State, Reason: t.Reason, Keep: t.Keep, Weight: finite(t.Weight),
+		Services: make([]serviceCount, 0, len(t.Services)), Resource: make([]resource, 0, len(t.Resources)),
+		Gaps: intervals(t.Gaps),
+	}
+	for _, s := range t.Services {
+		h.Services = append(h.Services, serviceCount(s))
+	}
+	for _, r := range t.Resources {
+		h.Resource = append(h.Resource, resource{r.Service, attributes(r.Attributes)})
+	}
+	return h
+}
+
+func (t analysed) span(i int, all bool) spanJSON {
+	s := &t.Spans[i]
+	out := spanJSON{
+		ID: s.SpanID().String(), Depth: s.Depth, Service: s.Service, Resource: s.Resource, Scope: s.Scope,
+		Name: s.Name(), Kind: kindName(int32(s.Kind())), Start: s.Start, Duration: s.Duration, Self: s.Self,
+		Status: statusName(s.Status().Code()), StatusMessage: s.Status().Message(), Critical: intervals(s.Critical),
+		MissingParent: s.MissingParent, MissingServer: s.MissingServer, Late: s.Late,
+		ClockOffset: s.ClockOffset, LinkedBy: s.LinkedBy,
+	}
+	if p := s.ParentSpanID(); !p.IsEmpty() {
+		out.Parent = p.String()
+	}
+	if all {
+		out.details = t.details(s.Span)
+	}
+	return out
+}
+
+func (t analysed) details(s ptrace.Span) *details {
+	d := &details{Attributes: attributes(s.Attributes()), Events: make([]event, 0, s.Events().Len()),
+		Links: make([]link, 0, s.Links().Len())}
+	for _, e := range s.Events().All() {
+		// Unsigned arithmetic wraps, and so gives the right negative offset.
+		d.Events = append(d.Events, event{int64(uint64(e.Timestamp()) - t.Start), e.Name(), attributes(e.Attributes())})
+	}
+	for _, l := range s.Links().All() {
+		d.Links = append(d.Links, link{l.TraceID().String(), l.SpanID().String(), attributes(l.Attributes())})
+	}
+	return d
+}
+
+func intervals(in []waterfall.Interval) [][2]uint64 {
+	out := make([][2]uint64, 0, len(in))
+	for _, i := range in {
+		out = append(out, [2]uint64{i.From, i.To})
+	}
+	return out
+}
+
+func statusName(c ptrace.StatusCode) string {
+	switch c {
+	case ptrace.StatusCodeOk:
+		return "ok"
+	case ptrace.StatusCodeError:
+		return "error"
+	default:
+		return "unset"
+	}
+}
+
+// span answers one span with everything that it has. Of several with the same
+// id the first in the trace's order, or with n=1 the next one, and so on.
+func (a *api) span(r *http.Request) (any, error) {
+	p := newParams(r)
+	nth := p.number("n", 0, 1_000_000, 0)
+	if err := p.done(); err != nil {
+		return nil, err
+	}
+	id, err := spanID(r)
+	if err != nil {
+		return nil, err
+	}
+	td, err := a.read(r)
+	if err != nil {
+		return nil, err
+	}
+	return spanOf(td, id, nth)
+}
+
+func spanOf(td ptrace.Traces, id pcommon.SpanID, nth int) (any, error) {
+	t := analysed{waterfall.Analyse(td), true}
+	for i := range t.Spans {
+		if t.Spans[i].SpanID() != id {
+			continue
+		}
+		if nth == 0 {
+			return t.span(i, true), nil
+		}
+		nth--
+	}
+	return nil, answer.NotFound("the trace has no such span")
+}
+
+// otlp answers the trace as an OTLP/JSON file, as any OTLP receiver takes it.
+type otlp struct{ ptrace.Traces }
+
+func (a *api) otlp(r *http.Request) (any, error) {
+	if err := newParams(r).done(); err != nil {
+		return nil, err
+	}
+	td, err := a.read(r)
+	if err != nil {
+		return nil, err
+	}
+	if n := (&ptrace.ProtoMarshaler{}).TracesSize(td); n > maxTrace {
+		return nil, answer.TooLarge("the trace has %d MiB, more than %d: read its spans by /spans/{span id}", n>>20, maxTrace>>20)
+	}
+	return otlp{td}, nil
+}
+
+// WriteJSON implements answer.Streamer.
+func (o otlp) WriteJSON(_ context.Context, w http.ResponseWriter) error {
+	b, err := (&ptrace.JSONMarshaler{}).MarshalTraces(o.Traces)
+	if err != nil {
+		return err
+	}
+	id := waterfall.Analyse(o.Traces).ID.String()
+	w.Header().Set("Content-Disposition", `attachment; filename="trace-`+id+`.json"`)
+	_, err = w.Write(b)
+	return err
+}

@@ -1,0 +1,81 @@
+package health
+
+import "slices"
+
+// Agent is how an agent fares; docs/agent.md says what each number means.
+type Agent struct {
+	SamplingRatio float64            `json:"sampling_ratio"`
+	Roots         Roots              `json:"roots"`
+	Spans         float64            `json:"spans"`
+	OpenSpans     float64            `json:"open_spans"`
+	Lost          map[string]float64 `json:"lost"` // by reason
+	Unlinked      map[string]float64 `json:"unlinked"`
+	TagsIgnored   map[string]float64 `json:"tags_ignored"`
+	Connections   map[string]float64 `json:"connections"`
+	Programs      []Program          `json:"programs"` // the costliest first
+}
+
+// Roots are root decisions.
+type Roots struct {
+	Sampled   float64 `json:"sampled"`
+	Unsampled float64 `json:"unsampled"`
+}
+
+// Program is what a kernel program costs, while BPF statistics are on.
+type Program struct {
+	Name     string  `json:"name"`
+	Hook     string  `json:"hook"`
+	Runs     float64 `json:"runs"`
+	Seconds  float64 `json:"seconds"`
+	NsPerRun float64 `json:"ns_per_run"` // 0 without runs
+}
+
+// agent is nil unless the source has an agent's metrics.
+func agent(s series) *Agent {
+	if len(s["tare_roots_total"]) == 0 && len(s["tare_sampling_ratio"]) == 0 {
+		return nil
+	}
+	roots := s.by("sampled", "tare_roots_total")
+	a := &Agent{
+		SamplingRatio: s.sum("tare_sampling_ratio"),
+		Roots:         Roots{roots["true"], roots["false"]},
+		Spans:         s.sum("tare_spans_total"),
+		OpenSpans:     s.sum("tare_open_spans"),
+		Lost:          s.by("reason", "tare_lost_total"),
+		Unlinked:      s.by("reason", "tare_unlinked_total"),
+		TagsIgnored:   s.by("reason", "tare_tags_ignored_total"),
+		Connections:   s.by("state", "tare_connections_total"),
+		Programs:      []Program{},
+	}
+	type key struct{ program, hook string }
+	at := map[key]*Program{}
+	find := func(m Metric) *Program {
+		k := key{m.Labels["program"], m.Labels["hook"]}
+		if at[k] == nil {
+			at[k] = &Program{Name: k.program, Hook: k.hook}
+		}
+		return at[k]
+	}
+	for _, m := range s["tare_bpf_program_runs_total"] {
+		find(m).Runs += m.Value
+	}
+	for _, m := range s["tare_bpf_program_run_seconds_total"] {
+		find(m).Seconds += m.Value
+	}
+	for _, p := range at {
+		if p.Runs > 0 {
+			p.NsPerRun = p.Seconds / p.Runs * 1e9
+		}
+		a.Programs = append(a.Programs, *p)
+	}
+	slices.SortFunc(a.Programs, func(x, y Program) int {
+		if x.Seconds != y.Seconds {
+			if x.Seconds > y.Seconds {
+				return -1
+			}
+			return 1
+		}
+		return byName(x, y)
+	})
+	return a
+}

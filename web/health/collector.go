@@ -1,0 +1,47 @@
+package health
+
+// Collector is how a collector fares.
+type Collector struct {
+	AcceptedSpans float64            `json:"accepted_spans"`
+	RefusedSpans  float64            `json:"refused_spans"`
+	Traces        Traces             `json:"traces"`
+	LateSpans     float64            `json:"late_spans"`
+	Kept          map[string]float64 `json:"kept"` // traces by reason
+	DroppedTraces float64            `json:"dropped_traces"`
+	ExportedSpans float64            `json:"exported_spans"`
+	FailedSpans   float64            `json:"failed_spans"`
+	Queue         float64            `json:"queue"` // batches that wait for exporters
+}
+
+// Traces are whole traces that tare_tracer gave out.
+type Traces struct {
+	Complete   float64            `json:"complete"`
+	Incomplete map[string]float64 `json:"incomplete"` // by reasons, with commas between: each trace counts once
+}
+
+// collector is nil unless the source has a collector's metrics.
+func collector(s series) *Collector {
+	if !s.has("otelcol_") && !s.has("tare_tracer_") && !s.has("tare_keep_") {
+		return nil
+	}
+	c := &Collector{
+		AcceptedSpans: s.sum("otelcol_receiver_accepted_spans_total", "otelcol_receiver_accepted_spans"),
+		RefusedSpans:  s.sum("otelcol_receiver_refused_spans_total", "otelcol_receiver_refused_spans"),
+		LateSpans:     s.sum("tare_tracer_late_spans_total", "tare_tracer_late_spans"),
+		Kept:          s.by("reason", "tare_keep_traces_kept_total", "tare_keep_traces_kept"),
+		DroppedTraces: s.sum("tare_keep_traces_dropped_total", "tare_keep_traces_dropped"),
+		Traces:        Traces{Incomplete: map[string]float64{}},
+		ExportedSpans: s.sum("otelcol_exporter_sent_spans_total", "otelcol_exporter_sent_spans"),
+		FailedSpans: s.sum("otelcol_exporter_send_failed_spans_total", "otelcol_exporter_send_failed_spans") +
+			s.sum("otelcol_exporter_enqueue_failed_spans_total", "otelcol_exporter_enqueue_failed_spans"),
+		Queue: s.sum("otelcol_exporter_queue_size"),
+	}
+	for _, m := range s.any("tare_tracer_traces_total", "tare_tracer_traces") {
+		if m.Labels["state"] == "complete" {
+			c.Traces.Complete += m.Value
+		} else {
+			c.Traces.Incomplete[m.Labels["reason"]] += m.Value
+		}
+	}
+	return c
+}

@@ -1,0 +1,135 @@
+package jaeger
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/jaegertracing/jaeger-idl/model/v1"
+	translate "github.com/open-telemetry/opentelemetry-collector-contrib/pkg/translator/jaeger"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	tare "github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/web/waterfall"
+)
+
+// Integers beyond these a browser would round; Jaeger writes them as text.
+const maxSafe, minSafe = int64(1)<<53 - 1, -(int64(1)<<53 - 1)
+
+// convert makes a trace of Jaeger's. What OTLP means in Jaeger's terms
+// (references, tags of kind and status, logs) is the translator's of the
+// OpenTelemetry Collector; what Jaeger calls warnings is what Tare found wrong.
+func convert(td ptrace.Traces) trace {
+	t := waterfall.Analyse(td)
+	out := trace{TraceID: idText(t.ID), Spans: make([]span, 0, len(t.Spans)), Processes: map[string]process{}}
+	if t.State == tare.StateIncomplete {
+		out.Warnings = append(out.Warnings, "the trace is incomplete: "+strings.ReplaceAll(t.Reason, ",", ", "))
+	}
+	// The analysis says what is wrong with which span; ids may occur twice.
+	warnings := map[ptrace.Span][]string{}
+	for i := range t.Spans {
+		if w := warn(&t.Spans[i]); w != nil {
+			warnings[t.Spans[i].Span] = w
+		}
+	}
+	batches := translate.ProtoFromTraces(td)
+	for _, rs := range td.ResourceSpans().All() {
+		if rs.Resource().Attributes().Len() == 0 && rs.ScopeSpans().Len() == 0 {
+			continue // the translator makes no batch of these
+		}
+		batch := batches[0]
+		batches = batches[1:]
+		id := "p" + strconv.Itoa(len(out.Processes)+1)
+		out.Processes[id] = process{batch.Process.ServiceName, keyValues(batch.Process.Tags)}
+		i := 0
+		for _, ss := range rs.ScopeSpans().All() {
+			for _, s := range ss.Spans().All() {
+				out.Spans = append(out.Spans, convertSpan(batch.Spans[i], s, id, warnings[s]))
+				i++
+			}
+		}
+	}
+	return out
+}
+
+func convertSpan(from *model.Span, s ptrace.Span, processID string, warnings []string) span {
+	out := span{
+		TraceID: idText(s.TraceID()), SpanID: s.SpanID().String(), Operation: from.OperationName,
+		References: make([]reference, 0, len(from.References)),
+		Start:      uint64(s.StartTimestamp()) / 1000,
+		Tags:       keyValues(from.Tags), Logs: make([]log, 0, len(from.Logs)),
+		ProcessID: processID, Warnings: warnings,
+	}
+	if end := uint64(s.EndTimestamp()); end > uint64(s.StartTimestamp()) {
+		out.Duration = (end - uint64(s.StartTimestamp())) / 1000
+	}
+	for _, r := range from.References {
+		kind := "CHILD_OF"
+		if r.RefType == model.FollowsFrom {
+			kind = "FOLLOWS_FROM"
+		}
+		out.References = append(out.References, reference{kind, r.TraceID.String(), r.SpanID.String()})
+	}
+	for i, l := range from.Logs {
+		out.Logs = append(out.Logs, log{uint64(s.Events().At(i).Timestamp()) / 1000, keyValues(l.Fields)})
+	}
+	return out
+}
+
+// keyValues is never nil: Grafana maps over the list.
+func keyValues(from []model.KeyValue) []keyValue {
+	out := make([]keyValue, 0, len(from))
+	for _, kv := range from {
+		k := keyValue{Key: kv.Key, Type: strings.ToLower(kv.VType.String())}
+		switch kv.VType {
+		case model.BoolType:
+			k.Value = kv.VBool
+		case model.Int64Type:
+			k.Value = kv.VInt64
+			if kv.VInt64 > maxSafe || kv.VInt64 < minSafe {
+				k.Value = strconv.FormatInt(kv.VInt64, 10)
+			}
+		case model.Float64Type:
+			k.Value = kv.VFloat64
+			if math.IsNaN(kv.VFloat64) || math.IsInf(kv.VFloat64, 0) {
+				k.Type, k.Value = "string", strconv.FormatFloat(kv.VFloat64, 'g', -1, 64)
+			}
+		case model.BinaryType:
+			k.Value = kv.VBinary // encoding/json writes base64, as Jaeger does
+		default:
+			k.Value = kv.VStr
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+func warn(s *waterfall.Span) []string {
+	var out []string
+	if s.MissingParent {
+		out = append(out, "the parent span "+s.ParentSpanID().String()+" is not in the trace")
+	}
+	if s.MissingServer {
+		out = append(out, "the called service is traced, but its span is not in the trace")
+	}
+	if s.Late {
+		out = append(out, "the span came after its trace had been given out")
+	}
+	if s.ClockOffset != 0 {
+		out = append(out, fmt.Sprintf("the clock was corrected by %d ns", s.ClockOffset))
+	}
+	if s.LinkedBy != "" {
+		out = append(out, "the parent was found by "+s.LinkedBy)
+	}
+	if s.EndTimestamp() < s.StartTimestamp() {
+		out = append(out, "the span ends before it starts")
+	}
+	return out
+}
+
+// idText is a trace id as Jaeger writes it: 16 digits where the rest is zero.
+func idText(id pcommon.TraceID) string {
+	return strings.TrimPrefix(id.String(), "0000000000000000")
+}

@@ -1,0 +1,71 @@
+package jaeger
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/tare-trace/tare/store"
+	"github.com/tare-trace/tare/web/internal/answer"
+)
+
+// Prefix is where the API is.
+const Prefix = "/api/"
+
+// Options is what the API needs.
+type Options struct {
+	Store *store.Store
+	Log   *slog.Logger
+}
+
+type api struct{ Options }
+
+// New serves the paths below [Prefix].
+func New(o Options) http.Handler {
+	a := &api{o}
+	mux := http.NewServeMux()
+	for path, f := range map[string]answer.Func{
+		"services": a.services,
+		// Services have slashes in their names, and not every client escapes them.
+		"services/{rest...}": a.serviceOperations,
+		"operations":         a.operations,
+		"traces":             a.search,
+		"traces/{id}":        a.trace,
+		"dependencies":       a.dependencies,
+	} {
+		mux.Handle("GET "+Prefix+path, answer.Handler(o.Log, f, shape))
+	}
+	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			answer.JSON(w, http.StatusMethodNotAllowed, shape(http.StatusMethodNotAllowed, "the API only reads: GET"))
+			return
+		}
+		answer.JSON(w, http.StatusNotFound, shape(http.StatusNotFound, "of Jaeger's API there are services, services/{service}/operations, "+
+			"operations, traces, traces/{trace id}, dependencies; Tare's own is at /api/v1"))
+	})
+	return mux
+}
+
+// response is the envelope of every answer.
+type response struct {
+	Data   any             `json:"data"`
+	Total  int             `json:"total"`
+	Limit  int             `json:"limit"`
+	Offset int             `json:"offset"`
+	Errors []responseError `json:"errors"`
+}
+
+type responseError struct {
+	Code    int    `json:"code,omitempty"`
+	Msg     string `json:"msg"`
+	TraceID string `json:"traceID,omitempty"`
+}
+
+func shape(status int, text string) any {
+	return response{Errors: []responseError{{Code: status, Msg: text}}}
+}
+
+// Busy answers a request for which there was no turn.
+func Busy(w http.ResponseWriter) {
+	answer.JSON(w, http.StatusServiceUnavailable, shape(http.StatusServiceUnavailable, "too many queries at once: try again"))
+}

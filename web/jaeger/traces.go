@@ -1,0 +1,120 @@
+package jaeger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/store"
+	"github.com/tare-trace/tare/web/internal/answer"
+)
+
+// maxAnswer is how many bytes of OTLP the traces of one answer may have
+// together; JSON is about three times that. What is beyond is left out, and
+// the answer's errors say so.
+const maxAnswer = 128 << 20
+
+// traces is an answer on its way out, trace by trace.
+type traces struct {
+	api    *api
+	ids    []pcommon.TraceID
+	strict bool // one trace, that is there
+	first  ptrace.Traces
+}
+
+// trace is /api/traces/{id}. start and end, which some clients add, say where
+// to look; here the id is enough.
+func (a *api) trace(r *http.Request) (any, error) {
+	id, err := parseTraceID(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	td, err := a.Store.Trace(r.Context(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, answer.NotFound("trace not found")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n := (&ptrace.ProtoMarshaler{}).TracesSize(td); n > maxAnswer {
+		return nil, answer.TooLarge("the trace has %d MiB, more than %d: read it by /api/v1/traces/{trace id}?attributes=false",
+			n>>20, maxAnswer>>20)
+	}
+	return traces{api: a, ids: []pcommon.TraceID{id}, strict: true, first: td}, nil
+}
+
+// search is /api/traces: whole traces of those that have a matching span.
+func (a *api) search(r *http.Request) (any, error) {
+	q, err := newParams(r).search(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if q.ids != nil {
+		return traces{api: a, ids: q.ids}, nil
+	}
+	found, err := a.Store.Search(r.Context(), q.Query)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]pcommon.TraceID, 0, len(found.Traces))
+	for _, t := range found.Traces {
+		ids = append(ids, t.TraceID)
+	}
+	return traces{api: a, ids: ids}, nil
+}
+
+// WriteJSON implements answer.Streamer.
+func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
+	if _, err := w.Write([]byte(`{"data":[`)); err != nil {
+		return err
+	}
+	enc := json.NewEncoder(w)
+	var problems []responseError
+	size, written := 0, 0
+	for _, id := range t.ids {
+		td := t.first
+		if !t.strict {
+			var err error
+			td, err = t.api.Store.Trace(ctx, id)
+			if errors.Is(err, store.ErrNotFound) { // or expired since the search
+				problems = append(problems, responseError{Msg: "trace not found", TraceID: idText(id)})
+				continue
+			}
+			if err != nil { // too late for another status: clients get what there is
+				status, text := answer.Status(err)
+				problems = append(problems, responseError{Code: status, Msg: fmt.Sprintf(
+					"only %d of %d traces are here: %s", written, len(t.ids), text)})
+				break
+			}
+			if size += (&ptrace.ProtoMarshaler{}).TracesSize(td); size > maxAnswer {
+				problems = append(problems, responseError{Code: http.StatusRequestEntityTooLarge, Msg: fmt.Sprintf(
+					"only %d of %d traces are here: they would have more than %d MiB; ask for fewer by limit", written, len(t.ids), maxAnswer>>20)})
+				break
+			}
+		}
+		if td.SpanCount() == 0 { // clients take the first span of each trace
+			continue
+		}
+		if written > 0 {
+			if _, err := w.Write([]byte(",")); err != nil {
+				return err
+			}
+		}
+		if err := enc.Encode(convert(td)); err != nil {
+			return err
+		}
+		written++
+	}
+	tail, err := json.Marshal(problems)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, `],"total":0,"limit":0,"offset":0,"errors":%s}`+"\n", tail)
+	return err
+}

@@ -1,0 +1,21 @@
+// Services as chips: colour, name, number of spans, and errors in words.
+
+import {el, add} from './dom.js';
+import {count, plural} from './format.js';
+import {color} from './color.js';
+
+function chip({name, spans, errors}) {
+  const mark = el('i', {class: 'dot', 'aria-hidden': true});
+  mark.style.background = color(name);
+  return add(el('span', {class: `chip${errors ? ' failed' : ''}`, tip: `${name}: ${plural(spans, 'span')}${errors ? `, ${plural(errors, 'error')}` : ''}`}),
+    mark, el('span', {class: 'chip-name'}, name), el('span', {class: 'chip-count'}, count(spans)),
+    errors ? el('span', {class: 'chip-errors'}, `${count(errors)} failed`) : '');
+}
+
+// chips shows the first few; the rest is a number.
+export function chips(services, most = 8) {
+  const shown = services.slice(0, most).map(chip);
+  const rest = services.slice(most);
+  if (rest.length) shown.push(el('span', {class: 'chip', tip: rest.map((s) => s.name).join('\n')}, `and ${count(rest.length)} more`));
+  return el('span', {class: 'chips'}, shown);
+}

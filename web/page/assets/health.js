@@ -1,0 +1,163 @@
+// The tracer's own health: what was traced, what was lost and why, and what it
+// cost. Rates are between two readings; before the second there are totals only.
+
+import {el, add, replace, message, refreshed, say} from './dom.js';
+import {get} from './api.js';
+import {table} from './table.js';
+import {ago, bytes, count, duration, isTime, percent, plural, rate, rateUnit, time, utc} from './format.js';
+import {explain, lost, unlinked, tagsIgnored, whyIncomplete, whyKept} from './reasons.js';
+
+const EVERY = 5000; // ms
+const programSort = [2, true];
+
+const sum = (counts) => Object.values(counts ?? {}).reduce((a, b) => a + b, 0);
+const badge = (cls, text) => el('span', {class: `badge ${cls}`}, text);
+
+// tile is one number with its name; note says more below.
+const tile = (name, value, note, cls = '') => el('div', {class: `tile ${cls}`}, el('dt', {}, name), el('dd', {}, el('span', {class: 'tile-value'}, value), note ? el('span', {class: 'tile-note'}, note) : ''));
+const tiles = (...list) => el('dl', {class: 'tiles'}, list);
+
+// reasons lists counts by reason, the zero ones folded.
+function reasons(title, counts, words, none) {
+  const all = Object.entries(counts ?? {}).sort((a, b) => b[1] - a[1]);
+  const some = all.filter(([, n]) => n > 0);
+  const zero = all.filter(([, n]) => !(n > 0));
+  const row = ([reason, n]) => el('tr', {}, el('th', {scope: 'row'}, el('code', {}, reason || 'no reason')), el('td', {class: 'number'}, count(n)), el('td', {class: 'dim'}, words(reason)));
+  return el('section', {class: 'reasons'},
+    el('h3', {}, title, some.length ? el('span', {class: 'badge warn'}, count(sum(counts))) : ''),
+    some.length ? el('table', {}, el('tbody', {}, some.map(row))) : el('p', {class: 'fine'}, none),
+    zero.length ? el('details', {}, el('summary', {}, `${plural(zero.length, 'reason')} at zero`), el('table', {}, el('tbody', {}, zero.map(row)))) : '');
+}
+
+function programs(list, before, seconds) {
+  if (!list?.length) return el('section', {}, el('h3', {}, 'Cost of the kernel programs'), el('p', {class: 'dim'}, 'Not measured: start the agent with ', el('code', {}, '--bpf-stats'), '. The kernel then takes the time of every run, which costs some tens of ns itself.'));
+  const old = new Map((before ?? []).map((p) => [`${p.name} ${p.hook}`, p]));
+  const rows = list.map((p) => {
+    const was = old.get(`${p.name} ${p.hook}`);
+    const delta = was && seconds > 0 && p.runs >= was.runs;
+    return {...p, rate: delta ? (p.runs - was.runs) / seconds : NaN, share: delta ? (p.seconds - was.seconds) / seconds : NaN};
+  });
+  const rateText = rateUnit(rows.map((p) => p.rate));
+  const share = rows.reduce((a, p) => a + (p.share || 0), 0);
+  return el('section', {},
+    el('h3', {}, 'Cost of the kernel programs', el('span', {class: 'dim'}, seconds > 0 ? ` ${percent(share)} of one CPU in the last ${Math.round(seconds)} s` : '')),
+    table('Kernel programs', [
+      {label: 'Program', value: (p) => p.name, cell: (p) => el('code', {}, p.name)},
+      {label: 'Hook', value: (p) => p.hook, cell: (p) => p.hook},
+      {label: 'Runs', number: true, value: (p) => p.runs, cell: (p) => count(p.runs)},
+      {label: 'Per run', number: true, value: (p) => p.ns_per_run, cell: (p) => (p.runs ? duration(p.ns_per_run) : '–')},
+      {label: 'Rate', number: true, value: (p) => p.rate || 0, cell: (p) => rateText(p.rate)},
+      {label: 'Share of a CPU', number: true, value: (p) => p.share || 0, cell: (p) => percent(p.share)},
+    ], rows, programSort, true));
+}
+
+function agentCard(agent, before, seconds) {
+  const losses = sum(agent.lost);
+  const {sampled = 0, unsampled = 0} = agent.roots ?? {};
+  const per = before && seconds > 0 && agent.spans >= before.spans ? rate((agent.spans - before.spans) / seconds) : '';
+  const armed = agent.connections?.armed ?? 0;
+  const unarmed = agent.connections?.unarmed ?? 0;
+  return [
+    el('p', {class: `verdict ${losses ? 'warn' : 'good'}`}, losses
+      ? `${count(losses)} records, tags or spans were lost, beside ${plural(agent.spans, 'span')} that were built.`
+      : agent.spans ? `Nothing was lost: every sampled request became spans (${plural(agent.spans, 'span')}).` : 'Nothing was lost, and nothing was traced yet.'),
+    tiles(tile('Sampling rate', percent(agent.sampling_ratio), 'of the traces that begin here'),
+      tile('Roots', count(sampled + unsampled), `${count(sampled)} sampled`),
+      tile('Spans', count(agent.spans), per ? `${per} now` : 'built'),
+      tile('In progress', count(agent.open_spans), 'open spans'),
+      armed + unarmed ? tile('Older connections', count(armed), unarmed ? `armed, ${count(unarmed)} not` : 'armed, all of them', unarmed ? 'warn' : '') : ''),
+    el('div', {class: 'columns'},
+      reasons('Lost', agent.lost, (r) => explain(r, lost), 'Nothing lost.'),
+      reasons('Not linked to a request', agent.unlinked, (r) => explain(r, unlinked), 'Every message was linked.'),
+      reasons('Tags not believed', agent.tags_ignored, (r) => explain(r, tagsIgnored), 'Every tag was believed.')),
+    programs(agent.programs, before?.programs, seconds),
+  ];
+}
+
+function collectorCard(c, before, seconds) {
+  const incomplete = sum(c.traces?.incomplete);
+  const complete = c.traces?.complete ?? 0;
+  const trouble = c.refused_spans + c.failed_spans;
+  const per = before && seconds > 0 && c.accepted_spans >= before.accepted_spans ? rate((c.accepted_spans - before.accepted_spans) / seconds) : '';
+  return [
+    el('p', {class: `verdict ${trouble ? 'warn' : 'good'}`}, trouble
+      ? `${count(c.refused_spans)} spans were refused and ${count(c.failed_spans)} could not be handed on.`
+      : `Nothing was refused, and everything was handed on.`),
+    tiles(tile('Spans taken', count(c.accepted_spans), per ? `${per} now` : ''),
+      tile('Complete traces', count(complete), complete + incomplete ? `${percent(complete / (complete + incomplete))} of all` : ''),
+      tile('Incomplete', count(incomplete), '', incomplete ? 'warn' : ''),
+      tile('Late spans', count(c.late_spans), 'after their trace', c.late_spans ? 'warn' : ''),
+      tile('Not kept', count(c.dropped_traces), 'traces, by tail decisions'),
+      tile('Handed on', count(c.exported_spans), c.failed_spans ? `spans, ${count(c.failed_spans)} failed` : 'spans', c.failed_spans ? 'warn' : ''),
+      tile('Queue', count(c.queue), 'batches waiting')),
+    el('div', {class: 'columns'},
+      reasons('Incomplete traces', c.traces?.incomplete, whyIncomplete, complete ? 'Every trace was complete.' : 'No trace yet.'),
+      Object.keys(c.kept ?? {}).length ? reasons('Kept by tail decisions', c.kept, whyKept, 'None yet.') : ''),
+  ];
+}
+
+function allMetrics(list) {
+  if (!list?.length) return '';
+  return el('details', {class: 'all-metrics'}, el('summary', {}, plural(list.length, 'metric')),
+    el('div', {class: 'table-box', tabindex: 0, role: 'region', 'aria-label': 'Metrics'}, el('table', {}, el('tbody', {}, list.map((m) => el('tr', {},
+      el('th', {scope: 'row'}, el('code', {}, m.name)),
+      el('td', {class: 'dim'}, Object.entries(m.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(' ')),
+      el('td', {class: 'number'}, Number.isInteger(m.value) ? count(m.value) : Number(m.value).toPrecision(4))))))));
+}
+
+function sourceCard(source, before, seconds) {
+  const what = [source.agent ? 'agent' : '', source.collector ? 'collector' : ''].filter(Boolean).join(' and ') || 'source';
+  return el('section', {class: 'card source'},
+    el('h2', {}, what[0].toUpperCase() + what.slice(1), ' ', source.up ? badge('good', 'up') : badge('bad', 'down'), el('span', {class: 'source-url'}, source.url)),
+    source.up ? '' : message('error', source.error || 'It does not answer.', 'Is the process running, and is this the address of its metrics? The page reads it from where tare serves the page.'),
+    source.agent ? el('div', {class: 'part'}, source.collector ? el('h3', {}, 'Agent') : '', agentCard(source.agent, before?.agent, seconds)) : '',
+    source.collector ? el('div', {class: 'part'}, source.agent ? el('h3', {}, 'Collector') : '', collectorCard(source.collector, before?.collector, seconds)) : '',
+    source.up && !source.agent && !source.collector ? el('p', {class: 'dim'}, 'It answers, but has no metrics of an agent or a collector.') : '',
+    allMetrics(source.metrics));
+}
+
+function storeCard(stats) {
+  return el('section', {class: 'card source'},
+    el('h2', {}, 'Store ', badge('good', 'open'), el('span', {class: 'source-url'}, stats.version ? `tare ${stats.version}` : '')),
+    el('p', {class: `verdict ${stats.refused ? 'warn' : 'good'}`}, stats.refused ? `${plural(stats.refused, 'span')} could not be stored: the disk is full, or was.` : 'Every span that came was stored.'),
+    tiles(tile('Spans', count(stats.spans), stats.traces ? plural(stats.traces, 'trace') : ''), tile('On disk', bytes(stats.bytes), stats.spans ? `${count(stats.bytes / stats.spans)} bytes a span` : ''),
+      tile('Oldest', isTime(stats.oldest) ? el('time', {tip: utc(stats.oldest)}, ago(stats.oldest)) : '–', isTime(stats.oldest) ? time(stats.oldest, {short: true}) : 'empty'),
+      tile('Newest', isTime(stats.newest) ? el('time', {tip: utc(stats.newest)}, ago(stats.newest)) : '–', isTime(stats.newest) ? time(stats.newest, {short: true}) : 'empty'),
+      tile('Written', count(stats.written), 'since it was opened'), tile('Expired', count(stats.expired), 'by age or size')));
+}
+
+// showHealth shows the sources that the server knows, and its store.
+export function showHealth(root, {signal}) {
+  document.title = 'Health – Tare';
+  const body = el('div', {}, el('p', {class: 'loading'}, 'Asking agents and collectors …'));
+  const heading = el('h1', {}, 'Health');
+  const when = el('span', {class: 'dim'});
+  let before;
+  let beforeAt;
+  const load = async (first) => {
+    try {
+      const [health, stats] = await Promise.all([get('health', {}, signal), get('stats', {}, signal)]);
+      const now = performance.now();
+      const old = new Map((before?.sources ?? []).map((s) => [s.url, s]));
+      const seconds = before ? (now - beforeAt) / 1000 : 0;
+      const sources = health.sources ?? [];
+      refreshed(body, () => replace(body, sources.length ? sources.map((s) => sourceCard(s, old.get(s.url), seconds))
+        : el('section', {class: 'card source'}, message('', 'No agent or collector is known here.', 'Name their metrics, such as http://127.0.0.1:9464/metrics, in the page’s configuration: extensions, tare_page, health.')), storeCard(stats)));
+      before = health;
+      beforeAt = now;
+      when.textContent = `read ${time(Date.now(), {short: true})}`;
+      const down = sources.filter((s) => !s.up).length;
+      heading.textContent = down ? `Health: ${plural(down, 'source')} down` : 'Health';
+      if (first) say(heading.textContent);
+    } catch (err) {
+      if (err.name === 'AbortError') return;
+      if (before) when.textContent = `${err.message} Trying again.`;
+      else replace(body, message('error', err.message, err.hint ?? '', el('button', {type: 'button', onclick: () => load(true)}, 'Try again')));
+      if (!err.hint) throw err;
+    }
+  };
+  const timer = setInterval(() => !document.hidden && load(false), EVERY);
+  signal.addEventListener('abort', () => clearInterval(timer));
+  add(replace(root, el('div', {class: 'bar-line'}, heading, when)), body);
+  load(true);
+}

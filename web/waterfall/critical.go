@@ -1,0 +1,72 @@
+package waterfall
+
+import (
+	"cmp"
+	"slices"
+)
+
+// critical finds what the end of the top span waited for: the critical path,
+// as of Zhang et al., "CRISP: Critical Path Analysis of Large-Scale
+// Microservice Architectures" (USENIX ATC 2022), section 3. From the end of a
+// span backwards, always into the child that finished last before that point;
+// what a span did when no such child was open is its own. A child that ran
+// beside the one waited for is not on the path.
+//
+// Children are taken only as far as they lie within their parent: what an
+// asynchronous child does after its parent's end, nobody above waited for.
+func (t *tree) critical(out *Trace) {
+	at := make([]int32, len(t.flats)) // where in out.Spans each span is
+	for pos, i := range t.order {
+		at[i] = int32(pos)
+	}
+	type window struct {
+		span     int32
+		from, to uint64
+	}
+	top := t.top()
+	stack := []window{{top, t.flats[top].start, t.flats[top].end}}
+	var byEnd []int32
+	for len(stack) > 0 {
+		w := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		byEnd = byEnd[:0]
+		for _, c := range t.below(w.span) {
+			if t.placed[c] == w.span {
+				byEnd = append(byEnd, c)
+			}
+		}
+		slices.SortFunc(byEnd, func(a, b int32) int {
+			x, y := &t.flats[a], &t.flats[b]
+			return cmp.Or(cmp.Compare(y.end, x.end), cmp.Compare(x.start, y.start), cmp.Compare(a, b))
+		})
+		own := func(from, to uint64) {
+			if from < to {
+				s := &out.Spans[at[w.span]]
+				s.Critical = append(s.Critical, Interval{from - out.Start, to - out.Start})
+			}
+		}
+		point := w.to
+		for _, c := range byEnd {
+			from, to := max(t.flats[c].start, w.from), min(t.flats[c].end, w.to)
+			if from >= to || to > point {
+				continue
+			}
+			own(to, point)
+			stack = append(stack, window{c, from, to})
+			point = from
+		}
+		own(w.from, point)
+		slices.Reverse(out.Spans[at[w.span]].Critical)
+	}
+}
+
+// top is the span that stands for the trace: the root; of several the
+// earliest, and without one the earliest span that has its parent not here.
+func (t *tree) top() int32 {
+	for i := range t.flats {
+		if t.flats[i].parent.IsEmpty() {
+			return int32(i)
+		}
+	}
+	return t.order[0]
+}

@@ -1,0 +1,81 @@
+package waterfall
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// describe fills in span i.
+func (t *Trace) describe(s *Span, tr *tree, i int32) {
+	f := &tr.flats[i]
+	*s = Span{
+		Span: f.span, Scope: f.scope, Resource: f.resource, Service: t.Resources[f.resource].Service,
+		Depth: int(tr.depth[i]),
+		Start: f.start - t.Start, Duration: f.end - f.start, Self: tr.self(i),
+		MissingParent: !f.parent.IsEmpty() && f.parent != f.id && tr.parent[i] < 0,
+	}
+	var peerTraced, answer bool
+	for key, v := range f.span.Attributes().All() {
+		switch key {
+		case span.KeyLate:
+			s.Late = v.Type() == pcommon.ValueTypeBool && v.Bool()
+		case span.KeyClockOffset:
+			if v.Type() == pcommon.ValueTypeInt {
+				s.ClockOffset = v.Int()
+			}
+		case span.KeyLinkedBy:
+			s.LinkedBy = v.AsString()
+		case span.KeyPeerTraced:
+			peerTraced = v.Type() == pcommon.ValueTypeBool && v.Bool()
+		case "http.response.status_code", "db.response.status_code":
+			answer = true
+		}
+	}
+	// A request that failed without an answer need not have reached the peer;
+	// the same rule as tare_tracer's.
+	unreached := !answer && f.span.Status().Code() == ptrace.StatusCodeError
+	s.MissingServer = peerTraced && !unreached && f.span.Kind() == ptrace.SpanKindClient && !tr.answered(i)
+}
+
+// answered reports whether the server's span of a client span is in the trace:
+// below it, or under the same id (Zipkin's shared spans).
+func (t *tree) answered(i int32) bool {
+	for _, c := range t.below(i) {
+		if k := t.flats[c].span.Kind(); k == ptrace.SpanKindServer || k == ptrace.SpanKindConsumer {
+			return true
+		}
+	}
+	g := t.group[i]
+	return t.shared[g]
+}
+
+// judge copies what the collector said of the whole trace. It stands on the
+// top span; late spans may have changed which one that is, so that any span
+// may have it.
+func (t *Trace) judge(tr *tree) {
+	top := tr.top()
+	take := func(s ptrace.Span) bool {
+		state, ok := s.Attributes().Get(span.KeyTraceState)
+		if ok {
+			t.State = state.AsString()
+			if v, ok := s.Attributes().Get(span.KeyTraceReason); ok {
+				t.Reason = v.AsString()
+			}
+		}
+		if v, ok := s.Attributes().Get(span.KeyKeepReason); ok && t.Keep == "" {
+			t.Keep = v.AsString()
+		}
+		return ok
+	}
+	t.Weight = weight(tr.flats[top].span.TraceState().AsRaw())
+	if take(tr.flats[top].span) {
+		return
+	}
+	for i := range tr.flats {
+		if take(tr.flats[i].span) {
+			return
+		}
+	}
+}

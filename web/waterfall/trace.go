@@ -1,0 +1,173 @@
+package waterfall
+
+import (
+	"cmp"
+	"slices"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+)
+
+// Trace is an analysed trace. It points into the pdata that it was made from.
+type Trace struct {
+	ID         pcommon.TraceID
+	Start, End uint64 // nanoseconds since 1970-01-01 UTC: the first start and the last end
+	Spans      []Span // depth first, siblings by start
+	Resources  []Resource
+	Services   []Service
+	Gaps       []Interval // times from Start to End at which no span was open
+
+	// What the collector said of the whole trace, on its top span.
+	State, Reason, Keep string
+	Weight              float64 // how many traces it stands for: 1 / its sampling probability
+}
+
+// Interval is a time span in nanoseconds since the trace's start.
+type Interval struct{ From, To uint64 }
+
+// Resource is what sent spans.
+type Resource struct {
+	Service    int // index in Trace.Services
+	Attributes pcommon.Map
+}
+
+// Service counts the spans of a service.
+type Service struct {
+	Name          string
+	Spans, Errors int
+}
+
+// Span is a span in its trace. Times are nanoseconds since the trace's start.
+type Span struct {
+	ptrace.Span
+	Scope    string
+	Resource int // index in Trace.Resources
+	Service  int // index in Trace.Services
+	Depth    int // 0: below no other span of the trace
+
+	Start    uint64
+	Duration uint64 // 0 where the clock went backwards
+	// Self is the duration less the union of the times of the spans directly
+	// below, as far as they lie within it. The same as package span prints.
+	Self uint64
+	// Critical is when the end of the trace's top span waited for this span
+	// and not for one below it.
+	Critical []Interval
+
+	MissingParent bool // it names a parent that is not in the trace
+	MissingServer bool // it called a traced service, whose span is not in the trace
+	Late          bool
+	ClockOffset   int64 // nanoseconds that the collector added to its times
+	LinkedBy      string
+}
+
+// flat is one span while the trace is built: where it is and what of it is
+// compared again and again.
+type flat struct {
+	span       ptrace.Span
+	scope      string
+	resource   int
+	start, end uint64 // end >= start
+	id, parent pcommon.SpanID
+}
+
+// Analyse analyses the spans as one trace. Spans of other traces than the
+// first span's are part of it, too: whoever calls has selected them.
+func Analyse(td ptrace.Traces) *Trace {
+	t := &Trace{Weight: 1}
+	flats := t.flatten(td)
+	if len(flats) == 0 {
+		return t
+	}
+	t.ID = flats[0].span.TraceID()
+	// Stable, so that spans of one start stay as they came.
+	slices.SortStableFunc(flats, func(a, b flat) int { return cmp.Compare(a.start, b.start) })
+	for i := range flats {
+		t.End = max(t.End, flats[i].end)
+	}
+	t.Start = flats[0].start
+
+	tr := newTree(flats)
+	t.Spans = make([]Span, len(flats))
+	for at, i := range tr.order {
+		t.describe(&t.Spans[at], tr, i)
+	}
+	tr.critical(t)
+	t.Gaps = gaps(flats, t.Start)
+	t.judge(tr)
+	return t
+}
+
+// flatten collects the spans, resources and services. A span without a start
+// begins where it ends, one without both where the trace begins: zero is
+// "unknown" in OTLP, and 1970 would be the start of a very long trace.
+func (t *Trace) flatten(td ptrace.Traces) []flat {
+	flats := make([]flat, 0, td.SpanCount())
+	services := map[string]int{}
+	earliest := ^uint64(0)
+	for _, rs := range td.ResourceSpans().All() {
+		name := ServiceName(rs.Resource())
+		service, ok := services[name]
+		if !ok {
+			service = len(t.Services)
+			services[name] = service
+			t.Services = append(t.Services, Service{Name: name})
+		}
+		resource := len(t.Resources)
+		t.Resources = append(t.Resources, Resource{Service: service, Attributes: rs.Resource().Attributes()})
+		for _, ss := range rs.ScopeSpans().All() {
+			scope := ss.Scope().Name()
+			for _, s := range ss.Spans().All() {
+				f := flat{
+					span: s, scope: scope, resource: resource,
+					start: uint64(s.StartTimestamp()), end: uint64(s.EndTimestamp()),
+					id: s.SpanID(), parent: s.ParentSpanID(),
+				}
+				if f.start == 0 {
+					f.start = f.end
+				}
+				if f.start != 0 {
+					earliest = min(earliest, f.start)
+				}
+				flats = append(flats, f)
+				t.Services[service].Spans++
+				if s.Status().Code() == ptrace.StatusCodeError {
+					t.Services[service].Errors++
+				}
+			}
+		}
+	}
+	if earliest == ^uint64(0) {
+		earliest = 0
+	}
+	for i := range flats {
+		f := &flats[i]
+		if f.start == 0 {
+			f.start = earliest
+		}
+		f.end = max(f.end, f.start)
+	}
+	return flats
+}
+
+// ServiceName is a resource's service.name, "(unknown)" without one: an empty
+// name could not be shown.
+func ServiceName(r pcommon.Resource) string {
+	if v, ok := r.Attributes().Get("service.name"); ok && v.AsString() != "" {
+		return v.AsString()
+	}
+	return "(unknown)"
+}
+
+// gaps is what the spans, sorted by start, leave uncovered.
+func gaps(flats []flat, start uint64) []Interval {
+	var out []Interval
+	at := flats[0].start
+	for i := range flats {
+		if s := flats[i].start; s > at {
+			out = append(out, Interval{at - start, s - start})
+		}
+		at = max(at, flats[i].end)
+	}
+	return out
+}
