@@ -20,6 +20,10 @@ RACE := $(if $(shell command -v gcc || command -v clang),-race)
 # The commit in the binary, for the manifests of tare bench; not where git refuses.
 VCS := $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=true,-buildvcs=false)
 
+# Packages without tests are not built with the race detector: those that link all of the collector's components
+# take a quarter of an hour. integration/ runs them.
+WITH_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
+
 # The libraries for services are a Go module of their own.
 MODULES  := . otel
 
@@ -42,10 +46,12 @@ check-go:
 		echo "this is $$(go version); Tare is built with Go 1.26 or newer (from 1.21 on, go fetches it by itself)" >&2; exit 1; }
 
 .PHONY: build
-build: check-go ## build bin/tare and the services of the laboratory; no clang is needed
+build: check-go ## build bin/tare, the small bin/tare-agent, and the services of the laboratory; no clang is needed
 	go build -trimpath $(VCS) -o bin/tare ./cmd/tare
+	go build -trimpath $(VCS) -o bin/tare-agent ./cmd/tare-agent
 	go build -trimpath -o bin/tare-thesis ./workloads/thesis
 	go build -trimpath -o bin/tare-counter ./workloads/counter
+	go build -trimpath -o bin/tare-plain-collector ./collector/internal/plain
 
 .PHONY: cross
 cross: check-go ## build everything for arm64, too
@@ -63,7 +69,7 @@ test: test-unit ## unit tests with the race detector; as root, integration tests
 .PHONY: test-unit
 test-unit: check-go ## unit tests only
 	@[[ -n "$(RACE)" ]] || echo "no C compiler: tests run without the race detector, and without those of bpf/hosttest"
-	@for m in $(MODULES); do (cd $$m && go test $(RACE) $$(go list ./... | grep -v /integration$$)); done
+	@for m in $(MODULES); do (cd $$m && go test $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
 
 .PHONY: test-integration
 test-integration: check-go ## real services under load, against the ground truth (root)
@@ -157,6 +163,27 @@ otel-cost: check-go ## run the libraries' benchmarks in interleaved rounds and w
 .PHONY: otel-cost-report
 otel-cost-report: ## write otel/README.md's table again from docs/results
 	go run ./internal/costdoc otel docs/results/otel-benchmarks.txt docs/results otel/README.md
+
+# Of the store: package, pattern. The search runs over TARE_STORE_SPANS spans.
+STORE_ROUNDS ?= 10
+
+.PHONY: store-cost
+store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 minutes, on an idle machine)
+	@mkdir -p bin/store && echo "commit: $$(git describe --always --dirty)" >bin/store/benchmarks.txt
+	@go test -c -o bin/store/store.test ./store
+	cd store && TARE_STORE_SPANS=10000000 $(CURDIR)/bin/store/store.test -test.run '^$$' -test.bench 'Cost' -test.timeout 60m \
+		-test.benchtime 1x -test.cpu 1 -test.count $(STORE_ROUNDS) >>$(CURDIR)/bin/store/benchmarks.txt
+	@mv bin/store/benchmarks.txt docs/results/store-benchmarks.txt
+
+.PHONY: collector-cost
+collector-cost: build store-cost ## measure what docs/collector.md shows (root or sudo; half an hour, on an idle machine)
+	@rm -rf docs/results/collector.new && $(SUDO) bin/tare bench run collector --profile quick --out docs/results/collector.new
+	@rm -rf docs/results/collector && mv docs/results/collector.new docs/results/collector
+	@$(MAKE) --no-print-directory collector-cost-report
+
+.PHONY: collector-cost-report
+collector-cost-report: ## write the tables of docs/collector.md again from docs/results
+	go run ./internal/costdoc collector docs/results/store-benchmarks.txt docs/results docs/collector.md
 
 .PHONY: clean
 clean: ## remove what was built

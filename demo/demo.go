@@ -4,6 +4,8 @@
 // what the tracing cost. It imports nothing of the agent: what it knows of it,
 // it reads from its /metrics and from the spans it sends.
 //
+// After that it runs all of Tare on the chain, as a user would, for its page.
+//
 // It refuses to flatter: the cost is the median of interleaved rounds with its
 // interval, beside a control that compares the untraced chain with itself, and
 // a traced window in which the agent did not see the requests is an error, not
@@ -36,7 +38,8 @@ type Options struct {
 	Window      time.Duration // measured, per variant and round
 	Warmup      time.Duration // before each window
 	Install     bool          // packages that are missing
-	Tare        string        // the executable whose agent is shown; "": this one
+	Page        string        // address of the page that is served in the end; "": none
+	Tare        string        // the executable that is shown, tare-agent beside it; "": this one
 	Seed        uint64        // of the order of windows
 }
 
@@ -51,6 +54,7 @@ func Defaults() Options {
 		Window:      2 * time.Second,
 		Warmup:      300 * time.Millisecond,
 		Install:     true,
+		Page:        "127.0.0.1:4680",
 		Seed:        1,
 	}
 }
@@ -87,7 +91,8 @@ func (o *Options) validate() error {
 }
 
 // Run runs a demonstration; the report goes to stdout, everything else to
-// stderr. However it ends, no process and no file is left.
+// stderr. After a report for people it serves the page until ctx ends. However
+// it ends, no process and no file is left.
 func Run(ctx context.Context, opts Options, stdout, stderr io.Writer) error {
 	if err := opts.validate(); err != nil {
 		return err
@@ -115,7 +120,10 @@ func Run(ctx context.Context, opts Options, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	return result.WriteTable(stdout)
+	if err := result.WriteTable(stdout); err != nil || opts.Page == "" {
+		return err
+	}
+	return servePage(ctx, opts, stdout)
 }
 
 // stage is what all steps of a demonstration share.

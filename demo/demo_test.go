@@ -23,22 +23,45 @@ import (
 	"github.com/tare-trace/tare/workloads"
 )
 
-// The test binary plays the agent, too: `demo.test agent …` is what Run starts.
+// The test binary plays what Run starts, too, by the name that it is called by:
+// see binaries.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "agent" {
-		if err := playAgent(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	var play func([]string) error
+	switch name := filepath.Base(os.Args[0]); {
+	case name == "tare-agent":
+		play = playAgent
+	case name == "tare" && os.Args[1] == "run":
+		play = playRun
+	default:
+		goleak.VerifyTestMain(m)
+		return
 	}
-	goleak.VerifyTestMain(m)
+	if err := play(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// binaries makes tare and tare-agent of the test binary.
+func binaries(t *testing.T) (tare string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"tare", "tare-agent"} {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "tare")
 }
 
 // playAgent claims to have traced PLAY_TRACES requests and sends their spans
 // when it is stopped; it sees nothing.
 func playAgent(args []string) error {
-	if os.Getenv("PLAY_CRASH") != "" {
+	if os.Getenv("PLAY_CRASH") == "agent" {
 		return errors.New("operation not permitted: no BPF here")
 	}
 	flags := map[string]string{}
@@ -97,8 +120,10 @@ func needRoot(t *testing.T) {
 	t.Skipf("uid %d, not installed: %v", os.Geteuid(), missing)
 }
 
-func quick() Options {
+func quick(t *testing.T) Options {
+	t.Helper()
 	o := Defaults()
+	o.Tare, o.Page = binaries(t), ""
 	o.Chain, o.Requests, o.Rounds, o.Window, o.Concurrency = "nginx", 50, 0, time.Second, 4
 	return o
 }
@@ -121,7 +146,7 @@ func TestRunReportsWhatTheAgentSent(t *testing.T) {
 	needRoot(t)
 	t.Setenv("PLAY_TRACES", "50")
 	check := nothingLeft(t)
-	o := quick()
+	o := quick(t)
 	o.JSON = true
 	var out, progress bytes.Buffer
 	if err := Run(t.Context(), o, &out, &progress); err != nil {
@@ -154,7 +179,7 @@ func TestRunReportsWhatTheAgentSent(t *testing.T) {
 func TestBlindAgentIsNoCheapAgent(t *testing.T) {
 	needRoot(t)
 	check := nothingLeft(t)
-	o := quick()
+	o := quick(t)
 	o.Rounds = 1
 	err := Run(t.Context(), o, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "blind") {
@@ -165,9 +190,9 @@ func TestBlindAgentIsNoCheapAgent(t *testing.T) {
 
 func TestAgentThatDoesNotStart(t *testing.T) {
 	needRoot(t)
-	t.Setenv("PLAY_CRASH", "1")
+	t.Setenv("PLAY_CRASH", "agent")
 	check := nothingLeft(t)
-	err := Run(t.Context(), quick(), io.Discard, io.Discard)
+	err := Run(t.Context(), quick(t), io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "no BPF here") || !strings.Contains(err.Error(), "tare doctor") {
 		t.Errorf("error %v", err)
 	}
@@ -177,7 +202,7 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 func TestInterruptLeavesNothing(t *testing.T) {
 	needRoot(t)
 	check := nothingLeft(t)
-	o := quick()
+	o := quick(t)
 	o.Requests = 1 << 40
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -197,7 +222,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"rounds":      func(o *Options) { o.Rounds = -1 },
 		"window":      func(o *Options) { o.Rounds, o.Window = 1, time.Millisecond },
 	} {
-		o := quick()
+		o := quick(t)
 		spoil(&o)
 		if err := Run(t.Context(), o, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)

@@ -36,7 +36,7 @@ func run(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for name, source := range map[string]string{
-		"tare": "../cmd/tare", "tare-thesis": "../workloads/thesis", "tare-counter": "../workloads/counter",
+		"tare": "../cmd/tare", "tare-agent": "../cmd/tare-agent", "tare-thesis": "../workloads/thesis", "tare-counter": "../workloads/counter",
 	} {
 		build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name), source)
 		if out, err := build.CombinedOutput(); err != nil {

@@ -68,11 +68,21 @@ const SpansPerTrace = 9
 // the second host's.
 const SpansPerBody = TracesPerBody * SpansPerTrace
 
-func newTraffic() *traffic {
-	t := &traffic{base: 1 << 60}
+func newTraffic() *traffic { return newTrafficOf(TracesPerBody) }
+
+// WholeTraces is the body of an OTLP request with so many of the traces that a
+// chain "collector" is sent, each whole and starting at [WholeTracesStart], for
+// whoever measures what takes whole traces.
+func WholeTraces(traces int) []byte { return newTrafficOf(traces).template }
+
+// WholeTracesStart is when the traces of WholeTraces start, in Unix ns.
+const WholeTracesStart = 1 << 60
+
+func newTrafficOf(traces int) *traffic {
+	t := &traffic{base: WholeTracesStart}
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // ids of a test's traces
 	spans := make([][]*span.Span, len(trafficServices))
-	for range TracesPerBody {
+	for range traces {
 		var trace span.TraceID
 		binary.BigEndian.PutUint64(trace[:8], rng.Uint64())
 		binary.BigEndian.PutUint64(trace[8:], rng.Uint64())
@@ -142,6 +152,14 @@ func (h hop) span(trace span.TraceID, ids []span.ID, i int, base uint64) *span.S
 		span.Int(span.KeyBytesReceived, 187), span.Int(span.KeyBytesSent, 1233))
 	if h.client {
 		s.Attrs = append(s.Attrs, span.Bool(span.KeyPeerTraced, true))
+	} else {
+		calls := int64(0)
+		for _, other := range trafficHops {
+			if other.client && other.parent == i {
+				calls++
+			}
+		}
+		s.Attrs = append(s.Attrs, span.Int(span.KeyCalls, calls))
 	}
 	return s
 }
@@ -167,6 +185,11 @@ func (t *traffic) find(begin int, s *span.Span) patch {
 	p.start, p.end = at(s.Start), at(s.End)
 	return p
 }
+
+// Traffic makes the bodies of a chain "collector" for a test that runs the
+// collector itself: they are sent with POST and Content-Type
+// application/x-protobuf. What it returns may be called by several goroutines.
+func Traffic() (appendBody func(dst []byte, n uint64) []byte) { return newTraffic().AppendBody }
 
 // AppendBody appends body n.
 func (t *traffic) AppendBody(dst []byte, n uint64) []byte {

@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-trace/tare/agent"
+	"github.com/tare-trace/tare/collector"
 	"github.com/tare-trace/tare/demo"
 	"github.com/tare-trace/tare/doctor"
 	"github.com/tare-trace/tare/lab/bench"
+	"github.com/tare-trace/tare/run"
 )
 
 func main() {
@@ -31,7 +33,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(agent.Command(), bench.Command(), demo.Command(), doctor.Command())
+	root.AddCommand(agent.Command(), bench.Command(), collector.Command(agent.Version), demo.Command(), doctor.Command(), run.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, doctor.ErrCannotRun) { // its report says it all
 			fmt.Fprintln(os.Stderr, "tare:", err)

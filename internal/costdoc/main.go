@@ -1,8 +1,9 @@
 // Command costdoc turns measured results into the tables of documents: those of
 // `tare demo --json` into docs/cost.md and README.md, and those of the
-// libraries' benchmarks and experiments into otel/README.md. It measures nothing
-// and judges only against the targets that are written here: `make cost` and
-// `make otel-cost` run it on what they have just measured.
+// libraries' benchmarks and experiments into otel/README.md, and those of the
+// collector and its store into docs/collector.md. It measures nothing and judges
+// only against the targets that are written here: `make cost`, `make otel-cost`
+// and `make collector-cost` run it on what they have just measured.
 package main
 
 import (
@@ -23,9 +24,9 @@ const (
 )
 
 func main() {
-	parts := map[string]func(from, second, third string) error{"agent": run, "otel": libraries}
+	parts := map[string]func(from, second, third string) error{"agent": run, "otel": libraries, "collector": collector}
 	if len(os.Args) != 5 || parts[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: costdoc agent RESULTS-DIRECTORY docs/cost.md README.md\n       costdoc otel BENCHMARKS docs/results otel/README.md")
+		fmt.Fprintln(os.Stderr, "usage: costdoc agent RESULTS-DIRECTORY docs/cost.md README.md\n       costdoc otel BENCHMARKS docs/results otel/README.md\n       costdoc collector BENCHMARKS docs/results docs/collector.md")
 		os.Exit(2)
 	}
 	if err := parts[os.Args[1]](os.Args[2], os.Args[3], os.Args[4]); err != nil {

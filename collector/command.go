@@ -1,0 +1,158 @@
+package collector
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/collector/featuregate"
+	"go.opentelemetry.io/collector/otelcol"
+)
+
+// Command is `tare collector`. Version is tare's.
+func Command(version string) *cobra.Command {
+	o := Options{Version: version}
+	cmd := &cobra.Command{
+		Use:   "collector",
+		Short: "Receive spans, make whole traces of them, store them, pass them on",
+		Long: `Receives spans by OTLP and Zipkin, joins them into whole, checked traces, decides
+which to keep, stores them and shows them on a page, or passes them on to any
+backend. It is an OpenTelemetry Collector: --config names configurations as for any
+other, and components of Tare's own stand beside the framework's.
+
+Without --config it listens on this machine only: OTLP on ports 4317 (gRPC) and
+4318 (HTTP), Zipkin on 9411, the page on http://127.0.0.1:4680; the store is in
+/var/lib/tare/store for root, else in ~/.local/state/tare/store. "tare collector
+print-config" prints that configuration, to begin an own one with.
+
+SIGHUP reads the configuration again.`,
+		Example: `  tare collector
+  tare collector --set extensions.tare_store.retention.age=24h
+  tare collector --config gateway.yaml --config file:secrets.yaml
+  tare collector validate --config gateway.yaml`,
+		Args: cobra.NoArgs,
+	}
+	uris := sourceFlags(cmd, &o)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o.Config = uris()
+		o.Ready = func() {
+			if len(o.Config) == 0 {
+				cmd.PrintErrln("tare collector: ready; the page is at http://127.0.0.1:4680; OTLP at 127.0.0.1:4317 (gRPC) and :4318 (HTTP), Zipkin at :9411")
+			}
+		}
+		return Run(cmd.Context(), o)
+	}
+	cmd.AddCommand(validateCommand(version), componentsCommand(version), printCommand(version))
+	return cmd
+}
+
+// sourceFlags adds the flags that say where the configuration is; what it
+// returns gives their values as URIs, none for the default configuration.
+func sourceFlags(cmd *cobra.Command, o *Options) func() []string {
+	var files, sets []string
+	cmd.Flags().StringArrayVar(&files, "config", nil,
+		"a configuration: a path, file:PATH, env:NAME or yaml:TEXT; may be repeated, what comes later wins")
+	cmd.Flags().StringArrayVar(&sets, "set", nil,
+		"one property, over those of the configuration: processors.batch.timeout=2s; may be repeated")
+	cmd.Flags().BoolVar(&o.Plaintext, "plaintext", false,
+		"let receivers listen without TLS on addresses that are not loopback: only where the network itself is trusted")
+	gates := flag.NewFlagSet("", flag.ContinueOnError)
+	featuregate.GlobalRegistry().RegisterFlags(gates)
+	cmd.Flags().AddGoFlagSet(gates)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		for _, s := range sets {
+			if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
+				return fmt.Errorf("--set %s: write it as a.property=value", s)
+			}
+		}
+		return nil
+	}
+	return func() []string {
+		if len(files) == 0 && len(sets) == 0 {
+			return nil
+		}
+		uris := files
+		if len(files) == 0 {
+			uris = []string{"yaml:" + DefaultConfig}
+		}
+		for _, s := range sets {
+			key, value, _ := strings.Cut(s, "=")
+			uris = append(uris, "yaml:"+strings.TrimSpace(strings.ReplaceAll(key, ".", "::"))+": "+strings.TrimSpace(value))
+		}
+		return uris
+	}
+}
+
+func validateCommand(version string) *cobra.Command {
+	o := Options{Version: version}
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Check a configuration without running it",
+		Long: `Checks a configuration, and builds its pipelines without starting them. What only
+shows on starting, such as a port in use or a certificate that is not there, it
+cannot find.`,
+		Args: cobra.NoArgs,
+	}
+	uris := sourceFlags(cmd, &o)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o.Config = uris()
+		col, err := otelcol.NewCollector(o.settings())
+		if err != nil {
+			return err
+		}
+		if err := col.DryRun(cmd.Context()); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
+		return err
+	}
+	return cmd
+}
+
+// componentsCommand is the framework's.
+func componentsCommand(version string) *cobra.Command {
+	cmd := framework(Options{Version: version}, "components")
+	cmd.Short = "List the components that a configuration can name"
+	return cmd
+}
+
+func printCommand(version string) *cobra.Command {
+	o := Options{Version: version}
+	var full bool
+	cmd := &cobra.Command{
+		Use:   "print-config",
+		Short: "Print the default configuration, or what a given one comes to",
+		Long: `Without flags, prints the configuration that runs where no other is named. With
+--config, --set or --full, prints the one that these come to, with the default of
+everything that it does not say. Secrets are left out.`,
+		Args: cobra.NoArgs,
+	}
+	uris := sourceFlags(cmd, &o)
+	cmd.Flags().BoolVar(&full, "full", false, "with every default")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o.Config = uris()
+		if len(o.Config) == 0 && !full {
+			_, err := io.WriteString(cmd.OutOrStdout(), DefaultConfig)
+			return err
+		}
+		inner := framework(o, "print-config")
+		inner.SetContext(cmd.Context())
+		inner.SetOut(cmd.OutOrStdout())
+		return inner.RunE(inner, nil)
+	}
+	return cmd
+}
+
+// framework takes a command out of those of the framework's own program.
+func framework(o Options, name string) *cobra.Command {
+	all := otelcol.NewCommand(o.settings())
+	for _, c := range all.Commands() {
+		if c.Name() == name {
+			all.RemoveCommand(c)
+			return c
+		}
+	}
+	panic("otelcol has no command " + name) // a version of the framework without it; a test runs them
+}

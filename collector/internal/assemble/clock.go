@@ -1,0 +1,228 @@
+package assemble
+
+import (
+	"math"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// Where a server span lies outside the client span that caused it, their hosts'
+// clocks differ: a request arrives after it was sent, and an answer after it was
+// given. Of every pair of hosts these spans bound by how much. Times move as
+// little as one of them proves, and not at all where 0 is possible.
+const (
+	// endSlack is how much later than its client span a server span may end
+	// without proving anything: an instrumentation may end it after the
+	// response left. That it begins before the request was sent proves.
+	endSlack = int64(1e6) // ns
+	// maxClockHosts is how many hosts of one trace are compared.
+	maxClockHosts = 64
+	unbounded     = int64(math.MaxInt64) / 4
+)
+
+// bounds are of what must be added to the clock of the server's host, less what
+// is added to that of the client's.
+type bounds struct {
+	low, high int64
+	any       bool
+}
+
+// bound is what one server span and its client span prove.
+func bound(c, s *item) (low, high int64) {
+	low = diff(c.span.StartTimestamp(), s.span.StartTimestamp())
+	high = diff(c.span.EndTimestamp(), s.span.EndTimestamp())
+	if c.flags&unanswered != 0 || high < low {
+		// The client did not wait for the end, or the span is no request and
+		// response but a longer work: only the beginning says something.
+		high = unbounded
+	}
+	return low, high
+}
+
+// proves reports whether bounds exclude that both clocks are equal.
+func proves(low, high int64) bool { return low > 0 || high < -endSlack }
+
+// diff is a − b in nanoseconds, held within ±unbounded: times come from outside.
+func diff(a, b pcommon.Timestamp) int64 {
+	if a >= b {
+		return int64(min(uint64(a-b), uint64(unbounded)))
+	}
+	return -int64(min(uint64(b-a), uint64(unbounded)))
+}
+
+// setClocks corrects the times of hosts whose clocks differ from that of the
+// top span's. Parents are known.
+func (s *shard) setClocks(t *trace) {
+	wrong := false
+	for i := range t.items {
+		if c, x := t.call(i); c != nil && proves(bound(c, x)) {
+			wrong = true
+			break
+		}
+	}
+	if !wrong {
+		return
+	}
+	var hosts []*host
+	number := map[*host]int{}
+	top := t.top()
+	for i := -1; i < len(t.items); i++ {
+		h := top.origin.resource.host // number 0
+		if i >= 0 {
+			h = t.items[i].origin.resource.host
+		}
+		if _, ok := number[h]; !ok {
+			if len(hosts) == maxClockHosts {
+				s.stats.Unproven++
+				return
+			}
+			number[h] = len(hosts)
+			hosts = append(hosts, h)
+		}
+	}
+	n := len(hosts)
+	pairs := make([]bounds, n*n) // [client's*n + server's]
+	for i := range t.items {
+		c, x := t.call(i)
+		if c == nil {
+			continue
+		}
+		low, high := bound(c, x)
+		p := &pairs[number[c.origin.resource.host]*n+number[x.origin.resource.host]]
+		if !p.any {
+			*p = bounds{low, high, true}
+		} else {
+			p.low, p.high = max(p.low, low), min(p.high, high)
+		}
+	}
+	offsets, ok := solve(pairs, n)
+	if !ok {
+		s.stats.Unproven++
+	}
+	s.move(t, number, hosts, offsets)
+}
+
+// call is the client span and the server span of a call from one host to
+// another, if item i is such a server span.
+func (t *trace) call(i int) (client, server *item) {
+	x := &t.items[i]
+	if x.up == none || x.kind != kindServer {
+		return nil, nil
+	}
+	c := &t.items[x.up]
+	if c.kind != kindClient || c.origin.resource.host == x.origin.resource.host {
+		return nil, nil
+	}
+	return c, x
+}
+
+// solve finds what to add to the clock of each host; that of host 0 is right.
+// Hosts are settled one after the other, each by all the settled ones that it
+// called or that called it. Not ok: some bounds contradict each other, and these
+// hosts are left as they are.
+func solve(pairs []bounds, n int) (offsets []int64, ok bool) {
+	offsets, ok = make([]int64, n), true
+	settled := make([]bool, n)
+	settled[0] = true
+	for {
+		next := -1
+		for b := range n {
+			if settled[b] {
+				continue
+			}
+			for a := range n {
+				if settled[a] && (pairs[a*n+b].any || pairs[b*n+a].any) {
+					next = b
+				}
+			}
+			if next >= 0 {
+				break
+			}
+		}
+		if next < 0 {
+			return offsets, ok
+		}
+		// Beginnings prove, ends only beyond the slack.
+		begin := bounds{low: -unbounded, high: unbounded}
+		end := begin
+		for a := range n {
+			if !settled[a] {
+				continue
+			}
+			if p := pairs[a*n+next]; p.any { // a called it
+				begin.low = max(begin.low, offsets[a]+p.low)
+				end.high = min(end.high, offsets[a]+p.high)
+			}
+			if p := pairs[next*n+a]; p.any { // it called a
+				begin.high = min(begin.high, offsets[a]-p.low)
+				end.low = max(end.low, offsets[a]-p.high)
+			}
+		}
+		o, fits := choose(begin, end)
+		offsets[next], settled[next] = o, true
+		ok = ok && fits
+	}
+}
+
+// choose takes an offset within bounds: 0 if nothing speaks against it, else the
+// middle, or where one side is open the bound.
+func choose(begin, end bounds) (offset int64, fits bool) {
+	if begin.low > begin.high {
+		return 0, false
+	}
+	if begin.low <= 0 && begin.high >= 0 && end.low <= endSlack && end.high >= -endSlack {
+		return 0, true
+	}
+	low, high := max(begin.low, end.low), min(begin.high, end.high)
+	if low > high { // believe the beginnings
+		return min(max(0, begin.low), begin.high), false
+	}
+	switch {
+	case low <= -unbounded/2:
+		return high, true
+	case high >= unbounded/2:
+		return low, true
+	}
+	return low + (high-low)/2, true
+}
+
+func (s *shard) move(t *trace, number map[*host]int, hosts []*host, offsets []int64) {
+	for i, h := range hosts {
+		if offsets[i] != 0 {
+			h.offset.Store(offsets[i])
+			h.traces.Add(1)
+		}
+	}
+	for i := range t.items {
+		x := &t.items[i]
+		by := offsets[number[x.origin.resource.host]]
+		if by == 0 || x.flags&folded != 0 {
+			continue
+		}
+		s.stats.Moved++
+		attrs := x.span.Attributes()
+		sum := by
+		if v, ok := attrs.Get(span.KeyClockOffset); ok && s.a.opts.Clock == CorrectClocks {
+			sum += v.Int() // another collector corrected it before
+		}
+		attrs.PutInt(span.KeyClockOffset, sum)
+		if s.a.opts.Clock == MarkClocks {
+			continue
+		}
+		x.span.SetStartTimestamp(shifted(x.span.StartTimestamp(), by))
+		x.span.SetEndTimestamp(shifted(x.span.EndTimestamp(), by))
+		for _, ev := range x.span.Events().All() {
+			ev.SetTimestamp(shifted(ev.Timestamp(), by))
+		}
+	}
+}
+
+// shifted is t + by, and not before 1970.
+func shifted(t pcommon.Timestamp, by int64) pcommon.Timestamp {
+	if by < 0 && uint64(t) < uint64(-by) {
+		return 0
+	}
+	return t + pcommon.Timestamp(by)
+}

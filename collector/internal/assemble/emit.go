@@ -1,0 +1,65 @@
+package assemble
+
+import "github.com/tare-trace/tare/span"
+
+// emit completes a trace, or a part of one, and moves its spans to out.
+func (s *shard) emit(t *trace, r Reasons, out *Out) {
+	if t.hasMessages {
+		s.fold(t)
+	}
+	if t.cross && s.a.opts.Clock != IgnoreClocks {
+		s.setClocks(t)
+	}
+	top := t.top()
+	for i := range t.items {
+		x := &t.items[i]
+		if x.flags&folded != 0 {
+			continue
+		}
+		unmark(x)
+		if x == top {
+			attrs := x.span.Attributes()
+			if r == 0 {
+				attrs.PutStr(span.KeyTraceState, span.StateComplete)
+			} else {
+				attrs.PutStr(span.KeyTraceState, span.StateIncomplete)
+				attrs.PutStr(span.KeyTraceReason, r.String())
+			}
+		}
+		out.add(x)
+		s.stats.Given++
+	}
+	if top == nil {
+		return // message events only, which nobody wants
+	}
+	if r == 0 {
+		s.stats.Complete++
+	} else {
+		s.stats.Incomplete[r]++
+	}
+	out.ended()
+}
+
+// top is the span that speaks for the trace: the earliest root, or the earliest
+// span where there is none.
+func (t *trace) top() (top *item) {
+	for i := range t.items {
+		x := &t.items[i]
+		if x.flags&folded != 0 {
+			continue
+		}
+		if top == nil || x.above(top) {
+			top = x
+		}
+	}
+	return top
+}
+
+func (x *item) above(other *item) bool {
+	// A server span that shares its client's id is below it, parent or not.
+	root, otherRoot := x.parent == 0 && x.up == none, other.parent == 0 && other.up == none
+	if root != otherRoot {
+		return root
+	}
+	return x.span.StartTimestamp() < other.span.StartTimestamp()
+}

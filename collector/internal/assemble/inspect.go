@@ -1,0 +1,220 @@
+package assemble
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// item is a span that waits, with what its trace needs to know of x.
+type item struct {
+	span   ptrace.Span
+	origin *origin
+	id     uint64
+	parent uint64 // 0: a root
+	up     int32  // the parent's item once found, else none
+	twin   int32  // the item that shares the id: client and server, else none
+	// request is which of trace.requests it is the span of, if it was built.
+	request int32
+	// calls is how many client spans a server span says to have below it, else
+	// none; below is how many were found.
+	calls, below int32
+	flags        flags
+	kind         uint8 // OTLP's
+}
+
+// none is no item.
+const none = -1
+
+type flags uint16
+
+const (
+	wantsServer  flags = 1 << iota // a client span whose peer is traced and answered
+	served                         // a client span whose server span is there
+	unanswered                     // a client span that failed without any response
+	message                        // a message event
+	requestBegun                   // … that tells kind and parent of its request
+	requestEnded                   // closes a request without a span
+	built                          // a request's span, made of its events
+	marked                         // carries keys that only we may set
+	onConnection                   // may be joined by connection and stream offset
+	conflicting                    // has the id of another span
+	folded                         // became part of another span
+	visited                        // known to hang below the root
+	joined                         // its parent was found by its stream offset
+)
+
+// ends are both ends of a connection, as far as a span tells, and where in its
+// stream the request begins.
+type ends struct {
+	peer, local, server             string
+	peerPort, localPort, serverPort int64
+	offset                          int64
+	hasOffset                       bool
+}
+
+// What a span costs in memory beside its texts: the span, a key and value, an
+// event and a link as pdata holds them, and what Go adds. A rough measure, on
+// the high side.
+const (
+	spanBytes  = 400
+	attrBytes  = 72
+	eventBytes = 160
+	linkBytes  = 160
+)
+
+// inspect reads a span once and returns the bytes that it holds, estimated.
+func (x *item) inspect(sp ptrace.Span, e *ends) int {
+	id, parent := sp.SpanID(), sp.ParentSpanID()
+	x.span = sp
+	x.id, x.parent = binary.BigEndian.Uint64(id[:]), binary.BigEndian.Uint64(parent[:])
+	x.up, x.twin, x.below = none, none, 0
+	return x.inspectAs(sp, sp.Kind(), e)
+}
+
+// inspectAs is inspect for what will be a span of another kind.
+func (x *item) inspectAs(sp ptrace.Span, kindOf ptrace.SpanKind, e *ends) int {
+	x.kind = uint8(kindOf)
+	x.flags, x.calls = 0, none
+	size := spanBytes + len(sp.Name())
+	var response, sized, begun, ended, traced bool
+	attrs := sp.Attributes()
+	for k, v := range attrs.All() {
+		size += attrBytes + len(k)
+		kind := v.Type()
+		switch kind {
+		case pcommon.ValueTypeStr:
+			size += len(v.Str())
+		case pcommon.ValueTypeInt, pcommon.ValueTypeBool, pcommon.ValueTypeDouble:
+		default:
+			size += sizeOf(v)
+		}
+		switch k {
+		case span.KeyPeerTraced:
+			traced = kind == pcommon.ValueTypeBool && v.Bool()
+		case span.KeyCalls:
+			if n := v.Int(); kindOf == ptrace.SpanKindServer && kind == pcommon.ValueTypeInt && n >= 0 && n <= math.MaxInt32 {
+				x.calls = int32(n)
+			}
+		case span.KeyStreamOffset:
+			e.offset, e.hasOffset = v.Int(), kind == pcommon.ValueTypeInt
+		case span.KeyMessageBytes:
+			sized = true
+		case span.KeyRequestKind:
+			begun = true
+		case span.KeyRequestName:
+			ended = true
+		case span.KeyTraceState, span.KeyTraceReason, span.KeyLate:
+			x.flags |= marked
+		case "http.response.status_code", "db.response.status_code":
+			response = true
+		case "network.peer.address":
+			e.peer = v.Str()
+		case "network.peer.port":
+			e.peerPort = v.Int()
+		case "network.local.address":
+			e.local = v.Str()
+		case "network.local.port":
+			e.localPort = v.Int()
+		case "server.address":
+			e.server = v.Str()
+		case "server.port":
+			e.serverPort = v.Int()
+		}
+	}
+	if n := sp.Events().Len(); n > 0 {
+		size += n * eventBytes
+		for _, ev := range sp.Events().All() {
+			size += len(ev.Name()) + sizeOfMap(ev.Attributes())
+		}
+	}
+	if n := sp.Links().Len(); n > 0 {
+		size += n * linkBytes
+		for _, l := range sp.Links().All() {
+			size += sizeOfMap(l.Attributes())
+		}
+	}
+	switch kindOf {
+	case ptrace.SpanKindClient:
+		if !response && sp.Status().Code() == ptrace.StatusCodeError {
+			x.flags |= unanswered
+		} else if traced {
+			x.flags |= wantsServer
+		}
+	case ptrace.SpanKindInternal:
+		switch name := sp.Name(); {
+		case x.parent == 0:
+		case sized && (name == span.MessageReceived || name == span.MessageSent):
+			x.flags |= message
+			if begun {
+				x.flags |= requestBegun
+			}
+		case ended && name == span.RequestEnded:
+			x.flags |= requestEnded
+		}
+	}
+	return size
+}
+
+func sizeOfMap(m pcommon.Map) (n int) {
+	for k, v := range m.All() {
+		n += attrBytes + len(k) + sizeOf(v)
+	}
+	return n
+}
+
+func sizeOf(v pcommon.Value) (n int) {
+	switch v.Type() {
+	case pcommon.ValueTypeStr:
+		return len(v.Str())
+	case pcommon.ValueTypeBytes:
+		return v.Bytes().Len()
+	case pcommon.ValueTypeMap:
+		return sizeOfMap(v.Map())
+	case pcommon.ValueTypeSlice:
+		s := v.Slice()
+		for i := range s.Len() {
+			n += attrBytes + sizeOf(s.At(i))
+		}
+	}
+	return n
+}
+
+// silent reports whether the span does not tell what is below it, so that there
+// may be more than has come. A client span below another span has its server
+// span below it, which wantsServer tells, and a message has nothing.
+func (x *item) silent() bool {
+	switch {
+	case x.flags&(message|requestEnded) != 0:
+		return false
+	case x.kind == kindServer:
+		return x.calls == none
+	}
+	return x.kind != kindClient || x.parent == 0
+}
+
+// is reports whether two spans with one id are the same one, sent twice.
+func (x *item) is(other *item) bool {
+	a, b := x.span, other.span
+	return x.kind == other.kind && x.parent == other.parent && a.Name() == b.Name() &&
+		a.StartTimestamp() == b.StartTimestamp() && a.EndTimestamp() == b.EndTimestamp() &&
+		a.Status().Code() == b.Status().Code() && a.Status().Message() == b.Status().Message() &&
+		a.TraceState().AsRaw() == b.TraceState().AsRaw() &&
+		a.Events().Len() == b.Events().Len() && a.Links().Len() == b.Links().Len() &&
+		x.origin.resource.key == other.origin.resource.key &&
+		equal(a.Attributes(), b.Attributes())
+}
+
+// equal compares in any order, as some receivers make attributes from maps; but
+// very many in the order in which they are, since the other way is quadratic.
+func equal(a, b pcommon.Map) bool {
+	if a.Len() <= 64 {
+		return a.Equal(b)
+	}
+	return bytes.Equal(appendMap(nil, a), appendMap(nil, b))
+}

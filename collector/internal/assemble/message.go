@@ -1,0 +1,221 @@
+package assemble
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// maxMessages is how many messages one span gets as events; the rest is counted
+// in its dropped events. It is the event limit of OpenTelemetry's SDKs.
+const maxMessages = 128
+
+// Span.flags of OTLP, as in span/otlp.
+const (
+	flagSampled     = 0x001
+	flagHasIsRemote = 0x100
+	flagIsRemote    = 0x200
+)
+
+// nameOpen is the name of a request's span whose end, which tells the name, did
+// not come.
+const nameOpen = "request"
+
+// begin makes the span of a request of its first event; span.KeyRequestKind.
+// What cannot be read is left alone: then the event misses its parent.
+func (t *trace) begin(first int32) {
+	ev := t.items[first]
+	if t.find(ev.parent) != none {
+		return
+	}
+	attrs := ev.span.Attributes()
+	x := item{origin: ev.origin, id: ev.parent, up: none, twin: none, calls: none, flags: built, request: int32(len(t.requests))}
+	kind, _ := attrs.Get(span.KeyRequestKind)
+	switch kind.AsString() {
+	case span.Server.String():
+		x.kind = kindServer
+	case span.Client.String():
+		x.kind = kindClient
+	default:
+		return
+	}
+	var id [8]byte
+	if v, ok := attrs.Get(span.KeyRequestParent); ok && v.AsString() != "" {
+		text := v.AsString()
+		if len(text) != 16 {
+			return
+		}
+		if _, err := hex.Decode(id[:], []byte(text)); err != nil {
+			return
+		}
+		x.parent = binary.BigEndian.Uint64(id[:])
+	}
+	x.span = ptrace.NewSpan()
+	x.span.SetTraceID(t.id)
+	x.span.SetSpanID(ev.span.ParentSpanID())
+	x.span.SetParentSpanID(id)
+	x.span.SetKind(ptrace.SpanKind(x.kind))
+	x.span.SetName(nameOpen)
+	x.span.TraceState().FromRaw(ev.span.TraceState().AsRaw())
+	x.span.SetStartTimestamp(ev.span.StartTimestamp())
+	x.span.SetEndTimestamp(ev.span.StartTimestamp())
+	x.span.SetFlags(flagSampled | flagHasIsRemote)
+	if x.kind == kindServer && x.parent != 0 {
+		x.span.SetFlags(flagSampled | flagHasIsRemote | flagIsRemote)
+	}
+	t.requests = append(t.requests, request{item: t.append(&x), ended: none})
+}
+
+// closed reports whether every request that is made of events has all of them.
+// Parents are known.
+func (t *trace) closed() bool {
+	for i := range t.requests {
+		r := &t.requests[i]
+		r.ended, r.got, r.want = none, 0, 0
+	}
+	for i := range t.items {
+		x := &t.items[i]
+		if x.flags&(message|requestEnded) == 0 || x.up == none || t.items[x.up].flags&built == 0 {
+			continue
+		}
+		owner := &t.items[x.up]
+		r := &t.requests[owner.request]
+		if x.flags&message != 0 {
+			r.got++
+			continue
+		}
+		r.ended = int32(i)
+		var e ends
+		var as item // what the span would be
+		attrs := x.span.Attributes()
+		if v, ok := attrs.Get(span.KeyRequestMessages); ok {
+			r.want = int(v.Int())
+		}
+		as.inspectAs(x.span, ptrace.SpanKind(owner.kind), &e)
+		owner.flags |= as.flags & (wantsServer | unanswered)
+		owner.calls = as.calls
+	}
+	for i := range t.requests {
+		if r := &t.requests[i]; r.ended == none || r.got < r.want {
+			return false
+		}
+	}
+	return true
+}
+
+// fold makes the spans of requests whole, and message events part of the span
+// that they belong to.
+func (s *shard) fold(t *trace) {
+	t.closed()
+	s.order = s.order[:0]
+	for i := range t.items {
+		if x := &t.items[i]; x.flags&message != 0 {
+			s.order = append(s.order, int32(i))
+		}
+	}
+	slices.SortStableFunc(s.order, func(a, b int32) int {
+		x, y := &t.items[a], &t.items[b]
+		if c := cmp.Compare(x.up, y.up); c != 0 {
+			return c
+		}
+		return cmp.Compare(x.span.StartTimestamp(), y.span.StartTimestamp())
+	})
+	for _, i := range s.order {
+		x := &t.items[i]
+		if x.up != none && t.items[x.up].flags&built != 0 {
+			// Until its end tells better, a request lasts to its last message.
+			if o := t.items[x.up].span; o.EndTimestamp() < x.span.StartTimestamp() {
+				o.SetEndTimestamp(x.span.StartTimestamp())
+			}
+		}
+	}
+	for i := range t.requests {
+		if r := &t.requests[i]; r.ended != none {
+			t.items[r.item].end(&t.items[r.ended])
+			s.stats.Merged++
+		}
+	}
+	switch s.a.opts.Messages {
+	case MergeMessages:
+		s.merge(t)
+	case DropMessages:
+		for _, i := range s.order {
+			t.items[i].flags |= folded
+			s.stats.Dropped[DropMessage]++
+		}
+	case KeepMessages:
+		for _, i := range s.order {
+			if x := &t.items[i]; x.flags&requestBegun != 0 && x.up != none && t.items[x.up].flags&built != 0 {
+				attrs := x.span.Attributes()
+				attrs.Remove(span.KeyRequestKind)
+				attrs.Remove(span.KeyRequestParent)
+				x.span.TraceState().FromRaw("")
+			}
+		}
+	}
+}
+
+// end completes the span of a request by what closed it.
+func (x *item) end(by *item) {
+	attrs := by.span.Attributes()
+	if v, ok := attrs.Get(span.KeyRequestName); ok {
+		x.span.SetName(v.AsString())
+	}
+	x.span.SetEndTimestamp(by.span.EndTimestamp())
+	by.span.Status().MoveTo(x.span.Status())
+	attrs.RemoveIf(func(k string, _ pcommon.Value) bool {
+		return k == span.KeyRequestName || k == span.KeyRequestMessages
+	})
+	attrs.MoveTo(x.span.Attributes())
+	by.flags |= folded
+	x.flags |= by.flags & marked
+}
+
+// merge makes span events of message events, in s.order by owner and time.
+// Consecutive ones of one direction are the pieces of one message.
+func (s *shard) merge(t *trace) {
+	for i := 0; i < len(s.order); {
+		first := &t.items[s.order[i]]
+		if first.up == none || t.items[first.up].flags&(message|requestEnded) != 0 {
+			i++ // what it belongs to is not there: it stays a span
+			continue
+		}
+		owner := &t.items[first.up]
+		direction, begin, end := first.span.Name(), first.span.StartTimestamp(), first.span.EndTimestamp()
+		var bytes, pieces int64
+		for i < len(s.order) {
+			x := &t.items[s.order[i]]
+			if x.up != first.up || x.span.Name() != direction {
+				break
+			}
+			if v, ok := x.span.Attributes().Get(span.KeyMessageBytes); ok {
+				bytes += v.Int()
+			}
+			pieces++
+			end = max(end, x.span.EndTimestamp())
+			x.flags |= folded
+			s.stats.Merged++
+			i++
+		}
+		if owner.span.Events().Len() >= maxMessages {
+			owner.span.SetDroppedEventsCount(owner.span.DroppedEventsCount() + 1)
+			continue
+		}
+		ev := owner.span.Events().AppendEmpty()
+		ev.SetName(direction)
+		ev.SetTimestamp(begin)
+		attrs := ev.Attributes()
+		attrs.EnsureCapacity(3)
+		attrs.PutInt(span.KeyMessageBytes, bytes)
+		attrs.PutInt(span.KeyMessagePieces, pieces)
+		if pieces > 1 {
+			attrs.PutInt(span.KeyMessageDuration, int64(end-begin))
+		}
+	}
+}

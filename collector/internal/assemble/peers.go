@@ -1,0 +1,84 @@
+package assemble
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// peers are the addresses on which server spans were seen lately.
+type peers struct {
+	mu    sync.RWMutex
+	seen  map[peer]int64 // when, ns since the epoch
+	sweep int64
+}
+
+type peer struct {
+	address string
+	port    int64
+}
+
+// How many addresses are known at most, and for how long.
+const (
+	maxPeers = 16384
+	peerAge  = int64(10 * time.Minute)
+)
+
+func newPeers() *peers { return &peers{seen: map[peer]int64{}} }
+
+// learn notes the address of a server span, and marks a client span that calls
+// a known one. Loopback addresses mean another machine to everybody and are
+// not learned.
+func (p *peers) learn(x *item, e *ends, now int64) {
+	switch x.kind {
+	case kindServer:
+		at := peer{e.local, e.localPort}
+		if at.address == "" || at.port == 0 {
+			at = peer{e.server, e.serverPort}
+		}
+		if at.address == "" || at.port == 0 {
+			return
+		}
+		p.mu.RLock()
+		last, ok := p.seen[at]
+		p.mu.RUnlock()
+		if ok && now-last < peerAge/10 {
+			return
+		}
+		if a, err := netip.ParseAddr(at.address); err == nil && a.Unmap().IsLoopback() {
+			return
+		}
+		p.note(at, now)
+	case kindClient:
+		if x.flags&unanswered != 0 {
+			return
+		}
+		at := peer{e.peer, e.peerPort}
+		if at.address == "" || at.port == 0 {
+			at = peer{e.server, e.serverPort}
+		}
+		p.mu.RLock()
+		last, ok := p.seen[at]
+		p.mu.RUnlock()
+		if ok && now-last < peerAge {
+			x.flags |= wantsServer
+		}
+	}
+}
+
+func (p *peers) note(at peer, now int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.seen) >= maxPeers && now-p.sweep > int64(time.Minute) {
+		p.sweep = now
+		for k, last := range p.seen {
+			if now-last >= peerAge {
+				delete(p.seen, k)
+			}
+		}
+	}
+	if _, ok := p.seen[at]; ok || len(p.seen) < maxPeers {
+		at.address = string([]byte(at.address)) // not the text of a span
+		p.seen[at] = now
+	}
+}

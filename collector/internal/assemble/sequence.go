@@ -1,0 +1,292 @@
+package assemble
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// Outcomes of an attempt to join two traces: indices of Stats.Joins.
+const (
+	Joined       = iota
+	Ambiguous    // more than one client or server span at that place of the stream
+	Mismatched   // the server span lasts longer than the client span, or both cannot be one trace
+	Gone         // one of both was given out before
+	Unregistered // no room to remember where a span begins
+	joinOutcomes
+)
+
+// JoinOutcomes names them.
+var JoinOutcomes = [joinOutcomes]string{"joined", "ambiguous", "mismatched", "gone", "unregistered"}
+
+// How many spans wait for their other half at most, and how many joined traces
+// are remembered, so that what comes late finds its way.
+const (
+	maxSightings = 200_000
+	maxAliases   = 100_000
+	// durationSlack is how much longer than its client span a server span may
+	// seem: clocks run at slightly different speeds.
+	durationSlack = uint64(time.Millisecond)
+)
+
+// place is a place in the stream of a connection, the same at both ends: a TCP
+// sequence number that counts from the beginning (ChainScope, 3.3).
+type place struct {
+	client, server netip.AddrPort
+	offset         int64
+}
+
+// sighting is a client span, or a server span without a parent, at a place.
+type sighting struct {
+	place  place
+	trace  pcommon.TraceID
+	id     uint64
+	server bool
+}
+
+// sight reads the place of a span; false if it has none.
+func sight(trace pcommon.TraceID, x *item, e *ends) (g sighting, ok bool) {
+	g.trace, g.id, g.place.offset = trace, x.id, e.offset
+	peer, ok1 := addrPort(e.peer, e.peerPort)
+	switch x.kind {
+	case kindClient:
+		local, ok2 := addrPort(e.local, e.localPort)
+		g.place.client, g.place.server = local, peer
+		return g, ok1 && ok2
+	case kindServer:
+		local, ok2 := addrPort(e.local, e.localPort)
+		if !ok2 {
+			local, ok2 = addrPort(e.server, e.serverPort)
+		}
+		g.place.client, g.place.server, g.server = peer, local, true
+		return g, ok1 && ok2 && x.parent == 0
+	}
+	return g, false
+}
+
+func addrPort(address string, port int64) (netip.AddrPort, bool) {
+	a, err := netip.ParseAddr(address)
+	if err != nil || port <= 0 || port > 65535 {
+		return netip.AddrPort{}, false
+	}
+	// Text of a span must not be kept: no zone.
+	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(port)), true
+}
+
+// joins finds the two halves of a trace that no tag connects. Each half waits in
+// its shard; here is only where they were seen. Locks: this one first, then
+// those of the shards, in order.
+type joins struct {
+	mu      sync.Mutex
+	wait    int64
+	places  map[place][]sighting
+	queue   []waiting // in the order in which they are due
+	head    int
+	aliases map[pcommon.TraceID]pcommon.TraceID
+	order   []pcommon.TraceID // ring of aliases
+	slot    int
+	some    atomic.Bool // aliases exist
+	count   [joinOutcomes]uint64
+}
+
+type waiting struct {
+	place place
+	due   int64
+}
+
+func newJoins(wait time.Duration) *joins {
+	return &joins{
+		wait: int64(wait), places: map[place][]sighting{},
+		aliases: map[pcommon.TraceID]pcommon.TraceID{},
+	}
+}
+
+// see notes where spans begin.
+func (j *joins) see(list []sighting, now int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, g := range list {
+		at := j.places[g.place]
+		same := false
+		for _, other := range at {
+			same = same || other == g // sent twice
+		}
+		switch {
+		case same:
+		case len(j.queue)-j.head >= maxSightings:
+			j.count[Unregistered]++
+		default:
+			j.places[g.place] = append(at, g)
+			j.queue = append(j.queue, waiting{g.place, now + j.wait})
+		}
+	}
+}
+
+// due joins what has waited for long enough to be sure that nobody else is at
+// the same place.
+func (j *joins) due(a *Assembler, now int64, out *Out) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.head < len(j.queue) && j.queue[j.head].due <= now {
+		p := j.queue[j.head].place
+		j.head++
+		at := j.places[p]
+		delete(j.places, p)
+		var client, server *sighting
+		clients, servers := 0, 0
+		for i := range at {
+			if at[i].server {
+				server = &at[i]
+				servers++
+			} else {
+				client = &at[i]
+				clients++
+			}
+		}
+		if clients == 0 || servers == 0 {
+			continue // the other half is not traced, or came by its tag
+		}
+		if clients > 1 || servers > 1 {
+			j.count[Ambiguous]++
+			continue
+		}
+		j.count[j.join(a, client, server, now, out)]++
+	}
+	if j.head > 4096 && j.head > len(j.queue)/2 {
+		j.queue = append(j.queue[:0], j.queue[j.head:]...)
+		j.head = 0
+	}
+}
+
+// join makes the server's trace part of the client's.
+func (j *joins) join(a *Assembler, c, s *sighting, now int64, out *Out) int {
+	from, to := j.resolve(s.trace), j.resolve(c.trace)
+	if from == to {
+		return Mismatched
+	}
+	x, y := a.shardOf(from), a.shardOf(to)
+	a.shards[min(x, y)].mu.Lock()
+	defer a.shards[min(x, y)].mu.Unlock()
+	if x != y {
+		a.shards[max(x, y)].mu.Lock()
+		defer a.shards[max(x, y)].mu.Unlock()
+	}
+	half, whole := a.shards[x].traces[from], a.shards[y].traces[to]
+	if half == nil || whole == nil {
+		return Gone
+	}
+	si, ci := half.find(s.id), whole.find(c.id)
+	if si == none || ci == none {
+		return Gone // it went with an earlier part
+	}
+	server, client := &half.items[si], &whole.items[ci]
+	for i := range whole.items {
+		whole.place(i) // finds server spans that came by their tag
+	}
+	if !server.lonely() || !client.lonely() || len(half.conflicts) > 0 || whole.split || half.split ||
+		len(half.requests) > 0 || len(whole.items)+len(half.items) > a.opts.MaxTraceSpans ||
+		length(server) > length(client)+durationSlack {
+		return Mismatched
+	}
+	for i := range half.items {
+		if whole.find(half.items[i].id) != none {
+			return Mismatched
+		}
+	}
+	a.shards[y].adopt(whole, client, a.shards[x], half, server)
+	j.remember(from, to)
+	a.shards[y].judge(now, out)
+	return Joined
+}
+
+// adopt moves the spans of another trace into t, whose client span caused it.
+func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server *item) {
+	parent := client.span.SpanID()
+	server.parent, server.flags = client.id, server.flags|joined
+	server.span.SetParentSpanID(parent)
+	server.span.SetFlags(server.span.Flags() | flagHasIsRemote | flagIsRemote)
+	server.span.Attributes().PutStr(span.KeyLinkedBy, "sequence")
+	first := int32(len(t.items)) // half's indices count from here now
+	bytes := half.bytes
+	for i := range half.items {
+		x := half.items[i]
+		x.span.SetTraceID(t.id)
+		x.flags &^= visited
+		if x.up != none {
+			x.up += first
+		}
+		if x.twin != none {
+			x.twin += first
+			if x.parent == 0 && isServer(x.kind) {
+				t.roots-- // shares its client's id: append counts it
+			}
+		}
+		t.append(&x)
+	}
+	t.bytes += bytes
+	t.cross = t.cross || half.cross
+	n := len(half.items)
+	other.remove(half)
+	s.spans += n
+	s.bytes += bytes
+	if t.touched == none {
+		t.touched = len(s.touched)
+		s.touched = append(s.touched, t)
+	}
+	s.lists[settling].remove(t)
+	s.lists[meeting].remove(t)
+}
+
+func length(x *item) uint64 {
+	start, end := uint64(x.span.StartTimestamp()), uint64(x.span.EndTimestamp())
+	if end < start {
+		return 0
+	}
+	return end - start
+}
+
+// alias is the trace that a joined one is part of.
+func (j *joins) alias(id pcommon.TraceID) (pcommon.TraceID, bool) {
+	if !j.some.Load() {
+		return id, false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	to := j.resolve(id)
+	return to, to != id
+}
+
+// resolve follows aliases; a trace may be joined to one that is joined later.
+func (j *joins) resolve(id pcommon.TraceID) pcommon.TraceID {
+	for range 64 { // no cycle can come about, but ids come from outside
+		to, ok := j.aliases[id]
+		if !ok {
+			break
+		}
+		id = to
+	}
+	return id
+}
+
+func (j *joins) remember(from, to pcommon.TraceID) {
+	if len(j.order) < maxAliases {
+		j.order = append(j.order, from)
+	} else {
+		delete(j.aliases, j.order[j.slot])
+		j.order[j.slot] = from
+		j.slot = (j.slot + 1) % maxAliases
+	}
+	j.aliases[from] = to
+	j.some.Store(true)
+}
+
+func (j *joins) counts() [joinOutcomes]uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.count
+}

@@ -1,0 +1,103 @@
+package guard
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zapgrpc"
+	"google.golang.org/grpc/grpclog"
+)
+
+// latest is the core of the collector's logger that was made last. gRPC, whose
+// logger is one for the process, writes to it.
+var latest = &latestCore{}
+
+// LogPeers is an option of the collector's logger that gives gRPC's log to it,
+// in place of what the framework does. grpc-go says that it refused a connection,
+// such as one without a client's certificate, with the severity of information
+// that is not for operators, so the framework drops it.
+func LogPeers() zap.Option {
+	setLogger()
+	return latest.follow()
+}
+
+// Unsampled is a logger that writes every line where log would leave some out:
+// the framework samples its logs, and a refusal must not be lost because others
+// came before it. In a distribution without [LogPeers], it is log itself.
+func Unsampled(log *zap.Logger) *zap.Logger {
+	if latest.core.Load() == nil {
+		return log
+	}
+	return log.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return latest }))
+}
+
+// grpc-go wants to be told before it does anything, and once.
+var setLogger = sync.OnceFunc(func() {
+	log := zap.New(latest)
+	grpclog.SetLoggerV2(&peerLogger{LoggerV2: zapgrpc.NewLogger(log), log: log})
+})
+
+// refusedConnection is in the line that grpc-go's server logs when a handshake
+// failed, with the peer's address.
+const refusedConnection = "failed to create ServerTransport"
+
+type peerLogger struct {
+	grpclog.LoggerV2
+	log *zap.Logger
+}
+
+func (l *peerLogger) Info(args ...any)                 { l.info(fmt.Sprint(args...)) }
+func (l *peerLogger) Infoln(args ...any)               { l.info(strings.TrimSpace(fmt.Sprintln(args...))) }
+func (l *peerLogger) Infof(format string, args ...any) { l.info(fmt.Sprintf(format, args...)) }
+
+func (l *peerLogger) info(message string) {
+	if strings.Contains(message, refusedConnection) {
+		l.log.Warn("connection refused", zap.String("error", message))
+	}
+}
+
+// V is verbosity, not severity: grpc-go's own default.
+func (l *peerLogger) V(level int) bool { return level <= 0 }
+
+// latestCore writes to whatever core was set last: warnings and worse, as the
+// framework has it for gRPC.
+type latestCore struct{ core atomic.Pointer[zapcore.Core] }
+
+// follow is an option that lets a logger's core be the latest.
+func (l *latestCore) follow() zap.Option {
+	return zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		l.core.Store(&c)
+		return c
+	})
+}
+
+func (l *latestCore) get() zapcore.Core {
+	if c := l.core.Load(); c != nil {
+		return *c
+	}
+	return zapcore.NewNopCore()
+}
+
+func (l *latestCore) Enabled(level zapcore.Level) bool {
+	return level >= zapcore.WarnLevel && l.get().Enabled(level)
+}
+
+// With keeps to the core that is the latest now; nobody here does so.
+func (l *latestCore) With(fields []zapcore.Field) zapcore.Core { return l.get().With(fields) }
+
+func (l *latestCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !l.Enabled(e.Level) {
+		return ce
+	}
+	return l.get().Check(e, ce)
+}
+
+func (l *latestCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	return l.get().Write(e, fields)
+}
+
+func (l *latestCore) Sync() error { return l.get().Sync() }

@@ -1,0 +1,92 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/collector/confmap"
+)
+
+// ErrPlaintext says that a receiver would listen to the network without TLS.
+var ErrPlaintext = errors.New("without TLS anyone on the network can read the spans on their way, and send false ones")
+
+// protection refuses a configuration whose receivers listen on an address that
+// is not loopback without TLS, unless somebody said that this is meant. The page
+// and its query API check themselves, since they ask for more: who reads, has to
+// show who they are.
+//
+// It is a converter since those see what the configuration comes to, whether it
+// is run, validated, printed or read again while running.
+type protection struct{ plaintext bool }
+
+// NewFactory makes the converter. With plaintext, it lets everything pass.
+func NewFactory(plaintext bool) confmap.ConverterFactory {
+	return confmap.NewConverterFactory(func(confmap.ConverterSettings) confmap.Converter {
+		return protection{plaintext: plaintext}
+	})
+}
+
+func (p protection) Convert(_ context.Context, conf *confmap.Conf) error {
+	if p.plaintext {
+		return nil
+	}
+	receivers, ok := conf.ToStringMap()["receivers"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	return unprotected("receivers", receivers)
+}
+
+// unprotected looks for `endpoint` at every depth: where receivers have it
+// differs, what it means does not.
+func unprotected(path string, section map[string]any) error {
+	if endpoint, ok := section["endpoint"].(string); ok && !loopback(endpoint) && !hasCertificate(section["tls"]) {
+		return fmt.Errorf("%s::endpoint: %q is open to the network, and %s::tls has no certificate: %w; "+
+			"set a certificate, listen on 127.0.0.1, or start with --plaintext", path, endpoint, path, ErrPlaintext)
+	}
+	var names []string
+	for name := range section {
+		names = append(names, name)
+	}
+	slices.Sort(names) // the same error each time
+	for _, name := range names {
+		if inner, ok := section[name].(map[string]any); ok {
+			if err := unprotected(path+"::"+name, inner); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func hasCertificate(tls any) bool {
+	section, _ := tls.(map[string]any)
+	for _, key := range []string{"cert_file", "cert_pem"} {
+		if v, _ := section[key].(string); v != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// loopback says whether only this machine reaches an endpoint. A name other than
+// localhost is not asked for: what it means may change.
+func loopback(endpoint string) bool {
+	if strings.HasPrefix(endpoint, "unix:") || strings.HasPrefix(endpoint, "/") || strings.HasPrefix(endpoint, "@") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(endpoint)
+	if err != nil {
+		host = endpoint
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}

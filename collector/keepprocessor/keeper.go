@@ -1,0 +1,263 @@
+package keepprocessor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/processor/processorhelper"
+
+	"github.com/tare-trace/tare/otel/consistent"
+	"github.com/tare-trace/tare/span"
+)
+
+// reason says why a trace is kept, or what dropped it.
+type reason uint8
+
+const (
+	byError reason = iota
+	bySlow
+	byRare
+	byRule
+	byIncomplete
+	byShare
+	numReasons = iota
+)
+
+var reasonNames = [numReasons]string{"error", "slow", "rare", "rule", "incomplete", "share"}
+
+// keeper decides.
+type keeper struct {
+	errors     string
+	incomplete string
+	rules      []compiledRule
+	limits     limits
+	now        func() time.Time
+
+	mu      sync.Mutex
+	learned *learned // nil: nothing is learned
+	seen    *seen    // nil: rare paths are not found
+	share   share
+	memory  memory
+	counts  counts
+}
+
+// counts is what has been decided so far.
+type counts struct {
+	kept, dropped [numReasons]uint64 // traces
+	spansDropped  uint64             // of them, and late ones
+	lateKept      uint64             // late spans: their trace was kept
+	lateDropped   uint64             // it was dropped
+	lateUnknown   uint64             // it is not remembered
+}
+
+func newKeeper(c *Config) (*keeper, error) { return newKeeperAt(c, time.Now) }
+
+func newKeeperAt(c *Config, clock func() time.Time) (*keeper, error) {
+	rules, err := compileRules(c.Rules)
+	if err != nil {
+		return nil, err
+	}
+	operations, err := compileOperations(c.Slow.Operations)
+	if err != nil {
+		return nil, err
+	}
+	now := clock()
+	return &keeper{
+		errors:     c.Errors,
+		incomplete: c.Incomplete,
+		rules:      rules,
+		limits:     limits{c.Slow.SlowerThan, operations},
+		now:        clock,
+		learned:    newLearned(c.Slow.Learn),
+		seen:       newSeen(c.Rare, now),
+		share:      newShare(c.Share, now),
+		memory:     newMemory(c.Remember),
+	}, nil
+}
+
+// pass is the processor that keeps everything.
+func pass(_ context.Context, td ptrace.Traces) (ptrace.Traces, error) { return td, nil }
+
+// process decides on the traces of a message, and takes out what is dropped.
+func (k *keeper) process(_ context.Context, td ptrace.Traces) (ptrace.Traces, error) {
+	s := scratches.Get().(*scratch)
+	defer s.free()
+	k.read(s, td)
+	if k.decide(s) {
+		s.apply(td)
+	}
+	if td.ResourceSpans().Len() == 0 {
+		return td, processorhelper.ErrSkipProcessingData
+	}
+	return td, nil
+}
+
+// decide fills in the decisions, and reports whether the message changes, but
+// for the reasons.
+func (k *keeper) decide(s *scratch) (changes bool) {
+	now := k.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.share.advance(now)
+	if k.seen != nil {
+		k.seen.advance(now)
+	}
+	for i := range s.traces {
+		t := &s.traces[i]
+		if t.late {
+			k.follow(t)
+			continue
+		}
+		t.own = s.states.of(t.top.TraceState().AsRaw(), t.id)
+		switch why, th, drop := k.judge(t, now); {
+		case drop:
+			k.drop(t, why)
+		case why == byShare:
+			k.share.observe(t.own.threshold)
+			s.share = append(s.share, int32(i))
+		default:
+			k.sample(t, th, why)
+		}
+	}
+	k.share.settle()
+	for _, i := range s.share {
+		k.sample(&s.traces[i], k.share.threshold, byShare)
+	}
+	for i := range s.traces {
+		t := &s.traces[i]
+		changes = changes || t.dropped || t.raise > consistent.Always
+	}
+	return changes
+}
+
+// judge returns what speaks for the trace, and the threshold that it is kept
+// with; or that it is dropped for this reason. The share's threshold comes later.
+func (k *keeper) judge(t *tally, now time.Time) (why reason, th consistent.Threshold, drop bool) {
+	if t.incomplete && k.incomplete == IncompleteDrop {
+		return byIncomplete, 0, true
+	}
+	k.matchTop(t)
+	if t.rule < len(k.rules) {
+		th = k.rules[t.rule].threshold
+		if th >= consistent.Never {
+			return byRule, 0, true
+		}
+	}
+	slow, rare := k.observe(t, now)
+	switch {
+	case k.isError(t):
+		return byError, consistent.Always, false
+	case slow:
+		return bySlow, consistent.Always, false
+	case rare && k.seen.take():
+		return byRare, consistent.Always, false
+	case t.rule < len(k.rules):
+		return byRule, th, false
+	case t.incomplete && k.incomplete == IncompleteKeep:
+		return byIncomplete, consistent.Always, false
+	}
+	return byShare, 0, false
+}
+
+func (k *keeper) isError(t *tally) bool {
+	switch k.errors {
+	case ErrorsAny:
+		return t.failed
+	case ErrorsServer:
+		return t.serverFailed
+	case ErrorsRoot:
+		return t.topFailed
+	}
+	return false
+}
+
+// matchTop looks at the rules that only the top span can match.
+func (k *keeper) matchTop(t *tally) {
+	for i := 0; i < t.rule; i++ {
+		if r := &k.rules[i]; r.root && r.matches(t.service, t.resource, t.top) {
+			t.rule = i
+		}
+	}
+}
+
+// observe learns from the trace. Of an incomplete one neither the path nor the
+// duration of a root tells what is usual.
+func (k *keeper) observe(t *tally, now time.Time) (slow, rare bool) {
+	d := durationOf(t.top)
+	slow = k.limits.exceeded(t.service, t.top.Name(), d)
+	if t.incomplete {
+		return slow, false
+	}
+	if k.learned != nil && t.top.ParentSpanID().IsEmpty() {
+		unusual := k.learned.observe(t.service, t.top.Name(), d, now)
+		slow = slow || unusual
+	}
+	if k.seen != nil {
+		rare = k.seen.observe(t.path)
+	}
+	return slow, rare
+}
+
+// sample keeps the trace with the probability that th says, whatever it came
+// with, and records it.
+func (k *keeper) sample(t *tally, th consistent.Threshold, why reason) {
+	if !th.Samples(t.own.randomness) {
+		k.drop(t, why)
+		return
+	}
+	if th > t.own.threshold {
+		t.raise = th
+	}
+	k.counts.kept[why]++
+	k.memory.put(t.id, t.raise)
+	t.top.Attributes().PutStr(span.KeyKeepReason, reasonNames[why])
+}
+
+func (k *keeper) drop(t *tally, why reason) {
+	t.dropped = true
+	k.counts.dropped[why]++
+	k.counts.spansDropped += uint64(t.spans)
+	k.memory.put(t.id, consistent.Never)
+}
+
+// follow applies the decision on a trace to its late spans.
+func (k *keeper) follow(t *tally) {
+	th, ok := k.memory.get(t.id)
+	n := uint64(t.spans)
+	switch {
+	case !ok:
+		k.counts.lateUnknown += n
+	case th >= consistent.Never:
+		t.dropped = true
+		k.counts.lateDropped += n
+		k.counts.spansDropped += n
+	default:
+		t.raise = th
+		k.counts.lateKept += n
+	}
+}
+
+// apply takes out what is dropped and raises thresholds.
+func (s *scratch) apply(td ptrace.Traces) {
+	next := 0
+	td.ResourceSpans().RemoveIf(func(rs ptrace.ResourceSpans) bool {
+		rs.ScopeSpans().RemoveIf(func(ss ptrace.ScopeSpans) bool {
+			ss.Spans().RemoveIf(func(sp ptrace.Span) bool {
+				t := &s.traces[s.of[next]]
+				next++
+				if t.dropped {
+					return true
+				}
+				if t.raise > consistent.Always {
+					ts := sp.TraceState()
+					ts.FromRaw(s.states.raise(ts.AsRaw(), t.raise))
+				}
+				return false
+			})
+			return ss.Spans().Len() == 0
+		})
+		return rs.ScopeSpans().Len() == 0
+	})
+}

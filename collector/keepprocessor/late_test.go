@@ -1,0 +1,91 @@
+package keepprocessor
+
+import (
+	"testing"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/otel/consistent"
+	"github.com/tare-trace/tare/span"
+)
+
+func late(s *spec) { s.attributes[span.KeyLate] = true }
+
+// lateOf is a late span of the trace with the bits.
+func lateOf(bits uint64) ptrace.Traces {
+	return one(bits, change([]spec{{service: "stock", name: "late", parent: 7}}, 0, late)...)
+}
+
+// A late span follows the decision on its trace, its own failure or not.
+func TestLateSpansFollow(t *testing.T) {
+	config := quiet()
+	config.Errors = ErrorsAny
+	config.Share.Probability = 0.5
+	k := keeperOf(t, config, newClock())
+	const dropped, shared, failed, unknown = 1, 1<<56 - 1, 2, 3
+	decided(t, k, one(dropped, request("shop", "GET /")...))
+	decided(t, k, one(shared, request("shop", "GET /")...))
+	decided(t, k, one(failed, change(request("shop", "GET /"), 1, fails)...))
+	for bits, want := range map[uint64]string{dropped: "", shared: "ot=th:8", failed: "plain", unknown: "plain"} {
+		td := lateOf(bits)
+		for s := range spans(td) {
+			s.Status().SetCode(ptrace.StatusCodeError)
+		}
+		left := decided(t, k, td)
+		got := ""
+		for s := range spans(left) {
+			if got = s.TraceState().AsRaw(); got == "" {
+				got = "plain"
+			}
+			if _, ok := s.Attributes().Get(span.KeyKeepReason); ok {
+				t.Error("a late span has a reason")
+			}
+		}
+		if got != want {
+			t.Errorf("%d: %q, want %q", bits, got, want)
+		}
+	}
+	c := k.counts
+	if c.lateKept != 2 || c.lateDropped != 1 || c.lateUnknown != 1 || c.spansDropped != 4 {
+		t.Errorf("%+v", c)
+	}
+	if n := c.kept[byError] + c.kept[byShare] + c.dropped[byShare]; n != 3 {
+		t.Errorf("%d traces counted: late spans are none", n)
+	}
+}
+
+// In one message, late spans of some traces and whole ones are told apart.
+func TestLateBesideWhole(t *testing.T) {
+	config := quiet()
+	config.Share.Probability = 0.5
+	k := keeperOf(t, config, newClock())
+	decided(t, k, one(1, request("shop", "GET /")...))
+	td := one(1<<56-1, request("shop", "GET /")...)
+	lateOf(1).ResourceSpans().MoveAndAppendTo(td.ResourceSpans())
+	if left := decided(t, k, td); left.SpanCount() != 3 {
+		t.Errorf("%d spans left, want the three of the whole trace", left.SpanCount())
+	}
+}
+
+func TestMemory(t *testing.T) {
+	m := newMemory(10)
+	for i := range uint64(1000) {
+		m.put(idOf(i), consistent.Threshold(i))
+		if n := len(m.young) + len(m.older); n > 10 {
+			t.Fatalf("%d decisions are remembered, 10 were asked for", n)
+		}
+		for back := range min(i+1, 6) { // at least half
+			if th, ok := m.get(idOf(i - back)); !ok || th != consistent.Threshold(i-back) {
+				t.Fatalf("after %d: decision %d is %v, %v", i, i-back, th, ok)
+			}
+		}
+		if _, ok := m.get(idOf(i - 10)); ok && i >= 10 {
+			t.Fatalf("after %d: decision %d is still there", i, i-10)
+		}
+	}
+	none := newMemory(0)
+	none.put(idOf(1), 1)
+	if _, ok := none.get(idOf(1)); ok {
+		t.Error("something is remembered, nothing was asked for")
+	}
+}

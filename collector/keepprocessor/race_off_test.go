@@ -1,0 +1,5 @@
+//go:build !race
+
+package keepprocessor
+
+const raceEnabled = false

@@ -1,0 +1,149 @@
+// Package pageextension is the collector extension `tare_page`: it serves the
+// page, the JSON API and Jaeger's query API (package web) from the store of a
+// tare_store extension.
+//
+// It decides who may read: on a loopback address everybody on this machine, by
+// a name that is this machine's; anywhere else nobody without authentication
+// over TLS, and it does not start before both are configured. Each request that
+// it refuses is logged. It keeps no sessions and sets no cookies.
+package pageextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/extension"
+	"go.opentelemetry.io/collector/extension/extensioncapabilities"
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+
+	"github.com/tare-trace/tare/collector/storeextension"
+	"github.com/tare-trace/tare/web"
+)
+
+// shutdownTimeout is how long requests in progress may still take.
+const shutdownTimeout = 2 * time.Second
+
+// Extension is what the component is to others.
+type Extension interface {
+	extension.Extension
+	// Addr is where the page is served; nil before Start and after Shutdown.
+	Addr() net.Addr
+}
+
+type pageExtension struct {
+	config   *Config
+	settings extension.Settings
+	listener net.Listener
+	server   *http.Server
+	done     chan struct{}
+}
+
+var (
+	_ Extension                       = (*pageExtension)(nil)
+	_ extensioncapabilities.Dependent = (*pageExtension)(nil)
+)
+
+// Dependencies are started before, and ended after: the store, and who checks
+// passwords.
+func (e *pageExtension) Dependencies() []component.ID {
+	ids := []component.ID{e.config.Store}
+	if e.config.ServerConfig.Auth.HasValue() {
+		ids = append(ids, e.config.ServerConfig.Auth.Get().Config.AuthenticatorID)
+	}
+	return ids
+}
+
+func (e *pageExtension) Addr() net.Addr {
+	if e.listener == nil {
+		return nil
+	}
+	return e.listener.Addr()
+}
+
+// Start listens and serves. The configuration is checked again: who builds it
+// in a program has not validated it.
+func (e *pageExtension) Start(ctx context.Context, host component.Host) error {
+	if err := e.config.Validate(); err != nil {
+		return err
+	}
+	st, err := storeextension.Find(host, e.config.Store)
+	if err != nil {
+		return fmt.Errorf("`store`: %w", err)
+	}
+	refusals, err := newRefusals(e.settings.TelemetrySettings, e.config)
+	if err != nil {
+		return err
+	}
+	loopback, err := e.config.loopback()
+	if err != nil {
+		return err
+	}
+	handler := web.New(web.Options{
+		Store:   st,
+		Health:  e.config.Health,
+		Version: e.settings.BuildInfo.Version,
+		Log:     slog.New(zapslog.NewHandler(e.settings.Logger.Core())),
+		Timeout: e.config.QueryTimeout,
+		Hosts:   e.config.Hosts,
+		AnyHost: !loopback,
+		Refused: refusals.refused,
+	})
+	server, err := e.config.ServerConfig.ToServer(ctx, host.GetExtensions(), e.settings.TelemetrySettings, handler,
+		confighttp.WithErrorHandler(refusals.unauthenticated))
+	if err != nil {
+		return err
+	}
+	listener, err := e.config.ServerConfig.ToListener(ctx)
+	if err != nil {
+		return fmt.Errorf("the page cannot be served (set another `endpoint`): %w", err)
+	}
+	done := make(chan struct{})
+	e.listener, e.server, e.done = listener, server, done
+	go func() {
+		defer close(done)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			componentstatus.ReportStatus(host, componentstatus.NewFatalErrorEvent(err))
+		}
+	}()
+	e.settings.Logger.Info("page is served", zap.String("url", e.url()))
+	return nil
+}
+
+// url is what to type into a browser.
+func (e *pageExtension) url() string {
+	a := e.listener.Addr()
+	if a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	scheme := "http"
+	if e.config.ServerConfig.TLS.HasValue() {
+		scheme = "https"
+	}
+	return scheme + "://" + a.String() + "/"
+}
+
+// Shutdown lets requests in progress end for a short time, then cuts them.
+func (e *pageExtension) Shutdown(ctx context.Context) error {
+	if e.server == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	defer cancel()
+	err := e.server.Shutdown(ctx)
+	if err != nil {
+		e.settings.Logger.Info("requests for the page were cut off", zap.Error(err))
+		err = e.server.Close()
+	}
+	<-e.done
+	e.server, e.listener = nil, nil
+	return err
+}

@@ -1,0 +1,40 @@
+package pageextension
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/extension"
+
+	"github.com/tare-trace/tare/web"
+)
+
+// Type names the component in a configuration.
+var Type = component.MustNewType("tare_page")
+
+// DefaultEndpoint is where the page is if the configuration does not say.
+const DefaultEndpoint = "127.0.0.1:4680"
+
+// NewFactory makes the extension for a distribution.
+func NewFactory() extension.Factory {
+	return extension.NewFactory(Type, defaultConfig, create, component.StabilityLevelBeta)
+}
+
+func defaultConfig() component.Config {
+	server := confighttp.NewDefaultServerConfig()
+	server.NetAddr.Endpoint = DefaultEndpoint
+	server.ReadHeaderTimeout = 10 * time.Second
+	server.WriteTimeout = time.Minute // of a large trace to a slow reader, the query included
+	server.MaxRequestBodySize = 1     // nothing here takes a body; 0 would mean the default
+	return &Config{
+		ServerConfig: server,
+		Store:        component.MustNewID("tare_store"),
+		QueryTimeout: web.DefaultTimeout,
+	}
+}
+
+func create(_ context.Context, set extension.Settings, cfg component.Config) (extension.Extension, error) {
+	return &pageExtension{config: cfg.(*Config), settings: set}, nil
+}

@@ -1,0 +1,123 @@
+package redactprocessor
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/tare-trace/tare/otel/redact"
+	"github.com/tare-trace/tare/otel/redact/redacttest"
+)
+
+// What the library makes of a text of its corpus, the processor makes of it in
+// every place of a span, and what the library catches is gone from the bytes.
+func TestCorpusInEveryPlace(t *testing.T) {
+	const perCell = 3
+	r := newRedactor(t, redact.Default())
+	library, err := redact.New(redact.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(20261121, 1))
+	caught, all := 0, 0
+	for _, class := range redacttest.Classes {
+		for _, form := range redacttest.Forms {
+			for _, place := range redacttest.Places {
+				for range perCell {
+					secret := class.Make(rng)
+					text := place.Put(rng, form.Spell(secret))
+					if strings.Contains(text, redacttest.Hidden(class.Name, secret)) {
+						all++
+					}
+					if corpusText(t, r, library, place.Key, text, redacttest.Hidden(class.Name, secret)) {
+						caught++
+					}
+				}
+			}
+		}
+	}
+	for _, spelling := range redacttest.Spellings {
+		for _, name := range redacttest.SecretNames {
+			secret := redacttest.Draw(rng, redacttest.Words, 12)
+			text := spelling.Put(name, secret)
+			all++
+			if corpusText(t, r, library, "app.note", text, secret) {
+				caught++
+			}
+		}
+	}
+	// As a check of the test itself: corpus.md tells what the library catches.
+	if caught < all/2 {
+		t.Errorf("of %d texts with secrets as they are, only %d lost theirs", all, caught)
+	}
+}
+
+// corpusText reports whether the library caught the secret.
+func corpusText(t *testing.T, r *redactor, library *redact.Redactor, key, text, secret string) bool {
+	t.Helper()
+	td, _ := oneSpan()
+	for _, set := range texts(td) {
+		set.set(text)
+	}
+	for _, m := range maps(td) {
+		m.PutStr(key, text)
+		m.PutEmptyBytes("app.bytes").FromRaw([]byte(text))
+		slice := m.PutEmptySlice("app.slice")
+		slice.AppendEmpty().SetStr(text)
+		slice.AppendEmpty().SetInt(7)
+		slice.AppendEmpty().SetEmptyMap().PutStr(key, text)
+		m.PutEmptyMap("app.map").PutEmptyMap("deep").PutEmptySlice(key).AppendEmpty().SetStr(text)
+	}
+	if _, err := r.process(context.Background(), td); err != nil {
+		t.Fatal(err)
+	}
+	free, keyed, plain := library.Text(text), attributeText(library, key, text), attributeText(library, "app.bytes", text)
+	for name, at := range texts(td) {
+		if got := at.get(); got != free {
+			t.Errorf("%s: %q became %q, the library says %q", name, text, got, free)
+		}
+	}
+	for name, m := range maps(td) {
+		for at, want := range map[string]string{
+			key: keyed, "app.bytes": plain, "app.slice/0": plain, "app.slice/2/" + key: keyed, "app.map/deep/" + key + "/0": keyed,
+		} {
+			if got := find(m, at); got != want {
+				t.Errorf("%s %s: %q became %q, the library says %q", name, at, text, got, want)
+			}
+		}
+	}
+	return !strings.Contains(free, secret) && strings.Contains(text, secret)
+}
+
+func attributeText(library *redact.Redactor, key, text string) string {
+	kv, _ := library.Attribute(attribute.String(key, text))
+	return kv.Value.AsString()
+}
+
+// find follows a path of keys and indices.
+func find(m pcommon.Map, path string) string {
+	parts := strings.Split(path, "/")
+	v, ok := m.Get(parts[0])
+	for _, p := range parts[1:] {
+		switch {
+		case !ok:
+		case v.Type() == pcommon.ValueTypeSlice:
+			v = v.Slice().At(int(p[0] - '0'))
+		case v.Type() == pcommon.ValueTypeMap:
+			v, ok = v.Map().Get(p)
+		default:
+			ok = false
+		}
+	}
+	switch {
+	case !ok:
+		return "not there"
+	case v.Type() == pcommon.ValueTypeBytes:
+		return string(v.Bytes().AsRaw())
+	}
+	return v.Str()
+}

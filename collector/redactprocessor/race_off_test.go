@@ -1,0 +1,5 @@
+//go:build !race
+
+package redactprocessor
+
+const raceEnabled = false

@@ -1,0 +1,109 @@
+package redactprocessor
+
+import (
+	"context"
+	"strconv"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/pdata/xpdata"
+
+	"github.com/tare-trace/tare/otel/redact"
+)
+
+// redactor walks through OTLP in place. It writes only what changes.
+type redactor struct{ rules *redact.Redactor }
+
+func (r *redactor) process(_ context.Context, td ptrace.Traces) (ptrace.Traces, error) {
+	for _, rs := range td.ResourceSpans().All() {
+		r.attributes(rs.Resource().Attributes(), 0)
+		r.text(rs.SchemaUrl(), rs.SetSchemaUrl)
+		for _, ss := range rs.ScopeSpans().All() {
+			r.scope(ss)
+			for _, s := range ss.Spans().All() {
+				r.span(s)
+			}
+		}
+	}
+	return td, nil
+}
+
+func (r *redactor) scope(ss ptrace.ScopeSpans) {
+	r.text(ss.SchemaUrl(), ss.SetSchemaUrl)
+	scope := ss.Scope()
+	r.text(scope.Name(), scope.SetName)
+	r.text(scope.Version(), scope.SetVersion)
+	r.attributes(scope.Attributes(), 0)
+}
+
+func (r *redactor) span(s ptrace.Span) {
+	if name := s.Name(); name != "" {
+		if out := r.rules.Name(name); out != name {
+			s.SetName(out)
+		}
+	}
+	if message := s.Status().Message(); message != "" {
+		if out := r.rules.Text(message); out != message {
+			s.Status().SetMessage(out)
+		}
+	}
+	r.attributes(s.Attributes(), 0)
+	for _, e := range s.Events().All() {
+		if out := r.rules.Name(e.Name()); out != e.Name() {
+			e.SetName(out)
+		}
+		r.attributes(e.Attributes(), 0)
+	}
+	for _, l := range s.Links().All() {
+		r.attributes(l.Attributes(), 0)
+	}
+}
+
+// text is for what comes once per resource or scope.
+func (r *redactor) text(s string, set func(string)) {
+	if s == "" {
+		return
+	}
+	if out := r.rules.Text(s); out != s {
+		set(out)
+	}
+}
+
+// attributes redacts a map: the outermost at depth 0.
+func (r *redactor) attributes(m pcommon.Map, depth int) {
+	renamed := false
+	m.RemoveIf(func(name string, v pcommon.Value) bool {
+		k := r.rules.Key(name)
+		if !k.Leaves(depth == 0) {
+			return true
+		}
+		r.value(k, v, depth)
+		renamed = renamed || k.Name() != name
+		return false
+	})
+	if renamed {
+		r.rename(m)
+	}
+}
+
+// rename writes a map anew with its keys as they may leave.
+func (r *redactor) rename(m pcommon.Map) {
+	var b xpdata.MapBuilder
+	b.EnsureCapacity(m.Len())
+	used := make(map[string]int, m.Len()) // how often
+	for name, v := range m.All() {
+		v.MoveTo(b.AppendEmpty(unique(used, r.rules.Key(name).Name())))
+	}
+	b.UnsafeIntoMap(m)
+}
+
+// unique returns the name, or the name with a number if it is taken.
+func unique(used map[string]int, name string) string {
+	free := name
+	for used[free] > 0 {
+		used[name]++
+		free = name + "." + strconv.Itoa(used[name])
+	}
+	used[free]++
+	return free
+}

@@ -1,0 +1,50 @@
+// Package storeexporter is the collector exporter `tare_store`: it writes traces
+// into the store that the extension tare_store holds open.
+//
+// It never waits for a disk that is full: such spans are dropped at once and
+// counted, as failed by the framework (otelcol_exporter_send_failed_spans) and
+// as refused by the store (tare_store_refused_spans). What else fails is tried
+// again.
+package storeexporter
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/collector/storeextension"
+	"github.com/tare-trace/tare/store"
+)
+
+type storeExporter struct {
+	config *Config
+	store  *store.Store
+}
+
+func (e *storeExporter) start(_ context.Context, host component.Host) error {
+	s, err := storeextension.Find(host, e.config.Store)
+	if err != nil {
+		return err
+	}
+	e.store = s
+	return nil
+}
+
+func (e *storeExporter) write(ctx context.Context, td ptrace.Traces) error {
+	err := e.store.Write(ctx, td)
+	if permanent(err) {
+		return consumererror.NewPermanent(err)
+	}
+	return err
+}
+
+// permanent: to try again changes nothing. Retention, or a person, may make room
+// on a full disk, but only after minutes: a queue that waited for it would fill
+// and refuse newer spans instead.
+func permanent(err error) bool {
+	return errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrInvalid) ||
+		errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrCorrupt)
+}

@@ -1,0 +1,54 @@
+package storeexporter
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/config/configretry"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+
+	"github.com/tare-trace/tare/collector/storeextension"
+)
+
+// Type names the component in a configuration.
+var Type = component.MustNewType("tare_store")
+
+// NewFactory makes the exporter for a distribution.
+func NewFactory() exporter.Factory {
+	return exporter.NewFactory(Type, defaultConfig, exporter.WithTraces(create, component.StabilityLevelBeta))
+}
+
+func defaultConfig() component.Config {
+	queue := exporterhelper.NewDefaultQueueConfig()
+	queue.Sizer = exporterhelper.RequestSizerTypeItems
+	queue.QueueSize = 200_000
+	// The store commits what comes at once together: more writers only wait.
+	queue.NumConsumers = 2
+	// One fsync for many small messages.
+	batch := queue.Batch.GetOrInsertDefault()
+	batch.FlushTimeout = 200 * time.Millisecond
+	batch.MinSize, batch.MaxSize = 8192, 0
+	retry := configretry.NewDefaultBackOffConfig()
+	retry.InitialInterval = 100 * time.Millisecond
+	retry.MaxInterval = 5 * time.Second
+	retry.MaxElapsedTime = 30 * time.Second
+	return &Config{
+		Store:         component.NewID(storeextension.Type),
+		TimeoutConfig: exporterhelper.NewDefaultTimeoutConfig(),
+		Queue:         configoptional.Some(queue),
+		Retry:         retry,
+	}
+}
+
+func create(ctx context.Context, set exporter.Settings, cfg component.Config) (exporter.Traces, error) {
+	c := cfg.(*Config)
+	e := &storeExporter{config: c}
+	return exporterhelper.NewTraces(ctx, set, cfg, e.write,
+		exporterhelper.WithStart(e.start),
+		exporterhelper.WithTimeout(c.TimeoutConfig),
+		exporterhelper.WithQueue(c.Queue),
+		exporterhelper.WithRetry(c.Retry))
+}

@@ -1,0 +1,102 @@
+// Package storeextension is the collector extension `tare_store`: it holds the
+// embedded store open for as long as the collector runs, so that the exporter
+// and the page share one. It is started before the pipelines and closed after
+// them.
+//
+// It neither writes nor reads spans: the exporter tare_store and the extension
+// tare_page do, and find it by its component id, see [Find].
+package storeextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension"
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+
+	"github.com/tare-trace/tare/store"
+)
+
+// Extension is what the component is to others.
+type Extension interface {
+	extension.Extension
+	// Store is the open store; nil before Start and after Shutdown.
+	Store() *store.Store
+}
+
+// Find returns the open store of the extension with this id, or an error that
+// says what is wrong with the configuration. Extensions that call it in their
+// Start name the id in their Dependencies, or they may be started first.
+func Find(host component.Host, id component.ID) (*store.Store, error) {
+	c, ok := host.GetExtensions()[id]
+	if !ok {
+		return nil, fmt.Errorf("there is no extension %q: add it to `extensions` and to `service::extensions`", id)
+	}
+	e, ok := c.(Extension)
+	if !ok {
+		return nil, fmt.Errorf("extension %q is no %s", id, Type)
+	}
+	s := e.Store()
+	if s == nil {
+		return nil, fmt.Errorf("extension %q is not open yet", id)
+	}
+	return s, nil
+}
+
+type storeExtension struct {
+	config   *Config
+	settings component.TelemetrySettings
+	store    atomic.Pointer[store.Store]
+	metrics  *metrics
+}
+
+func (e *storeExtension) Store() *store.Store { return e.store.Load() }
+
+// Start creates the directory where there is none, and opens it.
+func (e *storeExtension) Start(context.Context, component.Host) error {
+	dir := e.config.Directory
+	// Spans tell what a system does, and with what: nobody else's business.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("the store's directory cannot be made: %w; set `directory` to one that this user may write", err)
+	}
+	s, err := store.Open(store.Options{
+		Dir:      dir,
+		NoSync:   !e.config.Sync,
+		MaxAge:   e.config.Retention.Age,
+		MaxBytes: int64(e.config.Retention.Size),
+		Log:      slog.New(zapslog.NewHandler(e.settings.Logger.Core())),
+	})
+	if errors.Is(err, store.ErrInUse) {
+		return fmt.Errorf("%w: %s: another tare runs on it; stop it, or set another `directory`", err, dir)
+	}
+	if err != nil {
+		return err
+	}
+	m, err := observe(e.settings.MeterProvider, s)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	e.metrics = m
+	e.store.Store(s)
+	stats := s.Stats()
+	e.settings.Logger.Info("store is open", zap.String("directory", dir), zap.Bool("sync", e.config.Sync),
+		zap.Duration("retention_age", e.config.Retention.Age), zap.Stringer("retention_size", e.config.Retention.Size),
+		zap.Uint64("spans", stats.Spans), zap.Uint64("bytes", stats.Bytes))
+	return nil
+}
+
+// Shutdown closes the store: pipelines have ended, and whoever depends on this
+// extension has, too.
+func (e *storeExtension) Shutdown(context.Context) error {
+	s := e.store.Swap(nil)
+	if s == nil {
+		return nil
+	}
+	return errors.Join(e.metrics.stop(), s.Close())
+}

@@ -1,0 +1,29 @@
+package storeextension
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension"
+)
+
+// Type names the component in a configuration.
+var Type = component.MustNewType("tare_store")
+
+// NewFactory makes the extension for a distribution.
+func NewFactory() extension.Factory {
+	return extension.NewFactory(Type, defaultConfig, create, component.StabilityLevelBeta)
+}
+
+func defaultConfig() component.Config {
+	return &Config{
+		Directory: defaultDirectory(),
+		Sync:      true,
+		Retention: Retention{Age: 7 * 24 * time.Hour, Size: 10 << 30},
+	}
+}
+
+func create(_ context.Context, set extension.Settings, cfg component.Config) (extension.Extension, error) {
+	return &storeExtension{config: cfg.(*Config), settings: set.TelemetrySettings}, nil
+}

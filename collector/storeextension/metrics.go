@@ -1,0 +1,62 @@
+package storeextension
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tare-trace/tare/store"
+)
+
+// metrics publishes the store's [store.Stats] with the collector's own metrics.
+type metrics struct{ registration metric.Registration }
+
+func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
+	meter := provider.Meter("github.com/tare-trace/tare/collector/storeextension")
+	var err error
+	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
+		g, e := meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+		if e != nil {
+			err = e
+		}
+		return g
+	}
+	counter := func(name, description string) metric.Int64ObservableCounter {
+		c, e := meter.Int64ObservableCounter(name, metric.WithUnit("{span}"), metric.WithDescription(description))
+		if e != nil {
+			err = e
+		}
+		return c
+	}
+	var (
+		spans   = gauge("tare_store_spans", "{span}", "Spans stored.")
+		traces  = gauge("tare_store_traces", "{trace}", "Traces stored.")
+		bytes   = gauge("tare_store_size", "By", "What the store takes on disk.")
+		oldest  = gauge("tare_store_oldest", "s", "Start of the oldest stored span, as Unix time.")
+		written = counter("tare_store_written_spans", "Spans written since the store was opened.")
+		expired = counter("tare_store_expired_spans", "Spans that retention removed since then.")
+		refused = counter("tare_store_refused_spans", "Spans not taken since then: disk full, closed.")
+	)
+	if err != nil {
+		return nil, err
+	}
+	r, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		stats := s.Stats()
+		o.ObserveInt64(spans, int64(stats.Spans))
+		o.ObserveInt64(traces, int64(stats.Traces))
+		o.ObserveInt64(bytes, int64(stats.Bytes))
+		if !stats.Oldest.IsZero() {
+			o.ObserveInt64(oldest, stats.Oldest.Unix())
+		}
+		o.ObserveInt64(written, int64(stats.Written))
+		o.ObserveInt64(expired, int64(stats.Expired))
+		o.ObserveInt64(refused, int64(stats.Refused))
+		return nil
+	}, spans, traces, bytes, oldest, written, expired, refused)
+	if err != nil {
+		return nil, err
+	}
+	return &metrics{registration: r}, nil
+}
+
+func (m *metrics) stop() error { return m.registration.Unregister() }

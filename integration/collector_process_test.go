@@ -1,0 +1,179 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// daemon is a collector that runs: ours or the plain one.
+type daemon struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *logBuffer
+	done chan struct{} // closed when it was waited for
+	// metrics is the address of its own Prometheus endpoint.
+	metrics string
+}
+
+// quiet leaves out of a configuration what two collectors on one machine cannot
+// both have, and says where its metrics are.
+func quiet(metrics string) string {
+	host, port, _ := strings.Cut(metrics, ":")
+	return `
+  telemetry:
+    metrics:
+      readers: [{pull: {exporter: {prometheus: {host: ` + host + `, port: ` + port + `, without_type_suffix: true, without_units: true, without_scope_info: true}}}}]
+`
+}
+
+// plainBinary is the framework's own components, built when a test first asks.
+var plainBinary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(tare), "plain")
+	out, err := exec.Command("go", "build", "-o", path, "../collector/internal/plain").CombinedOutput()
+	if err != nil {
+		return string(out), err
+	}
+	return path, nil
+})
+
+// collect runs `tare collector` with a configuration, to which the section of
+// its own telemetry is added, and waits until everything in it runs.
+func collect(t *testing.T, config string, args ...string) *daemon {
+	t.Helper()
+	metrics := loopback(freePort(t))
+	return collectFile(t, metrics, writeConfig(t, config+quiet(metrics)), nil, args...)
+}
+
+// collectPlain runs the plain collector.
+func collectPlain(t *testing.T, config string) *daemon {
+	t.Helper()
+	binary, err := plainBinary()
+	if err != nil {
+		t.Fatalf("build the plain collector: %v\n%s", err, binary)
+	}
+	metrics := loopback(freePort(t))
+	return startDaemon(t, metrics, nil, binary, "--config", writeConfig(t, config+quiet(metrics)))
+}
+
+// collectFile runs `tare collector` with a file that is not the test's own.
+func collectFile(t *testing.T, metrics, file string, env []string, args ...string) *daemon {
+	t.Helper()
+	return startDaemon(t, metrics, env, append([]string{tare, "collector", "--config", file}, args...)...)
+}
+
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "collector.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func startDaemon(t *testing.T, metrics string, env []string, argv ...string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, log: &logBuffer{}, done: make(chan struct{}), metrics: metrics}
+	d.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], argv[1:]...) //nolint:gosec // the test's own
+	d.cmd.Env = append(os.Environ(), env...)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = d.cmd.Wait() // ProcessState tells
+		close(d.done)
+	}()
+	t.Cleanup(func() {
+		d.stop()
+		if t.Failed() {
+			t.Logf("%s wrote:\n%s", strings.Join(argv, " "), d.log)
+		}
+	})
+	until(t, time.Minute, strings.Join(argv, " ")+" is ready", func() bool {
+		select {
+		case <-d.done:
+			t.Fatalf("%s ended: %v\n%s", strings.Join(argv, " "), d.cmd.ProcessState, d.log)
+		default:
+		}
+		return strings.Contains(d.log.String(), "Everything is ready")
+	})
+	return d
+}
+
+// stop ends it as an operator would; it must end well.
+func (d *daemon) stop() {
+	d.t.Helper()
+	select {
+	case <-d.done:
+		return
+	default:
+	}
+	_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may have ended meanwhile
+	select {
+	case <-d.done:
+		if !d.cmd.ProcessState.Success() {
+			d.t.Errorf("the collector ended with %v", d.cmd.ProcessState)
+		}
+	case <-time.After(time.Minute):
+		_ = d.cmd.Process.Kill()
+		<-d.done
+		d.t.Errorf("the collector did not end within a minute of SIGTERM")
+	}
+}
+
+// kill ends it with SIGKILL and waits until the process is gone.
+func (d *daemon) kill() {
+	d.t.Helper()
+	_ = d.cmd.Process.Kill()
+	<-d.done
+}
+
+// metric sums the samples of one name at its Prometheus endpoint.
+func (d *daemon) metric(name string) (sum float64) {
+	d.t.Helper()
+	resp, err := noProxy.Get("http://" + d.metrics + "/metrics")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		d.t.Fatalf("metrics: %s", resp.Status)
+	}
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		line := lines.Text()
+		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
+			continue
+		}
+		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+// refuses runs a command line that must fail, and returns what it said.
+func refuses(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tare, args...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		t.Fatalf("tare %s: %v, want a failure\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,316 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/tare-trace/tare/lab/load"
+)
+
+// whole is a running `tare run`.
+type whole struct {
+	t                *testing.T
+	cmd              *exec.Cmd
+	done             chan struct{}
+	log              *logBuffer
+	store            string
+	page, otlp, self string // addresses: of the page, of OTLP/HTTP, of the agent's metrics
+}
+
+// launchWhole starts `tare run` on addresses of its own; store "" is a new one.
+func launchWhole(t *testing.T, store string, args ...string) *whole {
+	t.Helper()
+	if store == "" {
+		store = filepath.Join(t.TempDir(), "store")
+	}
+	w := &whole{
+		t: t, done: make(chan struct{}), log: &logBuffer{}, store: store,
+		page: loopback(freePort(t)), otlp: loopback(freePort(t)), self: loopback(freePort(t)),
+	}
+	config := filepath.Join(t.TempDir(), "collector.yaml")
+	text := fmt.Sprintf("receivers: {otlp: {protocols: {grpc: {endpoint: '%s'}, http: {endpoint: '%s'}}}}\n", loopback(freePort(t)), w.otlp)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{
+		"run", "--store", store, "--page", w.page, "--listen", w.self,
+		"--collector-listen", loopback(freePort(t)), "--collector-config", config,
+	}, args...)
+	w.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), tare, args...)
+	w.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	w.cmd.Stdout, w.cmd.Stderr = w.log, w.log
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = w.cmd.Wait() // ProcessState tells
+		close(w.done)
+	}()
+	t.Cleanup(func() {
+		w.stop()
+		if t.Failed() {
+			t.Logf("tare run wrote:\n%s", w.log)
+		}
+	})
+	return w
+}
+
+// runWhole is launchWhole, and waits until the page's address was printed.
+func runWhole(t *testing.T, store string, args ...string) *whole {
+	t.Helper()
+	w := launchWhole(t, store, args...)
+	until(t, 60*time.Second, "the page is announced", func() bool {
+		select {
+		case <-w.done:
+			t.Fatalf("tare run ended: %v\n%s", w.cmd.ProcessState, w.log)
+		default:
+		}
+		return strings.Contains(w.log.String(), "page: http://"+w.page+"/")
+	})
+	return w
+}
+
+// stop ends it as Ctrl-C would.
+func (w *whole) stop() {
+	w.t.Helper()
+	select {
+	case <-w.done:
+		return
+	default:
+	}
+	_ = w.cmd.Process.Signal(os.Interrupt) // it may have ended meanwhile
+	select {
+	case <-w.done:
+		if !w.cmd.ProcessState.Success() {
+			w.t.Errorf("tare run ended with %v", w.cmd.ProcessState)
+		}
+	case <-time.After(30 * time.Second):
+		_ = w.cmd.Process.Kill()
+		<-w.done
+		w.t.Error("tare run did not end within 30 s of Ctrl-C")
+	}
+}
+
+// get reads the page's API; what is not there yet is false.
+func (w *whole) get(path string, into any) bool {
+	resp, err := noProxy.Get("http://" + w.page + path)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(into) == nil
+}
+
+// listed are the traces that a search finds, all pages of it.
+type listed struct {
+	TraceID string `json:"trace_id"`
+	Service string
+	Spans   int
+	State   string
+	Reason  string
+}
+
+func (w *whole) traces(query string) (all []listed) {
+	for after := ""; ; {
+		var page struct {
+			Traces []listed
+			Next   string
+		}
+		if !w.get("/api/v1/traces?limit=1000&"+query+"&after="+url.QueryEscape(after), &page) {
+			return nil
+		}
+		all = append(all, page.Traces...)
+		if after = page.Next; after == "" {
+			return all
+		}
+	}
+}
+
+func (w *whole) spans() (n int) {
+	var stats struct{ Spans int }
+	w.get("/api/v1/stats", &stats)
+	return stats.Spans
+}
+
+// All in one process: a real chain under load, and a service with an SDK, on
+// one page.
+func TestRun(t *testing.T) {
+	need(t)
+	const requests = 2000
+	c := start(t, "nginx")
+	w := runWhole(t, "", ports(c)...)
+	send(t, load.Options{Addr: c.Entry, Connections: 16, Requests: requests, AppendPath: c.AppendPath})
+
+	var complete []listed
+	until(t, 60*time.Second, "every request is a complete trace", func() bool {
+		complete = w.traces("state=complete&service=proxy")
+		return len(complete) >= requests
+	})
+	if len(complete) != requests {
+		t.Errorf("%d traces of %d requests", len(complete), requests)
+	}
+	if broken := w.traces("state=incomplete"); len(broken) > 0 {
+		t.Errorf("%d traces are incomplete, such as %+v", len(broken), broken[0])
+	}
+	var trace struct {
+		State    string
+		Services []struct{ Name string }
+		Spans    []struct {
+			Name, Kind string
+			Depth      int
+		}
+	}
+	if !w.get("/api/v1/traces/"+complete[0].TraceID, &trace) || trace.State != "complete" ||
+		len(trace.Services) != 2 || len(trace.Spans) != 3 {
+		t.Errorf("one of them: %+v", trace)
+	}
+	for depth, s := range trace.Spans {
+		if want := []string{"server", "client", "server"}[depth]; s.Depth != depth || s.Kind != want || s.Name != "GET" {
+			t.Errorf("span %d: %+v, want a %s span", depth, s, want)
+		}
+	}
+	var health struct {
+		Sources []struct {
+			URL   string
+			Up    bool
+			Error string
+			Agent *struct {
+				Roots map[string]float64
+			}
+			Collector *struct {
+				AcceptedSpans float64 `json:"accepted_spans"`
+			}
+		}
+	}
+	if !w.get("/api/v1/health", &health) || len(health.Sources) != 2 || !health.Sources[0].Up || !health.Sources[1].Up ||
+		health.Sources[0].Agent == nil || health.Sources[0].Agent.Roots["sampled"] != requests ||
+		health.Sources[1].Collector == nil || health.Sources[1].Collector.AcceptedSpans != 3*requests {
+		t.Errorf("health %+v", health)
+	}
+
+	sdk(t, w.otlp)
+	until(t, 30*time.Second, "the trace of the SDK is there", func() bool { return len(w.traces("service=with-sdk")) == 1 })
+	w.stop()
+
+	// The same store, and nothing traced: what was stored is there.
+	before := 3*requests + 1
+	again := runWhole(t, w.store)
+	if n := again.spans(); n != before {
+		t.Errorf("%d spans after a restart, %d before", n, before)
+	}
+	if !strings.Contains(again.log.String(), "--port") {
+		t.Errorf("it does not say how services are traced: %s", again.log)
+	}
+}
+
+// sdk sends one span as an instrumented service would.
+func sdk(t *testing.T, address string) {
+	t.Helper()
+	exporter, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(address), otlptracehttp.WithInsecure())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter),
+		sdktrace.WithResource(sdkresource.NewSchemaless(attribute.String("service.name", "with-sdk"))))
+	_, span := p.Tracer("test").Start(t.Context(), "work")
+	span.End()
+	if err := p.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Killed under load: no request fails, the hooks are gone, and everything that
+// the page had shown is there again.
+func TestRunKilledUnderLoad(t *testing.T) {
+	need(t)
+	c := start(t, "nginx")
+	w := runWhole(t, "", append(ports(c), ratio("0.5")...)...)
+	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 8, AppendPath: c.AppendPath})
+	l.more(1000)
+	until(t, 30*time.Second, "something is stored", func() bool { return w.spans() > 300 })
+	a := &tracer{t: t, cmd: w.cmd, log: w.log, done: w.done}
+	ids, links := a.programs()
+	if len(ids) < 5 || links < 5 {
+		t.Fatalf("it holds %d programs and %d links", len(ids), links)
+	}
+	stored := w.spans()
+	found := w.traces("state=complete")
+	if len(found) == 0 {
+		t.Fatal("no trace is complete")
+	}
+	a.kill()
+	until(t, 2*time.Second, "the programs are gone", func() bool { return len(loaded(t, ids)) == 0 })
+	l.more(1000)
+	l.end()
+
+	again := runWhole(t, w.store)
+	if n := again.spans(); n < stored {
+		t.Errorf("%d spans after kill -9, %d were acknowledged", n, stored)
+	}
+	there := map[string]int{}
+	for _, tr := range again.traces("") {
+		there[tr.TraceID] = tr.Spans
+	}
+	for _, tr := range found {
+		if there[tr.TraceID] < tr.Spans {
+			t.Fatalf("trace %s had %d spans before kill -9 and has %d", tr.TraceID, tr.Spans, there[tr.TraceID])
+		}
+	}
+}
+
+// Without privileges, OTLP is taken all the same; what cannot be is said.
+func TestRunSaysWhatIsWrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes: not with -short")
+	}
+	w := runWhole(t, "")
+	sdk(t, w.otlp)
+	until(t, 30*time.Second, "the trace of the SDK is there", func() bool { return len(w.traces("service=with-sdk")) == 1 })
+
+	for name, tt := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"nothing at all":  {[]string{"--otlp=false"}, []string{"no service selected", "--port 8080"}},
+		"store in use":    {[]string{"--store", w.store}, []string{"in use", w.store}},
+		"page taken":      {[]string{"--page", w.page, "--otlp"}, []string{"address already in use", "--page"}},
+		"page for all":    {[]string{"--page", "0.0.0.0:0"}, []string{"auth"}},
+		"wrong agent key": {[]string{"--port", "0"}, []string{"--port", "65535"}},
+		"no such file":    {[]string{"--collector-config", "/nonexistent.yaml"}, []string{"/nonexistent.yaml"}},
+		"retention":       {[]string{"--retention", "0s"}, []string{"--retention"}},
+		"size":            {[]string{"--max-size", "much"}, []string{"size"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := launchWhole(t, "", tt.args...)
+			select {
+			case <-bad.done:
+			case <-time.After(30 * time.Second):
+				t.Fatal("it runs")
+			}
+			if bad.cmd.ProcessState.Success() {
+				t.Error("exit status 0")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(bad.log.String(), want) {
+					t.Errorf("no %q in\n%s", want, bad.log)
+				}
+			}
+		})
+	}
+}

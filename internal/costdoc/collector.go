@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tare-trace/tare/lab/analysis"
+	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/stats"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// storeRows are the rows of the store's table: a benchmark, what it measures,
+// and its target in the benchmark's unit (0: none).
+var storeRows = []struct {
+	what, name, unit string
+	target           float64
+	atLeast          bool
+}{
+	{"spans in, one CPU", "Write", "spans/s", 100_000, true},
+	{"CPU of a span written", "Write", "cpu-ns/span", 0, false},
+	{"bytes on disk of a span", "Write", "B/span", 0, false},
+	{"a trace by its id, of 10,000,000 spans", "TraceByID", "sec/op", 0.005, false},
+	{"search over 10,000,000 spans, the worst of the queries", "Search/worst", "sec/op", 0.3, false},
+	{"search over 10,000,000 spans, service and status", "Search/failed", "sec/op", 0.3, false},
+	{"quantiles of every service over 1,000,000 spans", "Latencies", "sec/op", 1, false},
+	{"service map over 1,000,000 spans", "Map", "sec/op", 0, false},
+}
+
+// collector writes the tables of docs/collector.md.
+func collector(benchmarks, results, doc string) error {
+	var b strings.Builder
+	dir := filepath.Join(results, "collector")
+	fmt.Fprintf(&b, "`tare bench run collector --profile quick` ([report](results/collector/report.md)); a request holds %d spans.\n\n", workloads.SpansPerBody)
+	if err := perSpan(&b, dir); err != nil {
+		return err
+	}
+	if err := claims(&b, dir, claim{"K1", 0}, claim{"K2", 0}, claim{"K2", 1}); err != nil {
+		return err
+	}
+	if err := storeTable(&b, benchmarks); err != nil {
+		return err
+	}
+	return replace(doc, b.String())
+}
+
+// perSpan tells what a span costs in each variant.
+func perSpan(b *strings.Builder, dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil {
+		return fmt.Errorf("run make collector-cost: %w", err)
+	}
+	var s analysis.Summary
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	b.WriteString("| forwarded | collector | CPU of a span | spans/s taken | memory |\n|---|---|---|---|---|\n")
+	for _, c := range s.Cells {
+		for _, v := range c.Variants {
+			if v.Role == analysis.Again {
+				continue
+			}
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", c.Workload, v.Name,
+				scaled(v, record.CPUService, "%.2f µs", 1./workloads.SpansPerBody),
+				scaled(v, record.Throughput, "%.0f", workloads.SpansPerBody),
+				scaled(v, record.MemServicePeak, "%.0f MiB", 1))
+		}
+	}
+	b.WriteString("\n")
+	return nil
+}
+
+// scaled is a metric's median with its interval.
+func scaled(v analysis.Variant, metric, format string, by float64) string {
+	i := slices.IndexFunc(v.Metrics, func(m analysis.Measure) bool { return m.Metric == metric })
+	if i < 0 {
+		return "not measured"
+	}
+	e := v.Metrics[i].Value
+	text := func(x float64) string { return fmt.Sprintf(format, x*by) }
+	if e.N < stats.MinSamples {
+		return fmt.Sprintf("%s (n = %d)", text(e.Median), e.N)
+	}
+	return fmt.Sprintf("%s (%s to %s, n = %d)", text(e.Median), text(e.Lo), text(e.Hi), e.N)
+}
+
+// storeTable tells what the store takes and how fast it answers.
+func storeTable(b *strings.Builder, benchmarks string) error {
+	s, commit, err := readBenchmarks(benchmarks)
+	if err != nil {
+		return err
+	}
+	b.WriteString("The store by itself, `make store-cost`:\n\n| | measured | target | |\n|---|---|---|---|\n")
+	for _, r := range storeRows {
+		xs := s.of(storePackage+" "+r.name, r.unit)
+		if len(xs) == 0 {
+			return fmt.Errorf("%s has no %s with %s: run make store-cost", benchmarks, r.name, r.unit)
+		}
+		e := stats.Interval(xs)
+		target, judged := "", ""
+		if r.target > 0 {
+			sign, f := "≤", stats.AtMost
+			if r.atLeast {
+				sign, f = "≥", stats.AtLeast
+			}
+			target, judged = sign+" "+quantity(r.target, r.unit), strings.Replace(f(e, r.target), "missed", "**missed**", 1)
+		}
+		fmt.Fprintf(b, "| %s | %s (%s to %s, n = %d) | %s | %s |\n", r.what, quantity(e.Median, r.unit),
+			quantity(e.Lo, r.unit), quantity(e.Hi, r.unit), e.N, target, judged)
+	}
+	fmt.Fprintf(b, "\nMeasured at commit %s.\n", commit)
+	return nil
+}
+
+const storePackage = "github.com/tare-trace/tare/store"
+
+func quantity(x float64, unit string) string {
+	if unit != "sec/op" {
+		return fmt.Sprintf("%.0f %s", x, strings.TrimPrefix(unit, "cpu-"))
+	}
+	if x < 0.001 {
+		return fmt.Sprintf("%.0f µs", x*1e6)
+	}
+	return fmt.Sprintf("%.3g ms", x*1e3)
+}

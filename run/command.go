@@ -1,0 +1,86 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-trace/tare/agent"
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/collector/storeextension"
+	"github.com/tare-trace/tare/run/internal/settings"
+)
+
+// Command is `tare run`.
+func Command() *cobra.Command {
+	opts := Defaults()
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Trace this host and show it: agent, collector, store and page in one process",
+		Long: `Traces the services of this host that flags, a file or the environment select, as
+"tare agent" does, and takes OTLP of services that are instrumented; groups spans
+into traces, checks and stores them, and serves a page to look at them.
+
+Tracing needs root; without a selection, only OTLP is taken. Ctrl-C stores what is
+under way and ends; a second one ends at once. A change of the agent's file takes
+effect without a gap; SIGHUP reads all configuration again, which starts the
+process' parts anew.`,
+		Example: `  sudo tare run --port 80 --port shop=8080
+  sudo tare run --exe '*/nginx' --sampler-arg 0.01 --retention 24h --max-size 2GiB
+  tare run --store /tmp/traces`,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			load := func() (config.Config, error) { return config.Load(cmd.Flags(), os.Environ()) }
+			cfg, err := load()
+			switch {
+			case err == nil:
+				opts.Agent, opts.Reload = &cfg, load
+			case !errors.Is(err, config.ErrNoServices):
+				return err
+			case !opts.OTLP:
+				return fmt.Errorf("nothing would be traced or taken: %w", err)
+			default:
+				cmd.PrintErrln("tare run: no service is selected, so only OTLP is taken; to trace services of this host: sudo tare run --port 8080 (or --exe, --cgroup, --config)")
+			}
+			if opts.Agent != nil && os.Geteuid() != 0 {
+				cmd.PrintErrln("tare run: not root; without the capabilities that `tare agent --help` lists, tracing will fail")
+			}
+			level := slog.LevelInfo
+			if opts.Verbose {
+				level = slog.LevelDebug
+			}
+			opts.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+			opts.Version = agent.Version
+			return Run(cmd.Context(), opts, cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	config.Flags(f)
+	f.StringVar(&opts.Store, "store", opts.Store, "`directory` of the stored traces")
+	f.StringVar(&opts.Page, "page", opts.Page, `address of the page and its API, or "none"; off loopback it needs authentication and TLS, by --collector-config`)
+	f.DurationVar(&opts.Retention, "retention", opts.Retention, "how long traces are kept")
+	f.StringVar(&opts.MaxSize, "max-size", opts.MaxSize, "how much the store may take on disk; the oldest traces go first")
+	f.BoolVar(&opts.OTLP, "otlp", opts.OTLP, "take OTLP, too, by gRPC at 127.0.0.1:4317 and HTTP at 127.0.0.1:4318")
+	f.StringVar(&opts.Metrics, "collector-listen", opts.Metrics, `address of the collector's own /metrics, or "none"`)
+	f.StringVar(&opts.CollectorConfig, "collector-config", "", "`file` for the collector, merged over what the flags say: docs/collector.md")
+	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log more")
+	return cmd
+}
+
+// Defaults are what `tare run` does when it is told nothing.
+func Defaults() Options {
+	return Options{Settings: settings.Settings{
+		// Where `tare collector` has it, too.
+		Store:     storeextension.NewFactory().CreateDefaultConfig().(*storeextension.Config).Directory,
+		Page:      "127.0.0.1:4680",
+		Retention: 7 * 24 * time.Hour,
+		MaxSize:   "10GiB",
+		OTLP:      true,
+		Metrics:   "127.0.0.1:8888",
+	}}
+}

@@ -1,0 +1,131 @@
+// Package run is `tare run`: agent, collector, store and page in one process.
+// It turns a handful of flags into a collector's configuration and runs package
+// collector with it; what those flags do not say, a configuration file of the
+// collector's may.
+//
+// It refuses to hide the collector: everything that it sets up is a component
+// that docs/collector.md describes, and nothing runs beside them.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"go.opentelemetry.io/collector/otelcol"
+	"go.uber.org/zap"
+
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/collector"
+	"github.com/tare-trace/tare/collector/agentreceiver"
+	"github.com/tare-trace/tare/run/internal/answer"
+	"github.com/tare-trace/tare/run/internal/settings"
+)
+
+// Options of a run.
+type Options struct {
+	settings.Settings
+	Agent           *config.Config                // nil: no service of this host is traced
+	Reload          func() (config.Config, error) // reads Agent again; nil: never
+	CollectorConfig string                        // file merged over the rest, "" for none
+	Log             *slog.Logger                  // of the agent; nil: the collector's, which tells less
+	Version         string
+}
+
+// Run runs until ctx ends or a part fails, and returns when everything that was
+// taken is stored. It tells out the page's address once that answers.
+func Run(ctx context.Context, o Options, out io.Writer) error {
+	uris, err := o.uris()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ready := make(chan struct{})
+	var announced sync.WaitGroup
+	announced.Go(func() {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return
+		}
+		if o.HasPage() {
+			o.announce(ctx, out)
+		}
+	})
+	err = collector.Run(ctx, collector.Options{
+		Config:    uris,
+		Factories: o.factories,
+		Version:   o.Version,
+		Log:       []zap.Option{zap.WithCaller(false)},
+		Ready:     func() { close(ready) },
+	})
+	cancel()
+	announced.Wait()
+	return explain(err)
+}
+
+// uris are the parts of the collector's configuration, what wins last.
+func (o *Options) uris() ([]string, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	listen := ""
+	if o.Agent != nil {
+		listen = o.Agent.Listen
+	}
+	text, err := o.YAML(o.Agent != nil, listen)
+	if err != nil {
+		return nil, err
+	}
+	uris := []string{"yaml:" + collector.DefaultConfig, "yaml:" + text}
+	if o.CollectorConfig != "" {
+		path, err := filepath.Abs(o.CollectorConfig)
+		if err != nil {
+			return nil, err
+		}
+		uris = append(uris, "file:"+path)
+	}
+	return uris, nil
+}
+
+// announce prints the page's address once it answers.
+func (o *Options) announce(ctx context.Context, out io.Writer) {
+	url, err := answer.Wait(ctx, settings.Reachable(o.Page))
+	if err == nil { // else the run is over
+		_, _ = fmt.Fprintf(out, "page: %s\n", url)
+	}
+}
+
+// factories are the distribution's, with the agent configured by us.
+func (o *Options) factories() (otelcol.Factories, error) {
+	f, err := collector.Components()
+	if err != nil || o.Agent == nil {
+		return f, err
+	}
+	cfg := *o.Agent
+	if o.Reload != nil {
+		// After SIGHUP the collector makes its receivers anew. What does not
+		// read changes nothing, as in the agent itself.
+		if again, err := o.Reload(); err == nil {
+			cfg = again
+		}
+	}
+	f.Receivers[agentreceiver.Type] = agentreceiver.NewFactory(
+		agentreceiver.Configured(cfg, o.Reload), agentreceiver.Log(o.Log))
+	return f, nil
+}
+
+// explain adds what to do about an error that this command's defaults cause.
+func explain(err error) error {
+	// Components wrap errors as text.
+	if err == nil || !errors.Is(err, syscall.EADDRINUSE) && !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+		return err
+	}
+	return fmt.Errorf("%w\nanother program listens there: choose other addresses by --page, --listen and --collector-listen, or leave OTLP to it by --otlp=false", err)
+}
