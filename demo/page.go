@@ -68,7 +68,7 @@ func interrupted(ctx context.Context, err error) error {
 func (p *page) start(opts Options) error {
 	argv := []string{
 		opts.Tare, "run", "--store", filepath.Join(p.group.Dir, "store"), "--page", opts.Page,
-		"--otlp=false", "--sampler-arg", strconv.FormatFloat(opts.Sample, 'f', -1, 64),
+		"--otlp=false", "--bpf-stats", "--sampler-arg", strconv.FormatFloat(opts.Sample, 'f', -1, 64),
 	}
 	// The usual addresses may be those of an agent that runs here already.
 	for _, flag := range []string{"--listen", "--collector-listen"} {

@@ -77,10 +77,14 @@ func launch(t *testing.T, s *sink, env []string, args ...string) *tracer {
 
 func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
 	t.Helper()
-	a := &tracer{
-		t: t, sink: s, log: &logBuffer{}, done: make(chan struct{}),
-		listen: loopback(freePort(t)),
-	}
+	return launchAt(t, loopback(freePort(t)), s, env, argv...)
+}
+
+// launchAt has the agent listen where the test says, for one that is in another
+// network namespace.
+func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string) *tracer {
+	t.Helper()
+	a := &tracer{t: t, sink: s, log: &logBuffer{}, done: make(chan struct{}), listen: listen}
 	a.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], append(argv[1:], "--listen", a.listen)...)
 	a.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"),

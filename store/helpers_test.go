@@ -17,7 +17,15 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(child())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(closing{m})
+}
+
+// closing closes, after all tests, what benchmarks share.
+type closing struct{ goleak.TestingM }
+
+func (c closing) Run() int {
+	defer closeCostStore()
+	return c.TestingM.Run()
 }
 
 func open(t testing.TB, opt Options) *Store {

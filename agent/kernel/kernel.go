@@ -47,6 +47,7 @@ type Tracer struct {
 	objs    bpf.TareObjects
 	links   []link.Link // held on purpose, see the package comment
 	arm     *link.Iter
+	metrics bool // Options.Metrics
 	events  *ringbuf.Reader
 	control *ringbuf.Reader
 
@@ -92,7 +93,7 @@ func Load(o Options) (*Tracer, error) {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	t := &Tracer{trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
+	t := &Tracer{metrics: o.Metrics, trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
 	err = spec.LoadAndAssign(&t.objs, nil)
 	if err != nil {
 		return nil, explainLoad(err)

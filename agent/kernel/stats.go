@@ -41,24 +41,28 @@ type ProgramStats struct {
 	Runtime time.Duration
 }
 
-// Programs lists all programs, in a fixed order.
+// Programs lists all programs that are attached, in a fixed order.
 func (t *Tracer) Programs() ([]ProgramStats, error) {
-	list := []struct {
+	type program struct {
 		prog *ebpf.Program
 		name string
 		hook string
-	}{
+	}
+	list := []program{
 		{t.objs.TareRecv, "recv", "tcp_rcv_space_adjust"},
 		{t.objs.TareSend, "send", "tcp_sendmsg_locked"},
 		{t.objs.TareSockops, "sockops", "sock_ops"},
 		{t.objs.TareDestroy, "destroy", "tcp_destroy_sock"},
-		{t.objs.TareMeasureRecv, "measure_recv", "tcp_rcv_space_adjust"},
-		{t.objs.TareMeasureSend, "measure_send", "tcp_sendmsg_locked"},
-		{t.objs.TareMeasureDestroy, "measure_destroy", "tcp_destroy_sock"},
 		{t.objs.TareArm, "arm", "iter/tcp"},
 		{t.objs.TareFork, "fork", "sched_process_fork"},
 		{t.objs.TareExec, "exec", "sched_process_exec"},
 		{t.objs.TareExit, "exit", "sched_process_exit"},
+	}
+	if t.metrics {
+		list = append(list,
+			program{t.objs.TareMeasureRecv, "measure_recv", "tcp_rcv_space_adjust"},
+			program{t.objs.TareMeasureSend, "measure_send", "tcp_sendmsg_locked"},
+			program{t.objs.TareMeasureDestroy, "measure_destroy", "tcp_destroy_sock"})
 	}
 	stats := make([]ProgramStats, 0, len(list))
 	for _, p := range list {

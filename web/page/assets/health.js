@@ -30,7 +30,7 @@ function reasons(title, counts, words, none) {
 }
 
 function programs(list, before, seconds) {
-  if (!list?.length) return el('section', {}, el('h3', {}, 'Cost of the kernel programs'), el('p', {class: 'dim'}, 'Not measured: start the agent with ', el('code', {}, '--bpf-stats'), '. The kernel then takes the time of every run, which costs some tens of ns itself.'));
+  if (!list?.some((p) => p.runs)) return el('section', {}, el('h3', {}, 'Cost of the kernel programs'), el('p', {class: 'dim'}, 'Not measured: start the agent with ', el('code', {}, '--bpf-stats'), '. The kernel then takes the time of every run, which costs some tens of ns itself.'));
   const old = new Map((before ?? []).map((p) => [`${p.name} ${p.hook}`, p]));
   const rows = list.map((p) => {
     const was = old.get(`${p.name} ${p.hook}`);
