@@ -174,5 +174,5 @@ type Claim struct {
 	// the variant is compared with: the answer says whether they are met. 0: none.
 	AtMost  float64 `yaml:"at_most" json:"at_most,omitempty"`
 	AtLeast float64 `yaml:"at_least" json:"at_least,omitempty"`
-	Source string  `yaml:"source" json:"source,omitempty"` // what the original reports of it
+	Source  string  `yaml:"source" json:"source,omitempty"` // what the original reports of it
 }

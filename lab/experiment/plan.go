@@ -137,6 +137,6 @@ func (p Profile) WarmupOf(w *Workload) time.Duration {
 	return max(p.Warmup.Std(), w.Warmup.Std())
 }
 
-// IsCollector: the workload is a collector, the tracer's environment says which,
+// IsCollector reports whether the workload is a collector: the environment says which,
 // and what became of the spans is read from its metrics.
 func (t *Tracer) IsCollector() bool { return t.Driver == "collector" }
