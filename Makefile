@@ -175,6 +175,19 @@ store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 min
 		-test.benchtime 1x -test.cpu 1 -test.count $(STORE_ROUNDS) >>$(CURDIR)/bin/store/benchmarks.txt
 	@mv bin/store/benchmarks.txt docs/results/store-benchmarks.txt
 
+.PHONY: store-engines
+store-engines: check-go ## compare the store with other engines, for decision 0012 (a C compiler; a quarter of an hour, on an idle machine)
+	@command -v gcc >/dev/null || command -v clang >/dev/null || { echo "no C compiler: SQLite and DuckDB need one" >&2; exit 1; }
+	@mkdir -p bin/store
+	cd store/engines && go vet ./... && go test ./... && go build $(VCS) -o $(CURDIR)/bin/store/engines . && \
+		$(CURDIR)/bin/store/engines --spans 1000000 --rounds 6 --dir $(CURDIR)/bin/store --commit "$$(git describe --always --dirty)" --json $(CURDIR)/bin/store/engines.json
+	@mv bin/store/engines.json docs/results/store-engines.json
+	@$(MAKE) --no-print-directory store-engines-report
+
+.PHONY: store-engines-report
+store-engines-report: ## write decision 0012's table again from docs/results
+	go run ./internal/costdoc engines docs/results/store-engines.json docs/adr/0012-a-store-on-pebble.md
+
 .PHONY: collector-cost
 collector-cost: build store-cost ## measure what docs/collector.md shows (root or sudo; half an hour, on an idle machine)
 	@rm -rf docs/results/collector.new && $(SUDO) bin/tare bench run collector --profile quick --out docs/results/collector.new

@@ -68,7 +68,7 @@ func Components() (otelcol.Factories, error) {
 		{agentreceiver.NewFactory(), own},
 	}, err)
 	f.Processors, f.ProcessorModules, err = parts([]part[processor.Factory]{
-		{memorylimiterprocessor.NewFactory(), core + "processor/memorylimiterprocessor"},
+		{guard.LimitMemory(memorylimiterprocessor.NewFactory()), core + "processor/memorylimiterprocessor"},
 		{batchprocessor.NewFactory(), core + "processor/batchprocessor"},
 		{tailsamplingprocessor.NewFactory(), contrib + "processor/tailsamplingprocessor"},
 		{redactionprocessor.NewFactory(), contrib + "processor/redactionprocessor"},

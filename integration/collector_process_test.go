@@ -140,7 +140,20 @@ func (d *daemon) kill() {
 }
 
 // metric sums the samples of one name at its Prometheus endpoint.
-func (d *daemon) metric(name string) (sum float64) {
+func (d *daemon) metric(name string) float64 {
+	d.t.Helper()
+	return d.sum(func(series string) bool { return strings.HasPrefix(series, name+"{") || series == name })
+}
+
+// labelled sums those of them that have a label, as it stands there.
+func (d *daemon) labelled(name, label string) float64 {
+	d.t.Helper()
+	return d.sum(func(series string) bool {
+		return strings.HasPrefix(series, name+"{") && strings.Contains(series, label)
+	})
+}
+
+func (d *daemon) sum(wanted func(series string) bool) (sum float64) {
 	d.t.Helper()
 	resp, err := noProxy.Get("http://" + d.metrics + "/metrics")
 	if err != nil {
@@ -152,10 +165,11 @@ func (d *daemon) metric(name string) (sum float64) {
 	}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		line := lines.Text()
-		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || !wanted(line[:at]) {
 			continue
 		}
-		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		value, err := strconv.ParseFloat(line[at+1:], 64)
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -1,17 +1,20 @@
 // Command costdoc turns measured results into the tables of documents: those of
-// `tare demo --json` into docs/cost.md and README.md, and those of the
-// libraries' benchmarks and experiments into otel/README.md, and those of the
-// collector and its store into docs/collector.md. It measures nothing and judges
-// only against the targets that are written here: `make cost`, `make otel-cost`
-// and `make collector-cost` run it on what they have just measured.
+// `tare demo --json` into docs/cost.md and README.md, those of the libraries'
+// benchmarks and experiments into otel/README.md, those of the collector and its
+// store into docs/collector.md, and those of the store's rivals into the decision
+// for it. It measures nothing and judges only against the targets that are written
+// here: `make cost`, `make otel-cost`, `make collector-cost` and `make
+// store-engines` run it on what they have just measured.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tare-trace/tare/demo"
@@ -23,13 +26,31 @@ const (
 	end   = "<!-- make cost: end -->"
 )
 
+// parts of the program by name, with the arguments that each takes.
+var parts = map[string]struct {
+	args []string
+	run  func(args []string) error
+}{
+	"agent":     {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
+	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
+	"collector": {[]string{"BENCHMARKS", "docs/results", "docs/collector.md"}, func(a []string) error { return collector(a[0], a[1], a[2]) }},
+	"engines":   {[]string{"RESULTS", "docs/adr/0012-a-store-on-pebble.md"}, func(a []string) error { return engines(a[0], a[1]) }},
+}
+
 func main() {
-	parts := map[string]func(from, second, third string) error{"agent": run, "otel": libraries, "collector": collector}
-	if len(os.Args) != 5 || parts[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: costdoc agent RESULTS-DIRECTORY docs/cost.md README.md\n       costdoc otel BENCHMARKS docs/results otel/README.md\n       costdoc collector BENCHMARKS docs/results docs/collector.md")
+	name, args := "", os.Args[1:]
+	if len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
+	p, ok := parts[name]
+	if !ok || len(args) != len(p.args) {
+		fmt.Fprintln(os.Stderr, "usage:")
+		for _, name := range slices.Sorted(maps.Keys(parts)) {
+			fmt.Fprintln(os.Stderr, "  costdoc", name, strings.Join(parts[name].args, " "))
+		}
 		os.Exit(2)
 	}
-	if err := parts[os.Args[1]](os.Args[2], os.Args[3], os.Args[4]); err != nil {
+	if err := p.run(args); err != nil {
 		fmt.Fprintln(os.Stderr, "costdoc:", err)
 		os.Exit(1)
 	}

@@ -1,0 +1,45 @@
+package guard
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/memorylimiterprocessor"
+)
+
+// LimitMemory makes the memory limiters of a factory tell Go's garbage
+// collector where they begin to refuse: at limit_mib less spike_limit_mib. Else
+// it lets the heap double before it looks, far beyond the limit, while the
+// limiter refuses what there would be room for. GOMEMLIMIT in the environment
+// wins; limits in percent are left to it.
+func LimitMemory(f processor.Factory) processor.Factory {
+	return processor.NewFactory(f.Type(), f.CreateDefaultConfig,
+		processor.WithTraces(func(ctx context.Context, set processor.Settings, cfg component.Config, next consumer.Traces) (processor.Traces, error) {
+			limitHeap(cfg)
+			return f.CreateTraces(ctx, set, cfg, next)
+		}, f.TracesStability()),
+		processor.WithMetrics(func(ctx context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
+			limitHeap(cfg)
+			return f.CreateMetrics(ctx, set, cfg, next)
+		}, f.MetricsStability()),
+		processor.WithLogs(func(ctx context.Context, set processor.Settings, cfg component.Config, next consumer.Logs) (processor.Logs, error) {
+			limitHeap(cfg)
+			return f.CreateLogs(ctx, set, cfg, next)
+		}, f.LogsStability()))
+}
+
+func limitHeap(cfg component.Config) {
+	c, ok := cfg.(*memorylimiterprocessor.Config)
+	if !ok || c.MemoryLimitMiB == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	spike := c.MemorySpikeLimitMiB
+	if spike == 0 {
+		spike = c.MemoryLimitMiB / 5 // as the limiter has it
+	}
+	debug.SetMemoryLimit(int64(c.MemoryLimitMiB-min(spike, c.MemoryLimitMiB-1)) << 20)
+}
