@@ -8,8 +8,9 @@ require (
 	github.com/mattn/go-sqlite3 v1.14.53
 	github.com/tare-trace/tare v0.0.0
 	go.opentelemetry.io/collector/pdata v1.67.0
+	golang.org/x/sys v0.49.0
 	google.golang.org/protobuf v1.36.12
-	modernc.org/sqlite v1.61.1
+	modernc.org/sqlite v1.60.1
 )
 
 require (
@@ -80,7 +81,6 @@ require (
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/telemetry v0.0.0-20261009151841-97e8ea77aa2a // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
@@ -96,3 +96,15 @@ require (
 replace github.com/tare-trace/tare => ../..
 
 replace github.com/tare-trace/tare/otel => ../../otel
+
+// As in the root's go.mod, whose replace lines do not reach other modules.
+replace (
+	github.com/aws/aws-sdk-go-v2/service/servicediscovery => github.com/aws/aws-sdk-go-v2/service/servicediscovery v1.40.2
+	github.com/open-telemetry/opentelemetry-collector-contrib/extension/internal/basicauth => github.com/open-telemetry/opentelemetry-collector-contrib/extension/internal/basicauth v0.155.0
+	github.com/open-telemetry/opentelemetry-collector-contrib/internal/kafka => github.com/open-telemetry/opentelemetry-collector-contrib/internal/kafka v0.160.0
+	github.com/open-telemetry/opentelemetry-collector-contrib/pkg/kafka/configkafka => github.com/open-telemetry/opentelemetry-collector-contrib/pkg/kafka/configkafka v0.160.0
+	github.com/open-telemetry/opentelemetry-collector-contrib/pkg/kafka/topic => github.com/open-telemetry/opentelemetry-collector-contrib/pkg/kafka/topic v0.160.0
+	github.com/open-telemetry/opentelemetry-collector-contrib/pkg/translator/azure => github.com/open-telemetry/opentelemetry-collector-contrib/pkg/translator/azure v0.155.0
+	github.com/open-telemetry/opentelemetry-collector-contrib/pkg/translator/jaeger => github.com/open-telemetry/opentelemetry-collector-contrib/pkg/translator/jaeger v0.160.0
+	github.com/open-telemetry/opentelemetry-collector-contrib/pkg/translator/zipkin => github.com/open-telemetry/opentelemetry-collector-contrib/pkg/translator/zipkin v0.160.0
+)

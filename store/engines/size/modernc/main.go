@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 
-	_ "modernc.org/sqlite"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	_ "modernc.org/sqlite"
 )
 
 func main() {
