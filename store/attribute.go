@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"strconv"
 
 	"github.com/zeebo/xxh3"
@@ -90,14 +91,52 @@ func eachAttribute(data []byte, f func(kv []byte)) error {
 	})
 }
 
-// mayBeIn reports whether something in a block with the filter may match.
-func (m *attributeMatch) mayBeIn(f filter) bool {
-	for _, h := range m.hashes {
-		if f.has(h) {
-			return true
+// narrow unmarks the blocks of the chunk in which nothing matches, and reports
+// whether any is left.
+func (m *attributeMatch) narrow(c *chunkData, blocks []bool) (bool, error) {
+	if m.others {
+		return true, nil
+	}
+	some := false
+	var err error
+	filters := make([][]filter, len(m.hashes))
+	for i, h := range m.hashes {
+		if filters[i], err = c.blockFilters(filterPart(h)); err != nil {
+			return false, err
 		}
 	}
-	return m.others
+	for b, may := range blocks {
+		if !may {
+			continue
+		}
+		may = false
+		for i, h := range m.hashes {
+			may = may || filters[i][b].has(h)
+		}
+		blocks[b] = may
+		some = some || may
+	}
+	return some, nil
+}
+
+// mayMatch reports whether an attribute of the record, or of one of its
+// resources, may match. It is much cheaper than to split all of them.
+func (m *attributeMatch) mayMatch(record []byte, groups []group) (bool, error) {
+	if m.others {
+		return true, nil
+	}
+	may := func(b []byte) bool {
+		return slices.ContainsFunc(m.encodings, func(e []byte) bool { return bytes.Contains(b, e) })
+	}
+	found := may(record)
+	if found {
+		return true, nil
+	}
+	err := eachRun(record, groups, func(g uint32, _ []byte) error {
+		found = found || may(groups[g].resource)
+		return nil
+	})
+	return found, err
 }
 
 // matches reports whether the encoded KeyValue is what is asked for.
@@ -135,6 +174,11 @@ func textOf(kv []byte) string {
 // resource's, meet every condition, and calls f with their index until it
 // returns true.
 func attributeMatches(conditions []*attributeMatch, groups []group, record []byte, f func(i int) bool) (bool, error) {
+	for _, m := range conditions {
+		if may, err := m.mayMatch(record, groups); err != nil || !may {
+			return false, err
+		}
+	}
 	i, found := 0, false
 	met := make([]bool, len(conditions))
 	byResource := make([]bool, len(conditions))

@@ -9,10 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble cannot go on after a failed write to its log: the process ends. So a
-// full disk is noticed before: a write is refused while less than a reserve is
-// free, which is enough for everything that is on its way at that moment: the
-// log of this write, the flush of what stands in memory, and a compaction.
+// Pebble cannot go on after a failed write to its log. So a full disk is noticed
+// before: a write is refused while less than a reserve is free, which is enough
+// for everything that is on its way at that moment: the log of this write, the
+// flush of what stands in memory, and a compaction. If somebody else takes the
+// reserve meanwhile, roomFS waits.
 const (
 	reserveMemTables = 3        // in sizes of a memtable
 	reserveBase      = 16 << 20 // bytes: manifest, output of a compaction; enough to open and to remove
@@ -27,6 +28,9 @@ func (s *Store) writeNeeds(size int) int {
 
 // checkDisk returns ErrFull if so many bytes are not free.
 func (s *Store) checkDisk(need int) error {
+	if s.fs.waiting.Load() > 0 { // it may be a quota, of which the file system does not tell
+		return fmt.Errorf("%w: %s: what came before still waits for room", ErrFull, s.opt.Dir)
+	}
 	usage, err := s.fs.GetDiskUsage(s.opt.Dir)
 	if err != nil {
 		return fmt.Errorf("store: asking for free space: %w", err)

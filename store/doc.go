@@ -26,7 +26,8 @@
 // # What it refuses
 //
 // Spans without a trace id or a span id; a directory of another version; a
-// directory that somebody else has open; a disk that is nearly full. It
+// directory that somebody else has open; a disk that is nearly full. If somebody
+// else fills the disk while a write is on its way, that write waits for room. It
 // neither judges traces nor changes what is in a span: that is the collector's.
 // It does not replicate, and is not asked by several processes at once.
 package store

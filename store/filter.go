@@ -1,93 +1,134 @@
 package store
 
 import (
+	"encoding/binary"
 	"math/bits"
 )
 
 // A filter is a Bloom filter (Bloom 1970) over the attributes of a block's
-// spans and their resources: the hash of every attribute as it is encoded. Its
-// size is a power of two, so that a filter that turned out too large is folded
-// to half without hashing again. It says which blocks need not be decompressed
-// when attributes are asked for.
+// spans and their resources: the hash of every attribute as it is encoded. It
+// says which blocks need not be decompressed when attributes are asked for.
+//
+// The filters of a chunk stand in several parts. Which one an attribute is in,
+// its hash says, so that a search reads that one instead of all: most spans
+// have attributes that no other has, and filters of ten million spans are more
+// than a hundred megabytes.
 const (
-	filterMaxBits = 17 // log2; 16 KiB while it is built
-	filterMinBits = 6
-	filterProbes  = 5
-	// Folded as long as at most this share of the bits would be set: with 5
-	// probes a share of 0.4 answers yes in error for 1%.
-	filterFill = 0.4
+	filterParts = 16
+	// 16 bits for each different attribute and 8 probes answer yes in error for
+	// 0.06%: a chunk has some dozen blocks, and most chunks are to be done with
+	// when nothing is there.
+	filterBits   = 16
+	filterProbes = 8
 )
 
+func filterPart(h uint64) uint32 { return uint32(h % filterParts) }
+
+// filterBuilder collects the hashes of a block.
 type filterBuilder struct {
-	words []uint64
+	parts [filterParts][]uint64 // different ones
+	// A hash table of them, half empty at least; 0 is nothing.
+	table []uint64
+	used  int
 }
 
+// filterTable is the size of a table to begin with, for about the attributes
+// that are in a block.
+const filterTable = 4096
+
 func (f *filterBuilder) reset() {
-	if f.words == nil {
-		f.words = make([]uint64, 1<<filterMaxBits/64)
-		return
+	if len(f.table) != filterTable {
+		f.table = make([]uint64, filterTable)
+	} else {
+		clear(f.table)
 	}
-	clear(f.words)
+	f.used = 0
+	for i := range f.parts {
+		f.parts[i] = f.parts[i][:0]
+	}
 }
 
 func (f *filterBuilder) add(h uint64) {
-	// Kirsch and Mitzenmacher: two hashes make any number of them.
-	step := h>>32 | 1
-	for range filterProbes {
-		bit := h & (1<<filterMaxBits - 1)
-		f.words[bit/64] |= 1 << (bit % 64)
-		h += step
+	if !f.insert(h) {
+		return
+	}
+	f.parts[filterPart(h)] = append(f.parts[filterPart(h)], h)
+	if f.used++; f.used > len(f.table)/2 {
+		f.table = make([]uint64, 2*len(f.table))
+		for _, hashes := range f.parts {
+			for _, h := range hashes {
+				f.insert(h)
+			}
+		}
 	}
 }
 
-// appendTo folds the filter and appends log2 of its bits, and them.
-func (f *filterBuilder) appendTo(b []byte) []byte {
-	log := filterMaxBits
-	words := f.words
-	for log > filterMinBits {
-		half := len(words) / 2
-		set := 0
-		for i := range half {
-			set += bits.OnesCount64(words[i] | words[i+half])
+// insert reports whether the hash was not in the table, and puts it there.
+func (f *filterBuilder) insert(h uint64) bool {
+	mask := uint64(len(f.table) - 1)
+	for i := h >> 32 & mask; ; i = (i + 1) & mask {
+		switch f.table[i] {
+		case 0:
+			f.table[i] = h
+			return true
+		case h:
+			return false
 		}
-		if float64(set) > filterFill*float64(half*64) {
-			break
-		}
-		for i := range half {
-			words[i] |= words[i+half]
-		}
-		words = words[:half]
-		log--
 	}
-	b = append(b, byte(log))
-	for _, w := range words {
-		for i := range 8 {
-			b = append(b, byte(w>>(8*i)))
-		}
+}
+
+// appendTo appends a part of the block's filter: how many words of 64 bits it
+// has, and them, little endian.
+func (f *filterBuilder) appendTo(b []byte, part int) []byte {
+	hashes := f.parts[part]
+	words := (len(hashes)*filterBits + 63) / 64
+	b = binary.AppendUvarint(b, uint64(words))
+	from := len(b)
+	b = append(b, make([]byte, 8*words)...)
+	for _, h := range hashes {
+		filter(b[from:]).add(h)
 	}
 	return b
 }
 
-// filter is one as it stands on disk, little endian bits.
-type filter struct {
-	mask uint64
-	b    []byte
+// filter is the bits of one.
+type filter []byte
+
+// bit is the place of a probe: the hash, scaled to the number of bits.
+func (f filter) bit(h uint64) uint64 {
+	bit, _ := bits.Mul64(h, 8*uint64(len(f)))
+	return bit
+}
+
+// nextProbe: two hashes make any number of them (Kirsch and Mitzenmacher 2006).
+func nextProbe(h, step uint64) uint64 { return h + (bits.RotateLeft64(step, 32) | 1) }
+
+func (f filter) add(h uint64) {
+	p := h
+	for range filterProbes {
+		bit := f.bit(p)
+		f[bit/8] |= 1 << (bit % 8)
+		p = nextProbe(p, h)
+	}
 }
 
 // has reports whether the hash may be in the filter.
 func (f filter) has(h uint64) bool {
-	step := h>>32 | 1
+	if len(f) == 0 {
+		return false
+	}
+	p := h
 	for range filterProbes {
-		bit := h & f.mask
-		if f.b[bit/8]&(1<<(bit%8)) == 0 {
+		bit := f.bit(p)
+		if f[bit/8]&(1<<(bit%8)) == 0 {
 			return false
 		}
-		h += step
+		p = nextProbe(p, h)
 	}
 	return true
 }
 
-// parseFilters reads the filters of n blocks, without a copy.
+// parseFilters reads one part of the filters of n blocks, without a copy.
 func parseFilters(b []byte, n int) ([]filter, error) {
 	d := decoder{b: b}
 	if n > len(b) {
@@ -95,11 +136,7 @@ func parseFilters(b []byte, n int) ([]filter, error) {
 	}
 	filters := make([]filter, n)
 	for i := range filters {
-		log := d.take(1)
-		if log == nil || log[0] < filterMinBits || log[0] > filterMaxBits {
-			return nil, corrupt("filter of block %d", i)
-		}
-		filters[i] = filter{1<<log[0] - 1, d.take(1 << log[0] / 8)}
+		filters[i] = d.take(8 * uint64(d.count(8)))
 	}
 	return filters, d.done("filters")
 }

@@ -127,6 +127,7 @@ func FuzzFilters(f *testing.F) {
 		}
 		for _, x := range filters {
 			x.has(0)
+			x.has(1 << 63)
 			x.has(math.MaxUint64)
 		}
 	})

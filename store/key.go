@@ -24,7 +24,7 @@ const (
 	partNames   = 1 // dictionaries
 	partColumn  = 2 // n: one of the columns
 	partGroups  = 3 // resources and scopes
-	partFilters = 4 // which attributes a block may hold
+	partFilters = 4 // n: a part of the filters, which say what attributes a block may hold
 	partBlock   = 5 // n: the block's number
 )
 

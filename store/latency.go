@@ -42,7 +42,10 @@ func (s *Store) Latencies(ctx context.Context, from, to time.Time, service strin
 	if err != nil {
 		return nil, err
 	}
-	v := s.view()
+	v, err := s.view()
+	if err != nil {
+		return nil, err
+	}
 	defer func() { err = errors.Join(err, v.close()) }()
 	return v.latencies(ctx, m, byOperation)
 }

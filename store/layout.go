@@ -23,7 +23,7 @@ type chunkLayout struct {
 	zone    *zone
 	out     chunkWriter
 	cols    [columns]column
-	filters []byte
+	filters [filterParts][]byte
 	err     error
 	key     []byte
 	value   []byte
@@ -45,7 +45,9 @@ func (b *builder) build(chunk, first, written uint64, out chunkWriter) (*zone, e
 	groups, raw := encodeGroups(b.groups)
 	l.zone.uncompressed = max(l.zone.uncompressed, uint64(raw))
 	l.part(partGroups, 0, groups)
-	l.part(partFilters, 0, l.filters)
+	for i, f := range l.filters {
+		l.part(partFilters, uint32(i), f)
+	}
 	l.part(partNames, 0, b.names.append(nil))
 	for i, c := range l.cols {
 		if len(c.b) > 0 {
@@ -274,7 +276,9 @@ func (l *chunkLayout) block() {
 		l.packed = make([]byte, need)
 	}
 	l.part(partBlock, l.zone.blocks, s2.Encode(l.packed[:cap(l.packed)], l.raw))
-	l.filters = l.filter.appendTo(l.filters)
+	for i := range l.filters {
+		l.filters[i] = l.filter.appendTo(l.filters[i], i)
+	}
 	l.zone.blocks++
 	l.zone.raw += uint64(len(l.raw))
 	l.zone.uncompressed = max(l.zone.uncompressed, uint64(len(l.raw)))

@@ -130,25 +130,14 @@ func (m *match) span(s *spanColumns, i int) bool {
 // candidates appends the traces of the chunk that may match, the newest first,
 // down to the oldest start that is asked for.
 func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]candidate, error) {
-	names, err := c.dictionary()
-	if err != nil {
-		return nil, err
-	}
-	m.want = slices.Grow(m.want[:0], len(names.operations))[:len(names.operations)]
-	some := false
-	for i := range names.operations {
-		m.want[i] = m.operation(&names.operations[i], names.services)
-		some = some || m.want[i]
-	}
-	if !some {
-		return found, nil
-	}
 	if some, err := m.filter(c); err != nil || !some {
 		return found, err
 	}
-	ops, err := c.column(colOperation)
-	if err != nil {
-		return nil, err
+	if some, err := m.operations(c); err != nil || !some {
+		return found, err
+	}
+	if some, err := m.spans(c); err != nil || !some {
+		return found, err
 	}
 	first, err := c.column(colFirst)
 	if err != nil {
@@ -162,14 +151,9 @@ func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]ca
 	if err != nil {
 		return nil, err
 	}
-	cols, err := m.columns(c)
-	if err != nil {
-		return nil, err
-	}
-	m.at = ops.within(int(c.zone.spans), m.want, m.at[:0])
 	t, next := -1, uint64(0)
 	for _, i := range m.at {
-		if uint64(i) < next || !m.span(&cols, int(i)) { // the trace is found, or this is not
+		if uint64(i) < next { // the trace is found
 			continue
 		}
 		for t < 0 || next <= uint64(i) {
@@ -194,24 +178,55 @@ func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]ca
 	return found, nil
 }
 
+// operations finds those of the chunk that may match, and reports whether there
+// are any.
+func (m *match) operations(c *chunkData) (bool, error) {
+	names, err := c.dictionary()
+	if err != nil {
+		return false, err
+	}
+	m.want = slices.Grow(m.want[:0], len(names.operations))[:len(names.operations)]
+	some := false
+	for i := range names.operations {
+		m.want[i] = m.operation(&names.operations[i], names.services)
+		some = some || m.want[i]
+	}
+	return some, nil
+}
+
+// spans finds those of the chunk that meet the conditions on columns, and
+// reports whether there are any.
+func (m *match) spans(c *chunkData) (bool, error) {
+	ops, err := c.column(colOperation)
+	if err != nil {
+		return false, err
+	}
+	cols, err := m.columns(c)
+	if err != nil {
+		return false, err
+	}
+	m.at = ops.within(int(c.zone.spans), m.want, m.at[:0])
+	m.at = slices.DeleteFunc(m.at, func(i int32) bool { return !m.span(&cols, int(i)) })
+	return len(m.at) > 0, nil
+}
+
 // filter finds the blocks that may have the attributes, and reports whether
 // there are any.
 func (m *match) filter(c *chunkData) (bool, error) {
 	if len(m.attributes) == 0 {
 		return true, nil
 	}
-	filters, err := c.blockFilters()
-	if err != nil {
-		return false, err
+	n := int(c.zone.blocks)
+	m.blocks = slices.Grow(m.blocks[:0], n)[:n]
+	for i := range m.blocks {
+		m.blocks[i] = true
 	}
-	m.blocks = m.blocks[:0]
-	some := false
-	for _, f := range filters {
-		may := !slices.ContainsFunc(m.attributes, func(a *attributeMatch) bool { return !a.mayBeIn(f) })
-		m.blocks = append(m.blocks, may)
-		some = some || may
+	for _, a := range m.attributes {
+		if some, err := a.narrow(c, m.blocks); err != nil || !some {
+			return false, err
+		}
 	}
-	return some, nil
+	return true, nil
 }
 
 // attributesOf reports whether a span of the trace meets the conditions on

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
@@ -89,7 +88,10 @@ func (s *Store) merge(sources []*zone) error {
 	}
 	b := newBuilder()
 	defer b.release()
-	v := s.view()
+	v, err := s.view()
+	if err != nil {
+		return err
+	}
 	first, written := sources[0].first, uint64(0)
 	for _, z := range sources {
 		first, written = min(first, z.first), max(written, z.written)
@@ -111,18 +113,11 @@ func (s *Store) merge(sources []*zone) error {
 	if err != nil {
 		return errors.Join(engineError("merging", err), batch.Close())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	// Not synced: the log is in order, so that after a power cut either the
 	// sources are there or this.
-	if err := s.db.Apply(batch, pebble.NoSync); err != nil {
+	if err := s.apply(batch, &change{gone: sources, added: z}); err != nil {
 		return errors.Join(engineError("merging", err), batch.Close())
 	}
-	gone := map[*zone]bool{}
-	for _, z := range sources {
-		gone[z] = true
-	}
-	s.chunks = append(slices.DeleteFunc(s.chunks, func(c *zone) bool { return gone[c] }), z)
 	s.log.Debug("store: merged small chunks", "chunks", len(sources), "spans", z.spans)
 	return engineError("merging", batch.Close())
 }

@@ -41,7 +41,10 @@ func (s *Store) Search(ctx context.Context, q Query) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	v := s.view()
+	v, err := s.view()
+	if err != nil {
+		return r, err
+	}
 	defer func() { err = errors.Join(err, v.close()) }()
 	search := &searcher{v: v, m: m, after: after, deadline: time.Now().Add(s.searches), seen: map[pcommon.TraceID]bool{}}
 	return search.run(ctx)

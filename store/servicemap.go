@@ -24,7 +24,10 @@ func (s *Store) Map(ctx context.Context, from, to time.Time) (r Map, err error) 
 	if err != nil {
 		return r, err
 	}
-	v := s.view()
+	v, err := s.view()
+	if err != nil {
+		return r, err
+	}
 	defer func() { err = errors.Join(err, v.close()) }()
 	nodes, err := v.latencies(ctx, m, false)
 	if err != nil {

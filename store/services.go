@@ -64,7 +64,10 @@ func (s *Store) eachOperation(ctx context.Context, f func(service string, o *ope
 		return err
 	}
 	defer s.end()
-	v := s.view()
+	v, err := s.view()
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, v.close()) }()
 	for _, z := range v.chunks {
 		if err := ctx.Err(); err != nil {

@@ -38,7 +38,9 @@ type Options struct {
 	// troubles; nil: nobody is.
 	Log *slog.Logger
 
-	byHand bool // tests merge and expire when they like
+	byHand bool   // tests merge and expire when they like
+	disk   vfs.FS // of tests; nil: the real one
+	small  int    // bytes of the memtable in tests; 0: as it should be
 }
 
 // MinBytes is the least that Options.MaxBytes may be.
@@ -62,16 +64,18 @@ func (o *Options) Validate() error {
 type Store struct {
 	opt      Options
 	log      *slog.Logger
-	fs       vfs.FS
+	fs       *roomFS
 	memTable int // bytes
 	db       *pebble.DB
 	searches time.Duration // how long a search may take
+	closing  time.Duration // how long Close waits for room
 
 	life   sync.RWMutex // held for reading by every method
 	closed bool
 
-	mu     sync.RWMutex // chunks, and their removal from db
+	mu     sync.RWMutex // never held while something is written: that may take long
 	chunks []*zone      // by number
+	change *change      // under way; of the upkeep, so there is one at most
 
 	next    atomic.Uint64 // number of the next chunk
 	written atomic.Uint64 // spans
@@ -89,6 +93,7 @@ const (
 	blockCache    = 32 << 20
 	searchTime    = 2 * time.Second
 	upkeepEvery   = time.Second
+	closeTime     = 10 * time.Second // without room on the disk
 	tableFileSize = 16 << 20
 )
 
@@ -99,11 +104,18 @@ func Open(opt Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		opt: opt, log: opt.Log, fs: vfs.Default, memTable: memTableSize, searches: searchTime,
+		opt: opt, log: opt.Log, fs: &roomFS{FS: vfs.Default}, memTable: memTableSize, searches: searchTime, closing: closeTime,
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.fs.log = s.log
+	if opt.small > 0 {
+		s.memTable = opt.small
+	}
+	if opt.disk != nil {
+		s.fs.FS = opt.disk
 	}
 	if opt.MaxBytes > 0 {
 		s.memTable = int(min(memTableSize, opt.MaxBytes/16))
@@ -139,7 +151,7 @@ func Open(opt Options) (*Store, error) {
 }
 
 func (s *Store) openEngine(dir string, lock *pebble.Lock) (*pebble.DB, error) {
-	fs := s.fs
+	var fs vfs.FS = s.fs
 	if s.opt.NoSync {
 		fs = noSyncFS{fs}
 	}
@@ -224,7 +236,30 @@ func (s *Store) end() { s.life.RUnlock() }
 
 // Close waits for running calls and releases the directory. What was
 // acknowledged is kept.
+//
+// It returns ErrFull if something of the engine's waits for room on the disk for
+// longer than ten seconds: then the directory is released when there is room, or
+// when the process ends.
 func (s *Store) Close() error {
+	done := make(chan error, 1)
+	go func() { done <- s.close() }()
+	tick := time.NewTicker(s.closing / 100)
+	defer tick.Stop()
+	for full := 0; ; {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+		}
+		if full++; s.fs.waiting.Load() == 0 {
+			full = 0
+		} else if full > 100 {
+			return fmt.Errorf("%w: closing %s: what is still to be written waits for room", ErrFull, s.opt.Dir)
+		}
+	}
+}
+
+func (s *Store) close() error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {

@@ -26,7 +26,10 @@ func (s *Store) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces
 		return td, err
 	}
 	defer s.end()
-	v := s.view()
+	v, err := s.view()
+	if err != nil {
+		return td, err
+	}
 	defer func() { err = errors.Join(err, v.close()) }()
 	places, err := v.places(ctx, id)
 	if err != nil {

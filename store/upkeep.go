@@ -93,13 +93,10 @@ func (s *Store) removeChunk(z *zone) error {
 	if err := s.deleteChunk(batch, z); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	// Not synced: after a power cut the chunk may be there again, and goes again.
-	if err := s.db.Apply(batch, pebble.NoSync); err != nil {
+	if err := s.apply(batch, &change{gone: []*zone{z}}); err != nil {
 		return errors.Join(engineError("removing a chunk", err), batch.Close())
 	}
-	s.chunks = slices.DeleteFunc(s.chunks, func(c *zone) bool { return c == z })
 	s.expired.Add(uint64(z.spans))
 	return engineError("removing a chunk", batch.Close())
 }

@@ -30,12 +30,22 @@ const (
 	openBlocks = 4
 )
 
-func (s *Store) view() *view {
+func (s *Store) view() (*view, error) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	chunks := make([]*zone, len(s.chunks))
-	copy(chunks, s.chunks)
-	return &view{s: s, snap: s.db.NewSnapshot(), chunks: chunks, open: map[uint64]*chunkData{}}
+	v := &view{s: s, snap: s.db.NewSnapshot(), chunks: slices.Clone(s.chunks), open: map[uint64]*chunkData{}}
+	change := s.change
+	s.mu.RUnlock()
+	if change == nil {
+		return v, nil
+	}
+	done, err := change.isIn(v.snap)
+	if err != nil {
+		return nil, errors.Join(err, v.close())
+	}
+	if done {
+		v.chunks = change.of(v.chunks)
+	}
+	return v, nil
 }
 
 func (v *view) close() error {
@@ -55,7 +65,7 @@ type chunkData struct {
 	zone    *zone
 	names   *names
 	groups  []group
-	filters []filter
+	filters [filterParts][]filter
 	columns [columns]*column
 	closers []io.Closer
 
@@ -110,7 +120,7 @@ func (c *chunkData) close() error {
 	for _, x := range c.closers {
 		err = errors.Join(err, x.Close())
 	}
-	c.closers, c.columns, c.filters = nil, [columns]*column{}, nil
+	c.closers, c.columns, c.filters = nil, [columns]*column{}, [filterParts][]filter{}
 	return err
 }
 
@@ -197,17 +207,18 @@ func (c *chunkData) resources() ([]group, error) {
 	return c.groups, nil
 }
 
-func (c *chunkData) blockFilters() ([]filter, error) {
-	if c.filters == nil {
-		b, err := c.get(c.zone.chunk, partFilters, 0)
+// blockFilters returns a part of the blocks' filters.
+func (c *chunkData) blockFilters(part uint32) ([]filter, error) {
+	if c.filters[part] == nil {
+		b, err := c.get(c.zone.chunk, partFilters, part)
 		if err != nil {
 			return nil, err
 		}
-		if c.filters, err = parseFilters(b, int(c.zone.blocks)); err != nil {
+		if c.filters[part], err = parseFilters(b, int(c.zone.blocks)); err != nil {
 			return nil, err
 		}
 	}
-	return c.filters, nil
+	return c.filters[part], nil
 }
 
 // record returns what stands of a trace in the chunk.
