@@ -80,7 +80,7 @@ fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . | sed -E 's/^(.*)\/[^/]*:func (Fuzz[A-Za-z0-9_]*).*/\1 \2/' | sort \
 	| while read -r dir name; do \
 		echo "$$dir $$name"; \
-		go -C "$$dir" test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) . </dev/null | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
+		go -C "$$dir" test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x . </dev/null | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
 	done
 
 .PHONY: bench
