@@ -219,7 +219,7 @@ func (b *builder) group(resource, scope []byte) (int32, error) {
 			return 0, err
 		}
 		r = int32(len(b.resource))
-		b.resource = append(b.resource, resourceRow{resource, b.serviceIndex(name), hashes})
+		b.resource = append(b.resource, resourceRow{resource, indexIn(&b.names.services, b.service, name), hashes})
 		b.resOf[string(resource)] = r
 	}
 	g, ok := b.groupOf[groupKey{r, text(scope)}]
@@ -255,16 +255,6 @@ func readResource(resource []byte) (service string, hashes []uint64, err error) 
 		})
 	})
 	return service, hashes, err
-}
-
-func (b *builder) serviceIndex(name string) uint32 {
-	i, ok := b.service[name]
-	if !ok {
-		i = uint32(len(b.names.services))
-		b.names.services = append(b.names.services, name)
-		b.service[name] = i
-	}
-	return i
 }
 
 // addSpan reads what the columns need of a span.

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -34,20 +33,15 @@ func (l *latency) quantile(q float64) time.Duration { return durationOf(l.durati
 //
 // Quantiles are of requests: a span counts for as many as its trace stands for.
 func (s *Store) Latencies(ctx context.Context, from, to time.Time, service string, byOperation bool) (list []Latency, err error) {
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	defer s.end()
-	m, err := newMatch(Query{Service: service, Start: from, End: to})
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.view()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, v.close()) }()
-	return v.latencies(ctx, m, byOperation)
+	err = s.read(func(v *view) error {
+		m, err := newMatch(Query{Service: service, Start: from, End: to})
+		if err != nil {
+			return err
+		}
+		list, err = v.latencies(ctx, m, byOperation)
+		return err
+	})
+	return list, err
 }
 
 type latencyKey struct {

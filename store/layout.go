@@ -153,8 +153,8 @@ func (l *chunkLayout) traceColumns() {
 		from[t], length[t], top[t] = start-z.minStart, end-start, uint64(best)
 		z.maxFrom = max(z.maxFrom, start)
 		maxLength, maxTop = max(maxLength, length[t]), max(maxTop, top[t])
-		verdicts[t] = uint64(l.verdictIndex(row.verdict))
-		weights[t] = uint64(l.weightIndex(row.weight))
+		verdicts[t] = uint64(indexIn(&l.names.verdicts, l.verdicts, row.verdict))
+		weights[t] = uint64(indexIn(&l.names.weights, l.weights, row.weight))
 		z.states |= stateBit(row.verdict.state)
 	})
 	l.cols[colTraceID], l.cols[colFirst] = ids, first
@@ -182,22 +182,14 @@ func columnOf(v []uint64, top uint64) column {
 	return c
 }
 
-func (b *builder) verdictIndex(v verdict) uint32 {
-	i, ok := b.verdicts[v]
+// indexIn is the place of v in a list of different values, which index knows by
+// value; one that is new is appended.
+func indexIn[T comparable](list *[]T, index map[T]uint32, v T) uint32 {
+	i, ok := index[v]
 	if !ok {
-		i = uint32(len(b.names.verdicts))
-		b.names.verdicts = append(b.names.verdicts, v)
-		b.verdicts[v] = i
-	}
-	return i
-}
-
-func (b *builder) weightIndex(w float64) uint32 {
-	i, ok := b.weights[w]
-	if !ok {
-		i = uint32(len(b.names.weights))
-		b.names.weights = append(b.names.weights, w)
-		b.weights[w] = i
+		i = uint32(len(*list))
+		*list = append(*list, v)
+		index[v] = i
 	}
 	return i
 }

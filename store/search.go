@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,10 +22,14 @@ const (
 // Result.Truncated is set and Result.Next goes on. A state is a property of the
 // trace: at most one of its spans should say it, as the collector does.
 func (s *Store) Search(ctx context.Context, q Query) (r Result, err error) {
-	if err := s.begin(); err != nil {
-		return r, err
-	}
-	defer s.end()
+	err = s.read(func(v *view) error {
+		r, err = v.search(ctx, q)
+		return err
+	})
+	return r, err
+}
+
+func (v *view) search(ctx context.Context, q Query) (r Result, err error) {
 	switch {
 	case q.Limit < 0 || q.Limit > maxLimit:
 		return r, fmt.Errorf("%w: a limit of %d traces, it may be 1 to %d", ErrInvalid, q.Limit, maxLimit)
@@ -41,12 +44,7 @@ func (s *Store) Search(ctx context.Context, q Query) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	v, err := s.view()
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, v.close()) }()
-	search := &searcher{v: v, m: m, after: after, deadline: time.Now().Add(s.searches), seen: map[pcommon.TraceID]bool{}}
+	search := &searcher{v: v, m: m, after: after, deadline: time.Now().Add(v.s.searches), seen: map[pcommon.TraceID]bool{}}
 	return search.run(ctx)
 }
 

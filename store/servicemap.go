@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -16,28 +15,23 @@ import (
 // after small writes were merged. So a trace that came in several large writes
 // may lack a call, or show it as one to an untraced peer.
 func (s *Store) Map(ctx context.Context, from, to time.Time) (r Map, err error) {
-	if err := s.begin(); err != nil {
-		return r, err
-	}
-	defer s.end()
-	m, err := newMatch(Query{Start: from, End: to})
-	if err != nil {
-		return r, err
-	}
-	v, err := s.view()
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, v.close()) }()
-	nodes, err := v.latencies(ctx, m, false)
-	if err != nil {
-		return r, err
-	}
-	edges, err := v.edges(ctx, m)
-	if err != nil {
-		return r, err
-	}
-	return Map{Start: from, End: to, Nodes: nodes, Edges: edges}, nil
+	err = s.read(func(v *view) error {
+		m, err := newMatch(Query{Start: from, End: to})
+		if err != nil {
+			return err
+		}
+		nodes, err := v.latencies(ctx, m, false)
+		if err != nil {
+			return err
+		}
+		edges, err := v.edges(ctx, m)
+		if err != nil {
+			return err
+		}
+		r = Map{Start: from, End: to, Nodes: nodes, Edges: edges}
+		return nil
+	})
+	return r, err
 }
 
 type edgeKey struct {

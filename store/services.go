@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 )
@@ -59,16 +58,11 @@ func (s *Store) Operations(ctx context.Context, service string) ([]Operation, er
 }
 
 // eachOperation calls f for the operations of every chunk.
-func (s *Store) eachOperation(ctx context.Context, f func(service string, o *operation)) (err error) {
-	if err := s.begin(); err != nil {
-		return err
-	}
-	defer s.end()
-	v, err := s.view()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, v.close()) }()
+func (s *Store) eachOperation(ctx context.Context, f func(service string, o *operation)) error {
+	return s.read(func(v *view) error { return v.eachOperation(ctx, f) })
+}
+
+func (v *view) eachOperation(ctx context.Context, f func(service string, o *operation)) error {
 	for _, z := range v.chunks {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"errors"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -14,23 +13,18 @@ import (
 // they came, with one ResourceSpans for every distinct resource. It returns
 // ErrNotFound if there are none.
 func (s *Store) Trace(ctx context.Context, id pcommon.TraceID) (ptrace.Traces, error) {
-	td, err := s.trace(ctx, id)
+	var td ptrace.Traces
+	err := s.read(func(v *view) (err error) {
+		td, err = v.trace(ctx, id)
+		return err
+	})
 	if err != nil {
 		return ptrace.NewTraces(), err
 	}
 	return td, nil
 }
 
-func (s *Store) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces, err error) {
-	if err := s.begin(); err != nil {
-		return td, err
-	}
-	defer s.end()
-	v, err := s.view()
-	if err != nil {
-		return td, err
-	}
-	defer func() { err = errors.Join(err, v.close()) }()
+func (v *view) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces, err error) {
 	places, err := v.places(ctx, id)
 	if err != nil {
 		return td, err

@@ -12,6 +12,20 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
+// read calls f with a view, which is closed when f returns.
+func (s *Store) read(f func(v *view) error) (err error) {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	v, err := s.view()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	return f(v)
+}
+
 // view is the store at one moment: what is written, merged or removed later
 // does not show. It must be closed; then nothing that it gave out may be used.
 // It is used by one goroutine.
