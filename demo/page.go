@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -72,7 +71,7 @@ func (p *page) start(opts Options) error {
 	}
 	// The usual addresses may be those of an agent that runs here already.
 	for _, flag := range []string{"--listen", "--collector-listen"} {
-		address, err := freeAddress()
+		address, err := workloads.FreeAddress()
 		if err != nil {
 			return err
 		}
@@ -98,14 +97,6 @@ func ownEnvironment(environ []string) []string {
 		}
 	}
 	return out
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // answers waits until the page is there.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/workloads"
 )
 
 // playRun answers like a page, writes into its store, and remembers what it
@@ -75,7 +77,7 @@ func TestPageIsServedUntilInterrupted(t *testing.T) {
 	o := quick(t)
 	check := nothingLeft(t)
 	var err error
-	if o.Page, err = freeAddress(); err != nil {
+	if o.Page, err = workloads.FreeAddress(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,6 +13,15 @@ import (
 // must not hold the port of a service that is being restarted.
 const firstPort, lastPort = 20000, 32000
 
+// FreeAddress finds a loopback port that nobody listens on just now.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
 // freePorts finds n different ports that nobody listens on, neither inside of
 // the network nor on the laboratory's side of it; without one, on loopback.
 func freePorts(network *Network, n int) ([]int, error) {

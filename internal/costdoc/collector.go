@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,13 +48,9 @@ func collector(benchmarks, results, doc string) error {
 
 // perSpan tells what a span costs in each variant.
 func perSpan(b *strings.Builder, dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	s, err := summary(dir)
 	if err != nil {
-		return fmt.Errorf("run make collector-cost: %w", err)
-	}
-	var s analysis.Summary
-	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return err
 	}
 	b.WriteString("| forwarded | collector | CPU of a span | spans/s taken | memory |\n|---|---|---|---|---|\n")
 	for _, c := range s.Cells {

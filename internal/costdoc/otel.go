@@ -153,16 +153,24 @@ type claim struct {
 	number   int
 }
 
+// summary reads what an experiment found.
+func summary(dir string) (s analysis.Summary, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil {
+		return s, fmt.Errorf("no results of this experiment (make results, make collector-cost): %w", err)
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("%s: %w", dir, err)
+	}
+	return s, nil
+}
+
 // claims lists what an experiment found about some of its claims, finding by
 // finding.
 func claims(b *strings.Builder, dir string, wanted ...claim) error {
-	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	s, err := summary(dir)
 	if err != nil {
-		return fmt.Errorf("run make results: %w", err)
-	}
-	var s analysis.Summary
-	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return err
 	}
 	b.WriteString("| what | workload | tracer | measured |\n|---|---|---|---|\n")
 	for _, w := range wanted {

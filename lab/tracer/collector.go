@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -93,7 +92,7 @@ func (c *collecting) ReadBack(ctx context.Context) (Reading, error) {
 }
 
 func (c *collecting) judge(r *Reading, accepted, missing float64, sent map[string]float64) error {
-	for n := range maps.Values(r.Lost) {
+	for _, n := range r.Lost {
 		r.Dropped += n
 	}
 	if accepted == 0 || len(sent) == 0 {

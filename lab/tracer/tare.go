@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -81,7 +80,7 @@ func (a *agent) start(ctx context.Context, t Target) error {
 	if err != nil {
 		return err
 	}
-	listen, err := freeAddress()
+	listen, err := workloads.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -129,15 +128,6 @@ func (a *agent) writeConfig(c *workloads.Chain) (string, error) {
 	}
 	path := filepath.Join(a.group.Dir, "agent.yaml")
 	return path, os.WriteFile(path, b, 0o600)
-}
-
-// freeAddress finds a loopback port that nobody listens on just now.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 func (a *agent) healthy(ctx context.Context) error {
