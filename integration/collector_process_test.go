@@ -17,10 +17,7 @@ import (
 
 // daemon is a collector that runs: ours or the plain one.
 type daemon struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	log  *logBuffer
-	done chan struct{} // closed when it was waited for
+	*child
 	// metrics is the address of its own Prometheus endpoint.
 	metrics string
 }
@@ -82,61 +79,10 @@ func writeConfig(t *testing.T, text string) string {
 
 func startDaemon(t *testing.T, metrics string, env []string, argv ...string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, log: &logBuffer{}, done: make(chan struct{}), metrics: metrics}
-	d.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], argv[1:]...) //nolint:gosec // the test's own
-	d.cmd.Env = append(os.Environ(), env...)
-	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = d.cmd.Wait() // ProcessState tells
-		close(d.done)
-	}()
-	t.Cleanup(func() {
-		d.stop()
-		if t.Failed() {
-			t.Logf("%s wrote:\n%s", strings.Join(argv, " "), d.log)
-		}
-	})
-	until(t, time.Minute, strings.Join(argv, " ")+" is ready", func() bool {
-		select {
-		case <-d.done:
-			t.Fatalf("%s ended: %v\n%s", strings.Join(argv, " "), d.cmd.ProcessState, d.log)
-		default:
-		}
-		return strings.Contains(d.log.String(), "Everything is ready")
-	})
+	name := strings.Join(argv, " ")
+	d := &daemon{metrics: metrics, child: spawn(t, name, syscall.SIGTERM, time.Minute, append(os.Environ(), env...), argv...)}
+	d.await(time.Minute, name+" is ready", func() bool { return strings.Contains(d.log.String(), "Everything is ready") })
 	return d
-}
-
-// stop ends it as an operator would; it must end well.
-func (d *daemon) stop() {
-	d.t.Helper()
-	select {
-	case <-d.done:
-		return
-	default:
-	}
-	_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may have ended meanwhile
-	select {
-	case <-d.done:
-		if !d.cmd.ProcessState.Success() {
-			d.t.Errorf("the collector ended with %v", d.cmd.ProcessState)
-		}
-	case <-time.After(time.Minute):
-		_ = d.cmd.Process.Kill()
-		<-d.done
-		d.t.Errorf("the collector did not end within a minute of SIGTERM")
-	}
-}
-
-// kill ends it with SIGKILL and waits until the process is gone.
-func (d *daemon) kill() {
-	d.t.Helper()
-	_ = d.cmd.Process.Kill()
-	<-d.done
 }
 
 // metric sums the samples of one name at its Prometheus endpoint.

@@ -1,16 +1,13 @@
 package integration
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,10 +21,7 @@ import (
 
 // whole is a running `tare run`.
 type whole struct {
-	t                *testing.T
-	cmd              *exec.Cmd
-	done             chan struct{}
-	log              *logBuffer
+	*child
 	store            string
 	page, otlp, self string // addresses: of the page, of OTLP/HTTP, of the agent's metrics
 }
@@ -39,8 +33,8 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 		store = filepath.Join(t.TempDir(), "store")
 	}
 	w := &whole{
-		t: t, done: make(chan struct{}), log: &logBuffer{}, store: store,
-		page: loopback(freePort(t)), otlp: loopback(freePort(t)), self: loopback(freePort(t)),
+		store: store,
+		page:  loopback(freePort(t)), otlp: loopback(freePort(t)), self: loopback(freePort(t)),
 	}
 	config := filepath.Join(t.TempDir(), "collector.yaml")
 	text := fmt.Sprintf("receivers: {otlp: {protocols: {grpc: {endpoint: '%s'}, http: {endpoint: '%s'}}}}\n", loopback(freePort(t)), w.otlp)
@@ -51,23 +45,7 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 		"run", "--store", store, "--page", w.page, "--listen", w.self,
 		"--collector-listen", loopback(freePort(t)), "--collector-config", config,
 	}, args...)
-	w.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), tare, args...)
-	w.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
-	w.cmd.Stdout, w.cmd.Stderr = w.log, w.log
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = w.cmd.Wait() // ProcessState tells
-		close(w.done)
-	}()
-	t.Cleanup(func() {
-		w.stop()
-		if t.Failed() {
-			t.Logf("tare run wrote:\n%s", w.log)
-		}
-	})
+	w.child = spawn(t, "tare run", os.Interrupt, 30*time.Second, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, append([]string{tare}, args...)...)
 	return w
 }
 
@@ -75,36 +53,14 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 func runWhole(t *testing.T, store string, args ...string) *whole {
 	t.Helper()
 	w := launchWhole(t, store, args...)
-	until(t, 60*time.Second, "the page is announced", func() bool {
-		select {
-		case <-w.done:
-			t.Fatalf("tare run ended: %v\n%s", w.cmd.ProcessState, w.log)
-		default:
-		}
-		return strings.Contains(w.log.String(), "page: http://"+w.page+"/")
-	})
+	w.announced(60 * time.Second)
 	return w
 }
 
-// stop ends it as Ctrl-C would.
-func (w *whole) stop() {
+// announced waits until the page's address was printed.
+func (w *whole) announced(within time.Duration) {
 	w.t.Helper()
-	select {
-	case <-w.done:
-		return
-	default:
-	}
-	_ = w.cmd.Process.Signal(os.Interrupt) // it may have ended meanwhile
-	select {
-	case <-w.done:
-		if !w.cmd.ProcessState.Success() {
-			w.t.Errorf("tare run ended with %v", w.cmd.ProcessState)
-		}
-	case <-time.After(30 * time.Second):
-		_ = w.cmd.Process.Kill()
-		<-w.done
-		w.t.Error("tare run did not end within 30 s of Ctrl-C")
-	}
+	w.await(within, "the page is announced", func() bool { return strings.Contains(w.log.String(), "page: http://"+w.page+"/") })
 }
 
 // get reads the page's API; what is not there yet is false.
@@ -244,7 +200,7 @@ func TestRunKilledUnderLoad(t *testing.T) {
 	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 8, AppendPath: c.AppendPath})
 	l.more(1000)
 	until(t, 30*time.Second, "something is stored", func() bool { return w.spans() > 300 })
-	a := &tracer{t: t, cmd: w.cmd, log: w.log, done: w.done}
+	a := &tracer{child: w.child}
 	ids, links := a.programs()
 	if len(ids) < 5 || links < 5 {
 		t.Fatalf("it holds %d programs and %d links", len(ids), links)

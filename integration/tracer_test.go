@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +8,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,30 +21,9 @@ import (
 
 // tracer is a running `tare-agent`.
 type tracer struct {
-	t      *testing.T
-	cmd    *exec.Cmd
+	*child
 	sink   *sink
 	listen string
-	log    *logBuffer
-	done   chan struct{} // closed when it was waited for
-}
-
-// logBuffer collects standard output and error.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 var noProxy = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * time.Second}
@@ -58,14 +33,7 @@ var noProxy = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, 
 func trace(t *testing.T, s *sink, env []string, args ...string) *tracer {
 	t.Helper()
 	a := launch(t, s, env, args...)
-	until(t, 15*time.Second, "the agent traces:\n"+a.log.String(), func() bool {
-		select {
-		case <-a.done:
-			t.Fatalf("the agent ended: %v\n%s", a.cmd.ProcessState, a.log)
-		default:
-		}
-		return a.healthy()
-	})
+	a.await(15*time.Second, "the agent traces", a.healthy)
 	return a
 }
 
@@ -84,32 +52,12 @@ func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
 // network namespace.
 func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string) *tracer {
 	t.Helper()
-	a := &tracer{t: t, sink: s, log: &logBuffer{}, done: make(chan struct{}), listen: listen}
-	a.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], append(argv[1:], "--listen", a.listen)...)
-	a.cmd.Env = append([]string{
+	return &tracer{sink: s, listen: listen, child: spawn(t, "the agent", syscall.SIGTERM, 15*time.Second, append([]string{
 		"PATH=" + os.Getenv("PATH"),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.url,
 		"OTEL_BSP_SCHEDULE_DELAY=200",
-	}, env...)
-	a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := a.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = a.cmd.Wait() // ProcessState tells
-		close(a.done)
-	}()
-	t.Cleanup(func() {
-		a.stop()
-		if t.Failed() {
-			t.Logf("agent %d wrote:\n%s", a.pid(), a.log)
-		}
-	})
-	return a
+	}, env...), append(argv, "--listen", listen)...)}
 }
-
-func (a *tracer) pid() int { return a.cmd.Process.Pid }
 
 func (a *tracer) healthy() bool {
 	resp, err := noProxy.Get("http://" + a.listen + "/healthz")
@@ -125,36 +73,6 @@ func (a *tracer) signal(s syscall.Signal) {
 	if err := a.cmd.Process.Signal(s); err != nil {
 		a.t.Fatalf("signal %v: %v", s, err)
 	}
-}
-
-// stop ends the agent as an operator would.
-func (a *tracer) stop() {
-	a.t.Helper()
-	select {
-	case <-a.done:
-		return
-	default:
-	}
-	_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended meanwhile
-	select {
-	case <-a.done:
-		if !a.cmd.ProcessState.Success() {
-			a.t.Errorf("the agent ended with %v\n%s", a.cmd.ProcessState, a.log)
-		}
-	case <-time.After(15 * time.Second):
-		_ = a.cmd.Process.Kill()
-		<-a.done
-		a.t.Errorf("the agent did not end within 15 s of SIGTERM\n%s", a.log)
-	}
-}
-
-// kill ends the agent with SIGKILL and waits until the process is gone.
-func (a *tracer) kill() {
-	a.t.Helper()
-	if err := a.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		a.t.Fatal(err)
-	}
-	<-a.done
 }
 
 // metrics are the samples at /metrics, by name and labels as they stand there.
