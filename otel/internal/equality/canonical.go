@@ -68,15 +68,18 @@ func times(s *tracepb.Span) []*uint64 {
 }
 
 // checkTimes holds times of a clock to their order; times that the program gave may be anything. The
-// exception of a panic may come after the end: End takes its time first.
+// exception of a panic may come after the end: End takes its time first. An event may come after the
+// end by slack: the SDK's end is the start's wall clock plus what went by on the monotonic one, and
+// time.Now reads the two one after the other, with a thread that may be suspended in between.
 func checkTimes(s *tracepb.Span, read func(uint64) bool) error {
+	const slack = uint64(time.Second)
 	start, end := s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano()
 	if read(start) && read(end) && end < start {
 		return fmt.Errorf("span %q ends %v before its start", s.GetName(), time.Duration(start-end))
 	}
 	for i, e := range s.GetEvents() {
 		t, panicked := e.GetTimeUnixNano(), i == len(s.GetEvents())-1 && e.GetName() == "exception"
-		if read(t) && read(start) && t < start || read(t) && read(end) && t > end && !panicked {
+		if read(t) && read(start) && t < start || read(t) && read(end) && t > end+slack && !panicked {
 			return fmt.Errorf("event %q of span %q is outside of the span", e.GetName(), s.GetName())
 		}
 	}
