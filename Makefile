@@ -189,14 +189,14 @@ store-engines-report: ## write decision 0012's table again from docs/results
 	go run ./internal/costdoc engines docs/results/store-engines.json docs/adr/0012-a-store-on-pebble.md
 
 .PHONY: collector-cost
-collector-cost: build store-cost ## measure what docs/collector.md shows (root or sudo; half an hour, on an idle machine)
+collector-cost: build store-cost ## measure what docs/collector.md and docs/cost.md show of it (root or sudo; half an hour, on an idle machine)
 	@rm -rf docs/results/collector.new && $(SUDO) bin/tare bench run collector --profile quick --out docs/results/collector.new
 	@rm -rf docs/results/collector && mv docs/results/collector.new docs/results/collector
 	@$(MAKE) --no-print-directory collector-cost-report
 
 .PHONY: collector-cost-report
-collector-cost-report: ## write the tables of docs/collector.md again from docs/results
-	go run ./internal/costdoc collector docs/results/store-benchmarks.txt docs/results docs/collector.md
+collector-cost-report: ## write the tables of docs/collector.md and docs/cost.md again from docs/results
+	go run ./internal/costdoc collector docs/results/store-benchmarks.txt docs/results docs/collector.md docs/cost.md
 
 .PHONY: clean
 clean: ## remove what was built

@@ -19,31 +19,37 @@ var storeRows = []struct {
 	target           float64
 	atLeast          bool
 }{
-	{"spans in, one CPU", "Write", "spans/s", 100_000, true},
-	{"CPU of a span written", "Write", "cpu-ns/span", 0, false},
-	{"bytes on disk of a span", "Write", "B/span", 0, false},
-	{"a trace by its id, of 10,000,000 spans", "TraceByID", "sec/op", 0.005, false},
-	{"search over 10,000,000 spans, the worst of the queries", "Search/worst", "sec/op", 0.3, false},
-	{"search over 10,000,000 spans, service and status", "Search/failed", "sec/op", 0.3, false},
-	{"quantiles of every service over 1,000,000 spans", "Latencies", "sec/op", 1, false},
-	{"service map over 1,000,000 spans", "Map", "sec/op", 0, false},
+	{"spans in, one CPU", "Cost/Write", "spans/s", 100_000, true},
+	{"CPU of a span written", "Cost/Write", "cpu-sec/span", 0, false},
+	{"bytes on disk of a span", "Cost/Write", "B/span", 0, false},
+	{"a trace by its id, of 10,000,000 spans", "Cost/TraceByID", "sec/op", 0.005, false},
+	{"search over 10,000,000 spans, the worst of the queries", "Cost/Search/worst", "sec/op", 0.3, false},
+	{"search over 10,000,000 spans, service and status", "Cost/Search/failed", "sec/op", 0.3, false},
+	{"quantiles of every service over 1,000,000 spans", "Cost/Latencies", "sec/op", 1, false},
+	{"service map over 1,000,000 spans", "Cost/Map", "sec/op", 0, false},
 }
 
-// collector writes the tables of docs/collector.md.
-func collector(benchmarks, results, doc string) error {
-	var b strings.Builder
+// collector writes the tables of docs/collector.md, and those with targets into
+// docs/cost.md, too.
+func collector(benchmarks, results, doc, cost string) error {
+	var b, each strings.Builder
 	dir := filepath.Join(results, "collector")
 	fmt.Fprintf(&b, "`tare bench run collector --profile quick` ([report](results/collector/report.md)); a request holds %d spans.\n\n", workloads.SpansPerBody)
-	if err := perSpan(&b, dir); err != nil {
+	if err := perSpan(&each, dir); err != nil {
 		return err
 	}
+	head := b.String()
+	b.Reset()
 	if err := claims(&b, dir, claim{"K1", 0}, claim{"K2", 0}, claim{"K2", 1}); err != nil {
 		return err
 	}
 	if err := storeTable(&b, benchmarks); err != nil {
 		return err
 	}
-	return replace(doc, b.String())
+	if err := replace(doc, "collector-cost", head+each.String()+b.String()); err != nil {
+		return err
+	}
+	return replace(cost, "collector-cost", head+b.String())
 }
 
 // perSpan tells what a span costs in each variant.
@@ -113,11 +119,13 @@ func storeTable(b *strings.Builder, benchmarks string) error {
 const storePackage = "github.com/tare-trace/tare/store"
 
 func quantity(x float64, unit string) string {
-	if unit != "sec/op" {
-		return fmt.Sprintf("%.0f %s", x, strings.TrimPrefix(unit, "cpu-"))
-	}
-	if x < 0.001 {
-		return fmt.Sprintf("%.0f µs", x*1e6)
+	switch {
+	case !strings.Contains(unit, "sec/"):
+		return fmt.Sprintf("%.0f %s", x, unit)
+	case x < 1e-4:
+		return fmt.Sprintf("%.3g µs", x*1e6)
+	case x >= 1:
+		return fmt.Sprintf("%.3g s", x)
 	}
 	return fmt.Sprintf("%.3g ms", x*1e3)
 }

@@ -72,7 +72,7 @@ func engines(results, doc string) error {
 	if r.Commit != "" {
 		fmt.Fprintf(&b, "Measured at commit %s.\n", r.Commit)
 	}
-	return replace(doc, b.String())
+	return replace(doc, "store-engines", b.String())
 }
 
 // significant writes an estimate with three digits.

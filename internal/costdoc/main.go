@@ -21,11 +21,6 @@ import (
 	"github.com/tare-trace/tare/lab/stats"
 )
 
-const (
-	begin = "<!-- make cost: begin -->"
-	end   = "<!-- make cost: end -->"
-)
-
 // parts of the program by name, with the arguments that each takes.
 var parts = map[string]struct {
 	args []string
@@ -33,7 +28,7 @@ var parts = map[string]struct {
 }{
 	"agent":     {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
 	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
-	"collector": {[]string{"BENCHMARKS", "docs/results", "docs/collector.md"}, func(a []string) error { return collector(a[0], a[1], a[2]) }},
+	"collector": {[]string{"BENCHMARKS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3]) }},
 	"engines":   {[]string{"RESULTS", "docs/adr/0012-a-store-on-pebble.md"}, func(a []string) error { return engines(a[0], a[1]) }},
 }
 
@@ -66,10 +61,10 @@ func run(dir, doc, readme string) error {
 		return err
 	}
 	at := "Measured at commit " + strings.TrimSpace(string(commit)) + "."
-	if err := replace(doc, at+"\n\n"+costDoc(results)); err != nil {
+	if err := replace(doc, "cost", at+"\n\n"+costDoc(results)); err != nil {
 		return err
 	}
-	return replace(readme, targets(results)+at+"\n")
+	return replace(readme, "cost", targets(results)+at+"\n")
 }
 
 // load reads all results, by "chain-sample".
@@ -100,8 +95,9 @@ func load(dir string) (map[string]*demo.Result, error) {
 	return results, nil
 }
 
-// replace puts text between the markers of a file.
-func replace(file, text string) error {
+// replace puts text between the markers of a file that name the target of make.
+func replace(file, target, text string) error {
+	begin, end := "<!-- make "+target+": begin -->", "<!-- make "+target+": end -->"
 	old, err := os.ReadFile(file)
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func libraries(benchmarks, results, readme string) error {
 		fmt.Fprintf(&b, "| %s | %s |\n", a.what, cost(s, a.name, "sec/op"))
 	}
 	fmt.Fprintf(&b, "\nBenchmarks measured at commit %s.\n", commit)
-	return replace(readme, b.String())
+	return replace(readme, "otel-cost", b.String())
 }
 
 // cost is the median time and the allocations.
