@@ -1,0 +1,151 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	labsink "github.com/tare-trace/tare/lab/sink"
+)
+
+// deploy/collector/forward.yaml: one backend takes OTLP over gRPC, the other one
+// over HTTP. The first is away: the other and the store have every span
+// meanwhile, and it has them when it is back.
+func TestCollectorForwards(t *testing.T) {
+	jaeger := newGRPCSink(t)
+	jaeger.away.Store(true)
+	tempo, err := labsink.New(labsink.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tempo.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	tempo.Keep(true)
+	metrics, args := ownMetrics(t)
+	s := &stored{otlp: loopback(freePort(t)), page: loopback(freePort(t))}
+	for key, value := range map[string]string{
+		"receivers.otlp.protocols.grpc.endpoint":          s.otlp,
+		"receivers.otlp.protocols.http.endpoint":          loopback(freePort(t)),
+		"receivers.zipkin.endpoint":                       loopback(freePort(t)),
+		"receivers.jaeger.protocols.grpc.endpoint":        loopback(freePort(t)),
+		"receivers.jaeger.protocols.thrift_http.endpoint": loopback(freePort(t)),
+		"extensions.tare_page.endpoint":                   s.page,
+		"extensions.tare_store.directory":                 t.TempDir(),
+	} {
+		args = append(args, "--set", key+"="+value)
+	}
+	s.daemon = collectFile(t, metrics, "../deploy/collector/forward.yaml",
+		[]string{"JAEGER_ENDPOINT=" + jaeger.address, "TEMPO_ENDPOINT=" + tempo.Endpoint()}, args...)
+
+	const traces, perTrace = 200, 9
+	deliver(t, dialOTLP(t, s.otlp, nil), someTraces(7, traces, perTrace))
+	s.awaitSpans(t, traces*perTrace)
+	until(t, time.Minute, "the backend that is there has every span", func() bool {
+		n, err := tempo.Count()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Spans >= traces*perTrace
+	})
+	if n := jaeger.count(); n > 0 {
+		t.Errorf("%d spans arrived where nobody was", n)
+	}
+	jaeger.away.Store(false)
+	until(t, time.Minute, "the other one has them, too", func() bool { return jaeger.count() >= traces*perTrace })
+	for id, n := range jaeger.traces() {
+		if n != perTrace {
+			t.Errorf("trace %s has %d spans, want %d", id, n, perTrace)
+		}
+	}
+}
+
+// deploy/collector/kafka.yaml: each message is OTLP with spans of one trace, and
+// its key is the trace's id, so that a partition has the whole of it. Another
+// collector reads them from there.
+func TestCollectorKafka(t *testing.T) {
+	const topic, partitions = "otlp_spans", 4
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	broker := cluster.ListenAddrs()[0]
+	grpcAddr := loopback(freePort(t))
+	collectFile(t, "", "../deploy/collector/kafka.yaml", []string{"KAFKA_BROKER=" + broker},
+		"--set", "receivers.otlp.protocols.grpc.endpoint="+grpcAddr,
+		"--set", "receivers.otlp.protocols.http.endpoint="+loopback(freePort(t)),
+		"--set", "service.telemetry.metrics.level=none")
+	behind := newGRPCSink(t)
+	collect(t, fmt.Sprintf(`
+receivers:
+  kafka: {brokers: [%q], traces: {topics: [%s], encoding: otlp_proto}, initial_offset: earliest}
+exporters:
+  otlp_grpc: {endpoint: %q, tls: {insecure: true}}
+service:
+  pipelines:
+    traces: {receivers: [kafka], exporters: [otlp_grpc]}`, broker, topic, behind.address))
+
+	const traces, perTrace = 200, 9
+	deliver(t, dialOTLP(t, grpcAddr, nil), someTraces(8, traces, perTrace))
+
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	spans := map[pcommon.TraceID]int{}
+	in := map[pcommon.TraceID]int32{} // which partition
+	used := map[int32]bool{}
+	for total := 0; total < traces*perTrace; {
+		fetched := client.PollFetches(ctx)
+		if err := fetched.Err(); err != nil {
+			t.Fatalf("%d of %d spans came: %v", total, traces*perTrace, err)
+		}
+		fetched.EachRecord(func(r *kgo.Record) {
+			td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(r.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += td.SpanCount()
+			used[r.Partition] = true
+			for _, rs := range td.ResourceSpans().All() {
+				for _, ss := range rs.ScopeSpans().All() {
+					for _, s := range ss.Spans().All() {
+						id := s.TraceID()
+						if string(r.Key) != id.String() {
+							t.Fatalf("the key of a message is %q, a span in it is of trace %s", r.Key, id)
+						}
+						if p, ok := in[id]; ok && p != r.Partition {
+							t.Errorf("trace %s is in partitions %d and %d", id, p, r.Partition)
+						}
+						in[id] = r.Partition
+						spans[id]++
+					}
+				}
+			}
+		})
+	}
+	if len(spans) != traces || len(used) != partitions {
+		t.Errorf("%d traces in %d partitions, want %d in %d", len(spans), len(used), traces, partitions)
+	}
+	for id, n := range spans {
+		if n != perTrace {
+			t.Errorf("trace %s has %d spans, want %d", id, n, perTrace)
+		}
+	}
+	until(t, time.Minute, "all came through the broker", func() bool { return behind.count() >= traces*perTrace })
+	if n := len(behind.traces()); n != traces || behind.twice > 0 {
+		t.Errorf("%d traces came, %d spans twice; want %d", n, behind.twice, traces)
+	}
+}
