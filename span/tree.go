@@ -131,15 +131,13 @@ func (s *Span) service() string {
 
 // operation is the kind and the name; top spans say that they miss a parent.
 func (s *Span) operation(top bool) string {
-	text := s.Kind.String() + " "
-	// The name has low cardinality; what was asked for stands beside it, or
-	// begins with it.
-	if a, ok := s.Attr("db.query.text"); ok && strings.HasPrefix(a.Str, s.Name) {
-		text += a.Str
-	} else if a, ok := s.Attr("url.path"); ok && a.Str != "" && !strings.Contains(s.Name, a.Str) {
-		text += s.Name + " " + a.Str
-	} else {
-		text += s.Name
+	text := s.Kind.String() + " " + s.Name
+	var target Target
+	for _, a := range s.Attrs {
+		target.Take(a.Key, a.Str)
+	}
+	if beside := target.Beside(s.Name); beside != "" {
+		text += " " + beside
 	}
 	if s.Status == Error {
 		text += " (error)"

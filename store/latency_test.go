@@ -90,14 +90,25 @@ func TestLatenciesAndMap(t *testing.T) {
 	type call struct{ from, to string }
 	durations := map[string][]uint64{} // of entries
 	calls := map[call][]uint64{}
+	traces := map[call]map[pcommon.TraceID]bool{} // in which the calls are
+	add := func(k call, measured ptrace.Span) {
+		if calls[k] = append(calls[k], uint64(measured.EndTimestamp()-measured.StartTimestamp())); traces[k] == nil {
+			traces[k] = map[pcommon.TraceID]bool{}
+		}
+		traces[k][measured.TraceID()] = true
+	}
 	one := map[uint64]float64{}
 	td := shop(0, n)
+	targets := map[pcommon.TraceID]string{} // of roots
 	service := map[pcommon.SpanID]string{}
 	parents := map[pcommon.SpanID]ptrace.Span{}
 	for _, rs := range td.ResourceSpans().All() {
 		name, _ := rs.Resource().Attributes().Get("service.name")
 		for _, x := range rs.ScopeSpans().At(0).Spans().All() {
 			service[x.SpanID()], parents[x.SpanID()] = name.AsString(), x
+			if path, _ := x.Attributes().Get("url.path"); x.ParentSpanID().IsEmpty() {
+				targets[x.TraceID()] = path.Str()
+			}
 		}
 	}
 	answered := map[pcommon.SpanID]bool{}
@@ -114,16 +125,14 @@ func TestLatenciesAndMap(t *testing.T) {
 			if p, ok := parents[x.ParentSpanID()]; ok {
 				answered[p.SpanID()] = true
 				if inside(p) {
-					k := call{service[p.SpanID()], service[id]}
-					calls[k] = append(calls[k], length(p))
+					add(call{service[p.SpanID()], service[id]}, p)
 				}
 			}
 		}
 	}
 	for id, x := range parents {
 		if x.Kind() == ptrace.SpanKindClient && !answered[id] && inside(x) {
-			k := call{service[id], "redis 10.1.2.3:8080"}
-			calls[k] = append(calls[k], length(x))
+			add(call{service[id], "redis 10.1.2.3:8080"}, x)
 		}
 	}
 	check := func() {
@@ -147,6 +156,28 @@ func TestLatenciesAndMap(t *testing.T) {
 				!within(e.P50, exact(d, one, .5)) || !within(e.P95, exact(d, one, .95)) || !within(e.P99, exact(d, one, .99)) {
 				t.Errorf("%+v, want %d", e, len(d))
 			}
+			q := Query{Service: e.From, Calls: e.To, Start: timeOf(from), End: timeOf(to), Limit: n}
+			found := searched(t, s, q)
+			for _, x := range found.Traces {
+				if !traces[call{e.From, e.To}][x.TraceID] {
+					t.Errorf("%s calls nobody of %s in trace %v", e.From, e.To, x.TraceID)
+				}
+				if x.Target != targets[x.TraceID] {
+					t.Errorf("trace %v asked for %q, want %q", x.TraceID, x.Target, targets[x.TraceID])
+				}
+			}
+			if want := len(traces[call{e.From, e.To}]); len(found.Traces) != want {
+				t.Errorf("%d traces in which %s calls %s, want %d", len(found.Traces), e.From, e.To, want)
+			}
+			for _, q := range []Query{{Service: e.To, Calls: e.From}, {Service: "nobody", Calls: e.To},
+				{Service: e.From, Calls: e.To, Kind: int32(ptrace.SpanKindServer)}, {Calls: "nobody"}} {
+				if found := searched(t, s, q); len(found.Traces) > 0 {
+					t.Errorf("%+v finds %d traces", q, len(found.Traces))
+				}
+			}
+			if found := searched(t, s, Query{Calls: e.To, MinDuration: time.Duration(d[len(d)-1])}); len(found.Traces) == 0 {
+				t.Errorf("no call to %s takes %d ns", e.To, d[len(d)-1])
+			}
 		}
 		l, err := s.Latencies(context.Background(), timeOf(from), timeOf(to), "cart", true)
 		if err != nil || len(l) != 2 || l[0].Service != "cart" || l[0].Operation == "" || l[0].Kind == 0 {
@@ -162,6 +193,15 @@ func TestLatenciesAndMap(t *testing.T) {
 		}
 	}
 	check()
+}
+
+func searched(t *testing.T, s *Store, q Query) Result {
+	t.Helper()
+	r, err := s.Search(context.Background(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // edgesOf writes spans of one trace, as one write or as several, and returns

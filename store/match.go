@@ -15,6 +15,7 @@ type match struct {
 	// Of the chunk at hand: operations, and blocks whose filter says that a
 	// span in it may have the attributes.
 	want   []bool
+	called []bool // spans that measure a call that is asked for
 	blocks []bool
 	at     []int32
 }
@@ -57,7 +58,7 @@ func (m *match) chunk(z *zone) bool {
 func (m *match) operation(o *operation, services []string) bool {
 	q := &m.q
 	switch {
-	case q.Service != "" && services[o.service] != q.Service,
+	case q.Service != "" && q.Calls == "" && services[o.service] != q.Service,
 		q.Operation != "" && o.name != q.Operation,
 		q.Kind != 0 && o.kind != q.Kind,
 		q.MinDuration > 0 && o.maxDuration < uint64(q.MinDuration),
@@ -107,6 +108,9 @@ func (m *match) columns(c *chunkData) (s spanColumns, err error) {
 // span holds a span of a wanted operation against the other conditions.
 func (m *match) span(s *spanColumns, i int) bool {
 	q := &m.q
+	if q.Calls != "" && !m.called[i] {
+		return false
+	}
 	if s.needDuration {
 		d := s.duration.at(i)
 		if q.MinDuration > 0 && d < uint64(q.MinDuration) || q.MaxDuration > 0 && d > uint64(q.MaxDuration) {
@@ -134,6 +138,9 @@ func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]ca
 		return found, err
 	}
 	if some, err := m.operations(c); err != nil || !some {
+		return found, err
+	}
+	if some, err := m.calls(c); err != nil || !some {
 		return found, err
 	}
 	if some, err := m.spans(c); err != nil || !some {
@@ -192,6 +199,45 @@ func (m *match) operations(c *chunkData) (bool, error) {
 		some = some || m.want[i]
 	}
 	return some, nil
+}
+
+// calls finds the spans of the chunk that measure the calls that are asked for,
+// and reports whether there are any.
+func (m *match) calls(c *chunkData) (bool, error) {
+	n := int(c.zone.edges)
+	if m.q.Calls == "" || n == 0 {
+		return m.q.Calls == "", nil
+	}
+	names, err := c.dictionary()
+	if err != nil {
+		return false, err
+	}
+	want, some := make([]bool, len(names.edges)), false
+	for i, e := range names.edges {
+		want[i] = e.to == m.q.Calls && (m.q.Service == "" || names.services[e.from] == m.q.Service)
+		some = some || want[i]
+	}
+	if !some {
+		return false, nil
+	}
+	edges, err := c.column(colEdge)
+	if err != nil {
+		return false, err
+	}
+	spans, err := c.column(colEdgeSpan)
+	if err != nil {
+		return false, err
+	}
+	m.called = slices.Grow(m.called[:0], int(c.zone.spans))[:c.zone.spans]
+	clear(m.called)
+	for i := range n {
+		e, at := edges.at(i), spans.at(i)
+		if e >= uint64(len(want)) || at >= uint64(c.zone.spans) {
+			return false, corrupt("chunk %d has no edge %d, or no span %d", c.zone.chunk, e, at)
+		}
+		m.called[at] = m.called[at] || want[e]
+	}
+	return true, nil
 }
 
 // spans finds those of the chunk that meet the conditions on columns, and

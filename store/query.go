@@ -31,6 +31,10 @@ type Query struct {
 	Attributes map[string]string
 	// Roots: only spans without a parent match.
 	Roots bool
+	// Calls: only calls to this service, or to this peer that is not traced, as
+	// Store.Map counts them, match. Service is then the caller; the other
+	// conditions are held against the span that measures the call.
+	Calls string
 	Limit int    // traces, default 20, at most 1000
 	After string // Result.Next of the page before
 }
@@ -49,6 +53,7 @@ type Result struct {
 type Summary struct {
 	TraceID  pcommon.TraceID
 	Root     string // name of the top span: the root, or the earliest
+	Target   string // what it asked for, beside the name; see span.Target
 	Service  string // its service
 	Start    time.Time
 	Duration time.Duration // from the first start to the last end

@@ -162,7 +162,7 @@ func TestTraceInParts(t *testing.T) {
 		t.Fatalf("%d spans of %d resources, %v %v", td.SpanCount(), td.ResourceSpans().Len(), ids, err)
 	}
 	r, err := s.Search(context.Background(), Query{})
-	if err != nil || len(r.Traces) != 1 || r.Traces[0].Spans != 14 || r.Traces[0].Root != "GET /item/{id}" ||
+	if err != nil || len(r.Traces) != 1 || r.Traces[0].Spans != 14 || r.Traces[0].Root != "GET /item/{id}" || !strings.HasPrefix(r.Traces[0].Target, "/item/") ||
 		r.Traces[0].State != "complete" || r.Traces[0].Weight != 4 || r.Next != "" {
 		t.Fatalf("%+v %v", r, err)
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tare-trace/tare/span"
 )
 
 // summary makes the trace's line in a list, of everything that is stored of it.
@@ -13,6 +16,7 @@ func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
 	s := Summary{TraceID: id, Weight: 1}
 	var from, end uint64
 	var best top
+	var bestPlace place
 	var found verdict
 	weighed := false // by the root
 	counts := map[string]*ServiceCount{}
@@ -30,7 +34,7 @@ func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
 			return s, err
 		}
 		if i == 0 || t.above(best) {
-			best = t
+			best, bestPlace = t, p
 		}
 		if i == 0 || part.from < from {
 			from = part.from
@@ -52,7 +56,50 @@ func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
 	s.Start, s.Duration = timeOf(from), durationOf(end-from)
 	s.Root, s.Service = best.name, best.service
 	s.State, s.Reason, s.Keep = found.state, found.reason, found.keep
+	if len(places) > 0 {
+		var err error
+		if s.Target, err = v.target(bestPlace, best); err != nil {
+			return s, err
+		}
+	}
 	return s, nil
+}
+
+// target is what the top span says that it asked for.
+func (v *view) target(p place, top top) (string, error) {
+	c, err := v.chunk(p.chunk, nil)
+	if err != nil {
+		return "", err
+	}
+	groups, err := c.resources()
+	if err != nil {
+		return "", err
+	}
+	record, err := c.record(p)
+	if err != nil {
+		return "", err
+	}
+	var t span.Target
+	at := top.at
+	err = eachRun(record, groups, func(_ uint32, spans []byte) error {
+		return eachField(spans, func(num protowire.Number, _ uint64, s, _ []byte) error {
+			if num != fieldScopeSpan {
+				return nil
+			}
+			if at--; at != -1 {
+				return nil
+			}
+			return eachField(s, func(num protowire.Number, _ uint64, kv, _ []byte) error {
+				if num != fieldSpanAttr {
+					return nil
+				}
+				key, value, err := keyValue(kv)
+				t.Take(string(key), stringValue(value))
+				return err
+			})
+		})
+	})
+	return t.Beside(top.name), err
 }
 
 // top is the top span of a trace, or of what a chunk has of it.
@@ -60,6 +107,7 @@ type top struct {
 	name, service string
 	root          bool
 	start         uint64
+	at            int // its number among the spans of the part
 }
 
 func (t top) above(u top) bool {
@@ -104,7 +152,7 @@ func (c *chunkData) count(p part, counts map[string]*ServiceCount) (t top, err e
 			n.Errors++
 		}
 		if i == p.top {
-			t = top{op.name, name, flags.at(i)&flagRoot != 0, c.zone.minStart + start.at(i)}
+			t = top{op.name, name, flags.at(i)&flagRoot != 0, c.zone.minStart + start.at(i), i - p.first}
 		}
 	}
 	return t, nil

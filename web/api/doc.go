@@ -4,7 +4,7 @@
 //	services                          services with spans stored
 //	operations?service=               span names of a service
 //	traces?service&operation&kind&min&max&status=error|ok&state=complete|incomplete
-//	      &attr=key=value&roots=true&start&end|last&limit&after
+//	      &attr=key=value&roots=true&calls&start&end|last&limit&after
 //	                                  traces with a span that meets every condition, the newest first
 //	traces/{id}?attributes=false      a trace, analysed by package waterfall
 //	traces/{id}/spans/{span}?n=0      one of its spans with all that it has; n counts spans of equal id
@@ -14,6 +14,9 @@
 //	                                  quantiles by service, or by operation; likewise
 //	health                            what the configured Prometheus endpoints say, by package health
 //	stats                             the store
+//
+// With calls=B, service is the caller: calls from A to B as the map counts them,
+// and the other conditions are held against the span that measures the call.
 //
 // Times in a query are milliseconds since 1970-01-01 UTC, RFC 3339, or
 // last=1h; durations are Go's (1.5s, 300ms). A parameter that is unknown, twice

@@ -150,7 +150,7 @@ func FuzzSearchQuery(f *testing.F) {
 	for _, q := range []string{
 		"", "service=a&operation=GET+/&kind=server&min=1ms&max=2s&status=error&state=complete&roots=true&limit=5&last=1h",
 		"attr=a=b&attr=c=&start=1700000000000&end=2026-01-01T00:00:00Z", "limit=0", "last=-1h", "start=9999999999999999",
-		"attr==x", "x=y", "min=2s&max=1s", "%zz", "last=0s",
+		"attr==x", "calls=b&service=a", "x=y", "min=2s&max=1s", "%zz", "last=0s",
 	} {
 		f.Add(q)
 	}

@@ -41,16 +41,9 @@ func New(o Options) http.Handler {
 	} {
 		mux.Handle("GET "+Prefix+path, answer.Handler(o.Log, f, shape))
 	}
-	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			answer.JSON(w, http.StatusMethodNotAllowed, shape(0, "the API only reads: GET"))
-			return
-		}
-		answer.JSON(w, http.StatusNotFound, shape(0, "no such path: there are "+strings.Join([]string{
-			"services", "operations", "traces", "traces/{trace id}", "traces/{trace id}/spans/{span id}",
-			"traces/{trace id}/otlp", "map", "latencies", "health", "stats"}, ", ")+" below "+Prefix))
-	})
+	mux.HandleFunc(Prefix, answer.Rest(shape, "no such path: there are "+strings.Join([]string{
+		"services", "operations", "traces", "traces/{trace id}", "traces/{trace id}/spans/{span id}",
+		"traces/{trace id}/otlp", "map", "latencies", "health", "stats"}, ", ")+" below "+Prefix))
 	return mux
 }
 

@@ -47,6 +47,7 @@ type spanJSON struct {
 	Resource      int         `json:"resource"`
 	Scope         string      `json:"scope"`
 	Name          string      `json:"name"`
+	Target        string      `json:"target"` // beside the name: a path, a query, "" if unknown
 	Kind          string      `json:"kind"`
 	Start         uint64      `json:"start_ns"` // from the trace's start
 	Duration      uint64      `json:"duration_ns"`
@@ -158,7 +159,7 @@ func (t analysed) span(i int, all bool) spanJSON {
 	s := &t.Spans[i]
 	out := spanJSON{
 		ID: s.SpanID().String(), Depth: s.Depth, Service: s.Service, Resource: s.Resource, Scope: s.Scope,
-		Name: s.Name(), Kind: kindName(int32(s.Kind())), Start: s.Start, Duration: s.Duration, Self: s.Self,
+		Name: s.Name(), Target: s.Target, Kind: kindName(int32(s.Kind())), Start: s.Start, Duration: s.Duration, Self: s.Self,
 		Status: statusName(s.Status().Code()), StatusMessage: s.Status().Message(), Critical: intervals(s.Critical),
 		MissingParent: s.MissingParent, MissingServer: s.MissingServer, Late: s.Late,
 		ClockOffset: s.ClockOffset, LinkedBy: s.LinkedBy,

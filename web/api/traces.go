@@ -60,7 +60,8 @@ type summary struct {
 	TraceID  string         `json:"trace_id"`
 	Service  string         `json:"service"`
 	Name     string         `json:"name"`
-	Start    string         `json:"start"` // RFC 3339
+	Target   string         `json:"target"` // beside the name: a path, a query, "" if unknown
+	Start    string         `json:"start"`  // RFC 3339
 	Duration int64          `json:"duration_ns"`
 	Spans    int            `json:"spans"`
 	Errors   int            `json:"errors"`
@@ -97,7 +98,7 @@ func (a *api) search(r *http.Request) (any, error) {
 		Truncated: found.Truncated, Reached: timeText(found.Reached)}
 	for _, t := range found.Traces {
 		s := summary{
-			TraceID: t.TraceID.String(), Service: t.Service, Name: t.Root, Start: timeText(t.Start),
+			TraceID: t.TraceID.String(), Service: t.Service, Name: t.Root, Target: t.Target, Start: timeText(t.Start),
 			Duration: int64(t.Duration), Spans: t.Spans, Errors: t.Errors, Services: make([]serviceCount, 0, len(t.Services)),
 			State: t.State, Reason: t.Reason, Keep: t.Keep, Weight: finite(t.Weight),
 		}
@@ -120,6 +121,7 @@ func searchQuery(p *params, now time.Time) (store.Query, error) {
 		State:       p.among("state", span.StateComplete, span.StateIncomplete),
 		Attributes:  p.attributes(),
 		Roots:       p.flag("roots", false),
+		Calls:       p.text("calls"),
 		Limit:       p.number("limit", 1, 1000, 20),
 		After:       p.text("after"),
 	}

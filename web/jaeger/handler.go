@@ -34,15 +34,8 @@ func New(o Options) http.Handler {
 	} {
 		mux.Handle("GET "+Prefix+path, answer.Handler(o.Log, f, shape))
 	}
-	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			answer.JSON(w, http.StatusMethodNotAllowed, shape(http.StatusMethodNotAllowed, "the API only reads: GET"))
-			return
-		}
-		answer.JSON(w, http.StatusNotFound, shape(http.StatusNotFound, "of Jaeger's API there are services, services/{service}/operations, "+
-			"operations, traces, traces/{trace id}, dependencies; Tare's own is at /api/v1"))
-	})
+	mux.HandleFunc(Prefix, answer.Rest(shape, "of Jaeger's API there are services, services/{service}/operations, "+
+		"operations, traces, traces/{trace id}, dependencies; Tare's own is at /api/v1"))
 	return mux
 }
 

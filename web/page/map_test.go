@@ -44,11 +44,14 @@ func TestMap(t *testing.T) {
 	p.wait("it is sorted the other way", "document.querySelector('.sortable th:nth-child(2)').getAttribute('aria-sort') === 'descending' && "+first+" !== '"+low+"'")
 
 	// From an edge to its traces.
-	if got := eval[string](p, "[...document.querySelectorAll('.edge')].find(e => e.getAttribute('aria-label').startsWith('catalog calls redis')).href.baseVal"); !strings.Contains(got, "service=catalog") || !strings.Contains(got, "kind=client") {
+	if got := eval[string](p, "[...document.querySelectorAll('.edge')].find(e => e.getAttribute('aria-label').startsWith('catalog calls redis')).href.baseVal"); !strings.Contains(got, "service=catalog") || !strings.Contains(got, "calls=redis") {
 		t.Errorf("it leads to %s", got)
 	}
 	eval[bool](p, "([...document.querySelectorAll('.edge')].find(e => e.getAttribute('aria-label').startsWith('catalog calls redis')).dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true})), true)")
 	p.wait("its traces are listed", "location.hash.startsWith('#/traces') && document.querySelectorAll('.trace-item').length === 50")
+	if got := eval[string](p, "document.querySelector('input[name=calls]').value"); got != "redis 10.1.0.9:6379" {
+		t.Errorf("the form asks for calls to %q", got)
+	}
 	p.do(chromedp.Navigate(base + "/#/map"))
 	p.click(".operations summary")
 	p.wait("operations are listed", "[...document.querySelectorAll('.operations tbody tr')].some(r => r.textContent.includes('POST /charge') && r.textContent.includes('server'))")

@@ -17,6 +17,7 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 		MissingParent: !f.parent.IsEmpty() && f.parent != f.id && tr.parent[i] < 0,
 	}
 	var peerTraced, answer bool
+	var target span.Target
 	for key, v := range f.span.Attributes().All() {
 		switch key {
 		case span.KeyLate:
@@ -31,8 +32,13 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 			peerTraced = v.Type() == pcommon.ValueTypeBool && v.Bool()
 		case "http.response.status_code", "db.response.status_code":
 			answer = true
+		default:
+			if v.Type() == pcommon.ValueTypeStr {
+				target.Take(key, v.Str())
+			}
 		}
 	}
+	s.Target = target.Beside(f.span.Name())
 	// A request that failed without an answer need not have reached the peer;
 	// the same rule as tare_tracer's.
 	unreached := !answer && f.span.Status().Code() == ptrace.StatusCodeError

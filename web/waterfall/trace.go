@@ -41,9 +41,10 @@ type Service struct {
 type Span struct {
 	ptrace.Span
 	Scope    string
-	Resource int // index in Trace.Resources
-	Service  int // index in Trace.Services
-	Depth    int // 0: below no other span of the trace
+	Target   string // what it asked for, beside its name; see span.Target
+	Resource int    // index in Trace.Resources
+	Service  int    // index in Trace.Services
+	Depth    int    // 0: below no other span of the trace
 
 	Start    uint64
 	Duration uint64 // 0 where the clock went backwards

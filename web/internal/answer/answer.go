@@ -69,6 +69,19 @@ func Status(err error) (int, string) {
 	}
 }
 
+// Rest serves what no path of the API takes: it only reads, and an unknown path
+// is told what there is.
+func Rest(shape func(status int, text string) any, known string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			JSON(w, http.StatusMethodNotAllowed, shape(http.StatusMethodNotAllowed, "the API only reads: GET"))
+			return
+		}
+		JSON(w, http.StatusNotFound, shape(http.StatusNotFound, known))
+	}
+}
+
 // Handler serves f; shape gives an error the form of the API.
 func Handler(log *slog.Logger, f Func, shape func(status int, text string) any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

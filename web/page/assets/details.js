@@ -5,6 +5,7 @@ import {duration, time, utc, percent, plural} from './format.js';
 import {color} from './color.js';
 import {href, traceHref} from './route.js';
 import {marksOf, explain} from './marks.js';
+import {named} from './named.js';
 
 const LONG = 2000; // characters of a value that are shown at first
 
@@ -73,7 +74,7 @@ export async function details(panel, tree, index, {load, close, mapHref}) {
   const closing = el('button', {type: 'button', class: 'quiet', 'aria-label': 'Close the details', onclick: close}, '✕');
   replace(panel,
     el('header', {},
-      el('h2', {id: 'details-title'}, dot, el('span', {}, span.name || 'unnamed')), closing),
+      el('h2', {id: 'details-title'}, dot, el('span', {}, named(span))), closing),
     el('p', {class: 'details-service'}, el('a', {href: mapHref(service)}, service), ' · ', span.kind && span.kind !== 'unspecified' ? span.kind : 'kind unknown', span.scope ? ` · ${span.scope}` : ''),
     found.length ? el('ul', {class: 'notes'}, found.map((kind) => el('li', {class: kind.cls}, el('span', {class: 'mark', 'aria-hidden': true}, kind.symbol), ' ', explain(kind, span)))) : '',
     el('dl', {class: 'facts'},

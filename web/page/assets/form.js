@@ -103,13 +103,14 @@ export function searchForm(query, {submitted, opened, signal}) {
   const state = el('select', {name: 'state'}, option('', 'any'), option('complete', 'complete', query.get('state')), option('incomplete', 'incomplete', query.get('state')));
   const attrs = el('input', {name: 'attr', value: query.getAll('attr').map(quote).join(' '), placeholder: 'http.request.method=GET key="two words"', autocomplete: 'off', spellcheck: 'false'});
   const roots = el('input', {type: 'checkbox', name: 'roots', prop: {checked: query.get('roots') === 'true'}});
+  const calls = el('input', {name: 'calls', value: query.get('calls') ?? '', placeholder: 'any', autocomplete: 'off', spellcheck: 'false'});
   const id = el('input', {name: 'id', placeholder: 'paste a trace id', autocomplete: 'off', spellcheck: 'false'});
   const problem = el('p', {class: 'problem', role: 'alert'});
   const range = timeRange(query);
 
-  const more = el('details', {class: 'more', open: ['kind', 'max', 'state', 'attr', 'roots'].some((k) => query.get(k))},
+  const more = el('details', {class: 'more', open: ['calls', 'kind', 'max', 'state', 'attr', 'roots'].some((k) => query.get(k))},
     el('summary', {}, 'More conditions'),
-    el('div', {class: 'fields'}, field('Kind', kind, 'narrow'), field('Longest', max, 'narrow'), field('Trace is', state, 'narrow'), field('Attributes', attrs, 'wide'),
+    el('div', {class: 'fields'}, field('Calls to', calls), field('Kind', kind, 'narrow'), field('Longest', max, 'narrow'), field('Trace is', state, 'narrow'), field('Attributes', attrs, 'wide'),
       el('label', {class: 'check', tip: 'Only spans without a parent match: what came in from outside.'}, roots, ' roots only')));
 
   const form = el('form', {class: 'search', role: 'search', 'aria-label': 'Traces'},
@@ -146,7 +147,7 @@ export function searchForm(query, {submitted, opened, signal}) {
       return wrong(attrs, `Attributes are key=value with spaces between; this is not: ${words[0]}`);
     }
     submitted({
-      service: service.value, operation: operation.value.trim(), kind: kind.value, min: shortest, max: longest,
+      service: service.value, calls: calls.value.trim(), operation: operation.value.trim(), kind: kind.value, min: shortest, max: longest,
       status: status.value, state: state.value, attr: pairs, roots: roots.checked ? 'true' : '', ...range.value(),
     });
   });

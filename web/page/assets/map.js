@@ -24,16 +24,8 @@ const errorText = (x) => (x.errors > 0 ? `${percent(x.error_rate)} errors` : 'no
 const numbers = (x, rate) => `${rate(x.rate)}, ${errorText(x)}\np50 ${duration(x.p50_ns)}, p95 ${duration(x.p95_ns)}, p99 ${duration(x.p99_ns)}`;
 
 // Where a click leads: the traces behind a node or an edge.
-const nodeHref = (node, range) => href('traces', {service: node.traced ? node.name : '', attr: node.traced ? '' : peerAttribute(node.name), ...range});
-const edgeHref = (edge, range) => (edge.traced
-  ? href('traces', {service: edge.to, kind: 'server', ...range})
-  : href('traces', {service: edge.from, kind: 'client', attr: peerAttribute(edge.to), ...range}));
-
-// peerAttribute is the attribute by which a peer that is not traced was named.
-function peerAttribute(name) {
-  const found = name.match(/([^\s]+):\d+$/);
-  return found ? `server.address=${found[1].replace(/^\[|\]$/g, '')}` : `peer.service=${name}`;
-}
+const nodeHref = (node, range) => href('traces', {[node.traced ? 'service' : 'calls']: node.name, ...range});
+const edgeHref = (edge, range) => href('traces', {service: edge.from, calls: edge.to, ...range});
 
 // Two lines of a box's name: a database's address stands below its kind.
 function nameLines(node, most) {

@@ -13,6 +13,7 @@ import {href, traceHref, rewrite} from './route.js';
 import {introduce} from './color.js';
 import {duration, time, utc, plural, count} from './format.js';
 import {whyIncomplete, whyKept} from './reasons.js';
+import {named, titleOf} from './named.js';
 
 const PAUSE = 60; // ms
 const SEARCHED = 5000; // spans: up to here, finding looks into attributes, too
@@ -30,7 +31,7 @@ function summary(trace, tree) {
     trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
   ];
   return el('div', {class: 'trace-head'},
-    el('h1', {}, el('b', {}, trace.services[top?.service]?.name ?? ''), ' ', top?.name || 'unnamed'),
+    el('h1', {}, el('b', {}, trace.services[top?.service]?.name ?? ''), ' ', ...(top ? named(top) : ['unnamed'])),
     el('div', {class: 'trace-facts'}, facts, chips(trace.services, 12)));
 }
 
@@ -57,7 +58,7 @@ function show(root, trace, {query, signal}) {
   introduce(trace.services.map((s) => s.name));
   const tree = new Tree(trace);
   const top = trace.spans[0];
-  document.title = `${trace.services[top.service]?.name ?? ''} ${top.name} – Tare`;
+  document.title = `${trace.services[top.service]?.name ?? ''} ${titleOf(top)} – Tare`;
   const id = trace.trace_id;
   let full; // promise of the trace with attributes, once something asks for it
   let fullSpans;

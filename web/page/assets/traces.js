@@ -7,6 +7,7 @@ import {scatter} from './scatter.js';
 import {chips} from './chips.js';
 import {href, go, traceHref} from './route.js';
 import {duration, time, utc, ago, plural, count} from './format.js';
+import {named} from './named.js';
 import {whyIncomplete, whyKept} from './reasons.js';
 
 const PAGE = 50; // traces a request
@@ -14,7 +15,7 @@ const MOST = 1000; // traces in the list, so that it stays quick
 const REFRESH = 5000; // ms
 let live = false; // lasts while the page is open, across searches
 
-const conditions = ['service', 'operation', 'kind', 'min', 'max', 'status', 'state', 'roots'];
+const conditions = ['service', 'calls', 'operation', 'kind', 'min', 'max', 'status', 'state', 'roots'];
 const toAPI = (query) => ({
   ...Object.fromEntries(conditions.map((key) => [key, query.get(key)])), attr: query.getAll('attr'), ...rangeOf(query), limit: PAGE,
 });
@@ -30,7 +31,7 @@ function item(trace, longest) {
   if (trace.weight > 1.005) labels.push(el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)}`));
   return el('li', {class: `trace-item${trace.errors ? ' failed' : ''}`},
     el('a', {href: traceHref(trace.trace_id), class: 'trace-link'},
-      el('span', {class: 'trace-name'}, el('b', {}, trace.service || 'unknown service'), ' ', trace.name || 'unnamed'),
+      el('span', {class: 'trace-name'}, el('b', {}, trace.service || 'unknown service'), ' ', ...named(trace)),
       el('span', {class: 'trace-duration'}, duration(trace.duration_ns)),
       bar),
     el('div', {class: 'trace-facts'},

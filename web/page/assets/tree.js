@@ -98,7 +98,7 @@ export class Tree {
     const {services} = this.trace;
     const found = [];
     this.spans.forEach((span, i) => {
-      let all = `${services[span.service]?.name ?? ''} ${span.name} ${span.id} ${span.kind} ${span.status === 'error' ? 'error' : ''} ${span.status_message ?? ''}`;
+      let all = `${services[span.service]?.name ?? ''} ${span.name} ${span.target ?? ''} ${span.id} ${span.kind} ${span.status === 'error' ? 'error' : ''} ${span.status_message ?? ''}`;
       for (const a of attributesOf?.(i) ?? []) all += ` ${a.key}=${a.value}`;
       const low = all.toLowerCase();
       if (words.every((word) => low.includes(word))) found.push(i);

@@ -7,6 +7,7 @@ import {el, svg, replace} from './dom.js';
 import {duration, tick, ticks} from './format.js';
 import {color} from './color.js';
 import {marksOf, explain} from './marks.js';
+import {titleOf} from './named.js';
 import {marks as words} from './reasons.js';
 
 const ROW = 26; // px; style.css has the same
@@ -229,7 +230,7 @@ export class Waterfall {
     box.setAttribute('aria-setsize', tree.siblings(i));
     box.setAttribute('aria-posinset', tree.position[i]);
     box.setAttribute('aria-selected', String(i === this.active));
-    box.setAttribute('aria-label', [service, span.name, span.kind, duration(span.duration_ns), ...found.map((m) => m.word)].join(', '));
+    box.setAttribute('aria-label', [service, titleOf(span), span.kind, duration(span.duration_ns), ...found.map((m) => m.word)].join(', '));
     if (tree.children[i]) box.setAttribute('aria-expanded', String(!tree.collapsed[i]));
     else box.removeAttribute('aria-expanded');
     row.names.style.paddingLeft = `${Math.min(span.depth, this.narrow ? 8 : 24) * (this.narrow ? 8 : 14) + 4}px`;
@@ -239,8 +240,8 @@ export class Waterfall {
     row.service.textContent = service;
     // A call and what answers it have the same name: the arrow tells them apart.
     const out = span.kind === 'client' || span.kind === 'producer';
-    row.name.textContent = `${out ? '→ ' : ''}${span.name || 'unnamed'}${hidden ? ` (+${hidden})` : ''}`;
-    row.names.dataset.tip = `${service}\n${span.name}${out ? ` (${span.kind})` : ''}${hidden ? `\n${hidden} spans below are collapsed` : ''}`;
+    row.name.textContent = `${out ? '→ ' : ''}${titleOf(span)}${hidden ? ` (+${hidden})` : ''}`;
+    row.names.dataset.tip = `${service}\n${titleOf(span)}${out ? ` (${span.kind})` : ''}${hidden ? `\n${hidden} spans below are collapsed` : ''}`;
     if (row.marks.childElementCount || found.length) {
       replace(row.marks, found.map((m) => el('span', {class: `mark ${m.cls}`, tip: explain(m, span)}, m.symbol)));
     }
