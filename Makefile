@@ -55,7 +55,7 @@ build: check-go ## build bin/tare, the small bin/tare-agent, and the services of
 
 .PHONY: cross
 cross: check-go ## build everything for arm64, too
-	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build ./... && GOARCH=arm64 go vet ./...); done
+	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build ./...); done
 
 .PHONY: demo
 demo: build ## trace a chain of real services and measure the cost (root or sudo); CHAIN=nginx, ARGS="--sample 0.01"
@@ -77,10 +77,15 @@ test-integration: check-go ## real services under load, against the ground truth
 
 .PHONY: fuzz
 fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
+	@mkdir -p bin
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . | sed -E 's/^(.*)\/[^/]*:func (Fuzz[A-Za-z0-9_]*).*/\1 \2/' | sort \
 	| while read -r dir name; do \
 		echo "$$dir $$name"; \
-		go -C "$$dir" test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x . </dev/null | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
+		if [[ "$$dir" != "$${built:-}" ]]; then \
+			go -C "$$dir" test -c -fuzz . -o $(CURDIR)/bin/fuzz.test . && corpus=$$(go env GOCACHE)/fuzz/$$(go -C "$$dir" list .) && built=$$dir; \
+		fi; \
+		(cd "$$dir" && $(CURDIR)/bin/fuzz.test -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime $(FUZZTIME) \
+			-test.fuzzminimizetime 100x -test.fuzzcachedir "$$corpus" </dev/null) | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
 	done
 
 .PHONY: bench
@@ -88,9 +93,9 @@ bench: check-go ## all benchmarks, COUNT times; compare two outputs with benchst
 	@for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -count $(COUNT) $$(go list ./... | grep -v /integration$$)); done
 
 .PHONY: lint
-lint: check-go $(GOLANGCI) ## gofmt, go vet, golangci-lint, clang-format
+lint: check-go $(GOLANGCI) ## gofmt, golangci-lint (go vet and staticcheck among others), clang-format
 	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [[ -z "$$out" ]] || { echo "gofmt -w: $$out" >&2; exit 1; }
-	@for m in $(MODULES); do (cd $$m && go vet ./... && $(CURDIR)/$(GOLANGCI) run ./...); done
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOLANGCI) run ./...); done
 	@command -v clang-format-19 >/dev/null || { echo "clang-format-19 is missing: apt-get install clang-format-19" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror $(C_FILES)
 
@@ -188,15 +193,21 @@ store-engines: check-go ## compare the store with other engines, for decision 00
 store-engines-report: ## write decision 0012's table again from docs/results
 	go run ./internal/costdoc engines docs/results/store-engines.json docs/adr/0012-a-store-on-pebble.md
 
+.PHONY: flood-cost
+flood-cost: check-go ## what a flood does to a collector (root; two minutes, on an idle machine)
+	@mkdir -p bin/store && rm -f bin/store/flood.jsonl
+	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -count=1 -v -run 'TestCollectorFlood' ./integration/
+	@mv bin/store/flood.jsonl docs/results/collector-flood.jsonl
+
 .PHONY: collector-cost
-collector-cost: build store-cost ## measure what docs/collector.md and docs/cost.md show of it (root or sudo; half an hour, on an idle machine)
+collector-cost: build store-cost flood-cost ## measure what docs/collector.md and docs/cost.md show of it (root; half an hour, on an idle machine)
 	@rm -rf docs/results/collector.new && $(SUDO) bin/tare bench run collector --profile quick --out docs/results/collector.new
 	@rm -rf docs/results/collector && mv docs/results/collector.new docs/results/collector
 	@$(MAKE) --no-print-directory collector-cost-report
 
 .PHONY: collector-cost-report
 collector-cost-report: ## write the tables of docs/collector.md and docs/cost.md again from docs/results
-	go run ./internal/costdoc collector docs/results/store-benchmarks.txt docs/results docs/collector.md docs/cost.md
+	go run ./internal/costdoc collector docs/results/store-benchmarks.txt docs/results/collector-flood.jsonl docs/results docs/collector.md docs/cost.md
 
 .PHONY: clean
 clean: ## remove what was built

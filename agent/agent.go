@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	pollInterval  = 50 * time.Millisecond  // of the event ring; it wakes the agent earlier when half full
+	pollInterval  = 100 * time.Millisecond // of the event ring; it wakes the agent earlier when half full
 	sweepInterval = 100 * time.Millisecond // of spans that wait for more bytes
 	scanInterval  = 10 * time.Second       // of /proc, besides what exec and listen report
 	fileInterval  = time.Second            // of the configuration file's modification time

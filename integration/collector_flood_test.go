@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"encoding/json"
+	"os"
 	"testing"
 	"time"
 
@@ -19,6 +21,48 @@ type flooded struct {
 	taken, declined uint64  // spans
 	idle            float64 // memory before, MiB
 	slow            cpuGroup
+	floodResult
+}
+
+// floodResult is what a flood came to. `make collector-cost` has it written to
+// the file in TARE_FLOOD_RESULTS, a line for each test.
+type floodResult struct {
+	Name      string  `json:"name"`
+	CPU       float64 `json:"cpu"`          // what the collector had of one
+	Limit     float64 `json:"limit_mib"`    // of memory_limiter
+	Takes     float64 `json:"takes"`        // spans/s without a flood
+	Offered   uint64  `json:"offered"`      // spans, in Seconds
+	OK        uint64  `json:"ok"`           // spans taken
+	Refused   uint64  `json:"refused"`      // spans, by status 503
+	Unsent    uint64  `json:"unsent"`       // spans of requests that waited for others until the end
+	Seconds   float64 `json:"seconds"`      // of the flood
+	Idle      float64 `json:"idle_mib"`     // memory of the process before
+	Most      float64 `json:"most_mib"`     // its peak
+	Recovered float64 `json:"recovered_s"`  // after the flood, until all load was taken again
+	Lost      float64 `json:"lost"`         // spans taken and then lost, all counted
+	Backend   bool    `json:"with_backend"` // one that did not answer during the flood
+}
+
+func (f *flooded) report(t *testing.T) {
+	t.Helper()
+	file := os.Getenv("TARE_FLOOD_RESULTS")
+	if file == "" || t.Failed() {
+		return
+	}
+	line, err := json.Marshal(f.floodResult)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // results are for everybody
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Write(append(line, '\n')); err != nil {
+		t.Error(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 const (
@@ -35,7 +79,8 @@ func flood(t *testing.T, cpu float64, args ...string) *flooded {
 	t.Helper()
 	need(t)
 	group := newCPUGroup(t, cpu)
-	f := &flooded{slow: group, http: loopback(freePort(t)), body: workloads.Traffic(), next: 1}
+	f := &flooded{slow: group, http: loopback(freePort(t)), body: workloads.Traffic(), next: 1,
+		floodResult: floodResult{Name: t.Name(), CPU: cpu, Limit: floodLimit}}
 	f.stored = storeIn(t, t.TempDir(), append([]string{
 		"--set", "receivers.otlp.protocols.http.endpoint=" + f.http,
 		"--set", "processors.memory_limiter.limit_mib=" + itoa(floodLimit),
@@ -75,6 +120,9 @@ func (f *flooded) drown(t *testing.T) (takes float64) {
 	most := peak(t, f.cmd.Process.Pid)
 	t.Logf("it takes %.0f spans/s; of %d bodies in %v %d were taken, %d refused, %d held back; memory %.0f MiB idle, %.0f at most",
 		takes*workloads.SpansPerBody, r.Offered, r.Elapsed.Round(time.Second/10), r.OK, r.Failed, r.Unsent, f.idle, most)
+	f.Takes, f.Idle, f.Most, f.Seconds = takes*workloads.SpansPerBody, f.idle, most, r.Elapsed.Seconds()
+	f.Offered, f.OK = r.Offered*workloads.SpansPerBody, r.OK*workloads.SpansPerBody
+	f.Refused, f.Unsent = r.Failed*workloads.SpansPerBody, r.Unsent*workloads.SpansPerBody
 	if f.slow.throttled(t) == 0 {
 		t.Error("it always had the CPU that it wanted: its control group limits nothing")
 	}
@@ -100,6 +148,7 @@ func (f *flooded) recover(t *testing.T, takes float64) {
 		r = f.send(t, load.Options{Connections: 4, Rate: max(takes/4, 2), Duration: 5 * time.Second})
 		return r.OK > 0 && r.Failed == 0
 	})
+	f.Recovered = clean.Seconds()
 	t.Logf("from %v after the flood on, all load was taken, %d bodies", clean, r.OK)
 }
 
@@ -156,6 +205,8 @@ func TestCollectorFlood(t *testing.T) {
 	if dropped := f.metric("tare_tracer_dropped_spans_total"); dropped != lost {
 		t.Errorf("tare_tracer counts %v lost spans, the exporter %v", dropped, lost)
 	}
+	f.Lost = lost
+	f.report(t)
 }
 
 // The same with a backend beside the store that does not answer: it costs the
@@ -196,4 +247,6 @@ func TestCollectorFloodSlowBackend(t *testing.T) {
 	if sent := f.exporter("otelcol_exporter_sent_spans", "otlp_http"); float64(arrived.Spans) < sent {
 		t.Errorf("%d spans arrived, %v were sent", arrived.Spans, sent)
 	}
+	f.Backend, f.Lost = true, lost
+	f.report(t)
 }

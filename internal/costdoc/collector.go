@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,7 +34,7 @@ var storeRows = []struct {
 
 // collector writes the tables of docs/collector.md, and those with targets into
 // docs/cost.md, too.
-func collector(benchmarks, results, doc, cost string) error {
+func collector(benchmarks, flood, results, doc, cost string) error {
 	var b, each strings.Builder
 	dir := filepath.Join(results, "collector")
 	fmt.Fprintf(&b, "`tare bench run collector --profile quick` ([report](results/collector/report.md)); a request holds %d spans.\n\n", workloads.SpansPerBody)
@@ -44,6 +47,9 @@ func collector(benchmarks, results, doc, cost string) error {
 		return err
 	}
 	if err := storeTable(&b, benchmarks); err != nil {
+		return err
+	}
+	if err := floodTable(&b, flood); err != nil {
 		return err
 	}
 	if err := replace(doc, "collector-cost", head+each.String()+b.String()); err != nil {
@@ -112,7 +118,46 @@ func storeTable(b *strings.Builder, benchmarks string) error {
 		fmt.Fprintf(b, "| %s | %s (%s to %s, n = %d) | %s | %s |\n", r.what, quantity(e.Median, r.unit),
 			quantity(e.Lo, r.unit), quantity(e.Hi, r.unit), e.N, target, judged)
 	}
-	fmt.Fprintf(b, "\nMeasured at commit %s.\n", commit)
+	fmt.Fprintf(b, "\nThe store was measured at commit %s.\n", commit)
+	return nil
+}
+
+// floodTable tells what integration/collector_flood_test.go found.
+func floodTable(b *strings.Builder, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	b.WriteString("\nA flood of ten times what a collector takes, by `integration/collector_flood_test.go`; its senders wait for answers. " +
+		"Memory is of the process, the limit is memory_limiter's, of the heap.\n\n" +
+		"| the collector has | takes, spans/s | offered | taken | refused (503) | held back | taken and lost, counted | memory before, limit, most | all load is taken again after |\n" +
+		"|---|---|---|---|---|---|---|---|---|\n")
+	rows := 0
+	for line := range bytes.Lines(text) {
+		var r struct {
+			CPU                            float64
+			Limit                          float64 `json:"limit_mib"`
+			Takes, Offered, OK             float64
+			Refused, Unsent, Seconds, Lost float64
+			Idle                           float64 `json:"idle_mib"`
+			Most                           float64 `json:"most_mib"`
+			Recovered                      float64 `json:"recovered_s"`
+			Backend                        bool    `json:"with_backend"`
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		what := fmt.Sprintf("%g of a CPU", r.CPU)
+		if r.Backend {
+			what += ", and a backend that does not answer"
+		}
+		fmt.Fprintf(b, "| %s | %.0f | %.0f in %.0f s | %.0f | %.0f | %.0f | %.0f | %.0f, %.0f, %.0f MiB | %.1f s |\n",
+			what, r.Takes, r.Offered, r.Seconds, r.OK, r.Refused, r.Unsent, r.Lost, r.Idle, r.Limit, r.Most, r.Recovered)
+		rows++
+	}
+	if rows == 0 {
+		return fmt.Errorf("%s is empty: run make flood-cost", file)
+	}
 	return nil
 }
 

@@ -28,7 +28,7 @@ var parts = map[string]struct {
 }{
 	"agent":     {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
 	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
-	"collector": {[]string{"BENCHMARKS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3]) }},
+	"collector": {[]string{"BENCHMARKS", "FLOODS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3], a[4]) }},
 	"engines":   {[]string{"RESULTS", "docs/adr/0012-a-store-on-pebble.md"}, func(a []string) error { return engines(a[0], a[1]) }},
 }
 
