@@ -129,7 +129,7 @@ results: build ## make docs/results anew: the quick profile of every experiment 
 
 .PHONY: cost
 cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 minutes, on an idle machine)
-	@mkdir -p docs/cost && git describe --always --dirty >docs/cost/commit
+	@mkdir -p docs/cost && commit=$$(git describe --always --dirty) && echo "$$commit" >docs/cost/commit # not at once: that file would be what is dirty
 	@for run in $(COST_RUNS); do \
 		raw="docs/cost/$${run/:/-}.json"; \
 		$(SUDO) bin/tare demo --chain "$${run%:*}" --sample "$${run#*:}" --requests 100000 --rounds 14 --json $(ARGS) >"$$raw.new"; \
