@@ -112,11 +112,11 @@ func away(t *testing.T, protocol string, trouble func(*testing.T, receiving) fun
 	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 16, AppendPath: c.AppendPath})
 	until(t, time.Minute, "the queue is full", func() bool { return a.mustMetrics().lost("queue_full") > 1000 })
 	full := resident(t, a.pid())
-	for range 4 {
+	for range 2 {
 		l.more(5000)
 	}
 	most := resident(t, a.pid())
-	t.Logf("%.1f MiB when the queue was full, %.1f after 20,000 requests more", full, most)
+	t.Logf("%.1f MiB when the queue was full, %.1f after 10,000 requests more", full, most)
 	if most > full+16 {
 		t.Errorf("the agent grew from %.1f to %.1f MiB while nothing was exported", full, most)
 	}

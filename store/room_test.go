@@ -133,7 +133,7 @@ func TestDiskFilledBySomebodyElse(t *testing.T) {
 			s := open(t, opt)
 			w := startWriters(t, s)
 			filler := filepath.Join(dir, "filler")
-			for range 3 {
+			for range 2 {
 				before := len(w.acknowledged())
 				until(t, "writing", func() bool { return len(w.acknowledged()) > before+20 })
 				refused := w.refused.Load()
