@@ -85,7 +85,7 @@ fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
 			go -C "$$dir" test -c -fuzz . -o $(CURDIR)/bin/fuzz.test . && corpus=$$(go env GOCACHE)/fuzz/$$(go -C "$$dir" list .) && built=$$dir; \
 		fi; \
 		(cd "$$dir" && $(CURDIR)/bin/fuzz.test -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime $(FUZZTIME) \
-			-test.fuzzminimizetime 100x -test.fuzzcachedir "$$corpus" </dev/null) | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
+			-test.fuzzminimizetime 100x -test.fuzzcachedir "$$corpus" </dev/null 2>&1) | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
 	done
 
 .PHONY: bench
