@@ -82,7 +82,7 @@ fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
 	| while read -r dir name; do \
 		echo "$$dir $$name"; \
 		if [[ "$$dir" != "$${built:-}" ]]; then \
-			go -C "$$dir" test -c -fuzz . -o $(CURDIR)/bin/fuzz.test . && corpus=$$(go env GOCACHE)/fuzz/$$(go -C "$$dir" list .) && built=$$dir; \
+			go -C "$$dir" test -c -fuzz . -o $(CURDIR)/bin/fuzz.test .; corpus=$$(go env GOCACHE)/fuzz/$$(go -C "$$dir" list .); built=$$dir; \
 		fi; \
 		(cd "$$dir" && $(CURDIR)/bin/fuzz.test -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime $(FUZZTIME) \
 			-test.fuzzminimizetime 100x -test.fuzzcachedir "$$corpus" </dev/null 2>&1) | { grep -vE '^(fuzz: elapsed|ok|PASS)' || true; }; \
