@@ -195,7 +195,7 @@ store-engines-report: ## write decision 0012's table again from docs/results
 
 .PHONY: flood-cost
 flood-cost: check-go ## what a flood does to a collector (root; two minutes, on an idle machine)
-	@mkdir -p bin/store && rm -f bin/store/flood.jsonl
+	@mkdir -p bin/store && echo "{\"commit\": \"$$(git describe --always --dirty)\"}" >bin/store/flood.jsonl
 	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -count=1 -v -run 'TestCollectorFlood' ./integration/
 	@mv bin/store/flood.jsonl docs/results/collector-flood.jsonl
 

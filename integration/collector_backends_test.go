@@ -10,8 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
-
-	labsink "github.com/tare-trace/tare/lab/sink"
 )
 
 // deploy/collector/forward.yaml: one backend takes OTLP over gRPC, the other one
@@ -20,16 +18,7 @@ import (
 func TestCollectorForwards(t *testing.T) {
 	jaeger := newGRPCSink(t)
 	jaeger.away.Store(true)
-	tempo, err := labsink.New(labsink.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := tempo.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	tempo.Keep(true)
+	tempo := newHTTPSink(t)
 	metrics, args := ownMetrics(t)
 	s := &stored{otlp: loopback(freePort(t)), page: loopback(freePort(t))}
 	for key, value := range map[string]string{

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/lab/load"
-	labsink "github.com/tare-trace/tare/lab/sink"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -213,16 +212,7 @@ func TestCollectorFlood(t *testing.T) {
 // store nothing. What does not fit into the backend's queue is counted, what
 // does arrives when it answers again.
 func TestCollectorFloodSlowBackend(t *testing.T) {
-	backend, err := labsink.New(labsink.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	backend.Keep(true)
+	backend := newHTTPSink(t)
 	backend.Stall(true)
 	f := flood(t, 0.4,
 		"--set", "exporters.otlp_http={endpoint: '"+backend.Endpoint()+"', timeout: 2s, retry_on_failure: {initial_interval: 100ms, max_interval: 1s},"+

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	labsink "github.com/tare-trace/tare/lab/sink"
 )
 
 // grpcSink is an OTLP/gRPC receiver that keeps every span as it came.
@@ -31,6 +33,22 @@ type grpcSink struct {
 }
 
 type spanKey struct{ trace, span string }
+
+// newHTTPSink is an OTLP/HTTP receiver that keeps what it needs to count.
+func newHTTPSink(t *testing.T) *labsink.Sink {
+	t.Helper()
+	s, err := labsink.New(labsink.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.Keep(true)
+	return s
+}
 
 func newGRPCSink(t *testing.T) *grpcSink {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,17 +21,14 @@ type stored struct {
 func storeIn(t *testing.T, dir string, args ...string) *stored {
 	t.Helper()
 	s := &stored{otlp: loopback(freePort(t)), page: loopback(freePort(t))}
-	metrics := loopback(freePort(t))
-	_, port, _ := strings.Cut(metrics, ":")
-	s.daemon = startDaemon(t, metrics, nil, append([]string{tare, "collector",
+	metrics, own := ownMetrics(t)
+	s.daemon = startDaemon(t, metrics, nil, slices.Concat([]string{tare, "collector",
 		"--set", "receivers.otlp.protocols.grpc.endpoint=" + s.otlp,
 		"--set", "receivers.otlp.protocols.http.endpoint=" + loopback(freePort(t)),
 		"--set", "receivers.zipkin.endpoint=" + loopback(freePort(t)),
-		"--set", "extensions.health_check.endpoint=" + loopback(freePort(t)),
 		"--set", "extensions.tare_page.endpoint=" + s.page,
 		"--set", "extensions.tare_store.directory=" + dir,
-		"--set", "service.telemetry.metrics.readers=[{pull: {exporter: {prometheus: {host: 127.0.0.1, port: " + port + ", without_type_suffix: true, without_units: true}}}}]",
-	}, args...)...)
+	}, own, args)...)
 	return s
 }
 

@@ -220,11 +220,7 @@ func (m *match) calls(c *chunkData) (bool, error) {
 	if !some {
 		return false, nil
 	}
-	edges, err := c.column(colEdge)
-	if err != nil {
-		return false, err
-	}
-	spans, err := c.column(colEdgeSpan)
+	edges, spans, err := c.callColumns()
 	if err != nil {
 		return false, err
 	}
@@ -279,11 +275,7 @@ func (m *match) filter(c *chunkData) (bool, error) {
 // columns and those on attributes.
 func (m *match) attributesOf(c *chunkData, table *traceTable, t int) (bool, error) {
 	p := table.place(t)
-	groups, err := c.resources()
-	if err != nil {
-		return false, err
-	}
-	record, err := c.record(p)
+	groups, record, err := c.spansAt(p)
 	if err != nil {
 		return false, err
 	}

@@ -79,11 +79,7 @@ func (c *chunkData) addEdges(m *match, cols *spanColumns, all map[edgeKey]*laten
 		}
 		to[i] = all[k]
 	}
-	edges, err := c.column(colEdge)
-	if err != nil {
-		return err
-	}
-	spans, err := c.column(colEdgeSpan)
+	edges, spans, err := c.callColumns()
 	if err != nil {
 		return err
 	}

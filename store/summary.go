@@ -71,11 +71,7 @@ func (v *view) target(p place, top top) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	groups, err := c.resources()
-	if err != nil {
-		return "", err
-	}
-	record, err := c.record(p)
+	groups, record, err := c.spansAt(p)
 	if err != nil {
 		return "", err
 	}

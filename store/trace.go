@@ -41,11 +41,7 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces,
 		if err != nil {
 			return td, err
 		}
-		groups, err := c.resources()
-		if err != nil {
-			return td, err
-		}
-		record, err := c.record(p)
+		groups, record, err := c.spansAt(p)
 		if err != nil {
 			return td, err
 		}

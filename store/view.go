@@ -247,6 +247,25 @@ func (c *chunkData) record(p place) ([]byte, error) {
 	return block[p.offset : p.offset+p.length], nil
 }
 
+// spansAt returns a trace's spans and the groups that they name.
+func (c *chunkData) spansAt(p place) (groups []group, record []byte, err error) {
+	if groups, err = c.resources(); err != nil {
+		return nil, nil, err
+	}
+	record, err = c.record(p)
+	return groups, record, err
+}
+
+// callColumns returns what the calls of the chunk are: their edges, and the
+// spans that measure them.
+func (c *chunkData) callColumns() (edges, spans column, err error) {
+	if edges, err = c.column(colEdge); err != nil {
+		return edges, spans, err
+	}
+	spans, err = c.column(colEdgeSpan)
+	return edges, spans, err
+}
+
 // block returns a block, decompressed.
 func (c *chunkData) block(n uint32) ([]byte, error) {
 	if i := slices.Index(c.blockNums[:], int64(n)); i >= 0 {

@@ -128,13 +128,14 @@ func floodTable(b *strings.Builder, file string) error {
 	if err != nil {
 		return err
 	}
-	b.WriteString("\nA flood of ten times what a collector takes, by `integration/collector_flood_test.go`; its senders wait for answers. " +
+	b.WriteString("\nA flood of ten times what a collector takes, `make flood-cost` (`integration/collector_flood_test.go`); its senders wait for answers. " +
 		"Memory is of the process, the limit is memory_limiter's, of the heap.\n\n" +
 		"| the collector has | takes, spans/s | offered | taken | refused (503) | held back | taken and lost, counted | memory before, limit, most | all load is taken again after |\n" +
 		"|---|---|---|---|---|---|---|---|---|\n")
-	rows := 0
+	rows, commit := 0, ""
 	for line := range bytes.Lines(text) {
 		var r struct {
+			Commit                         string // alone, in the first line
 			CPU                            float64
 			Limit                          float64 `json:"limit_mib"`
 			Takes, Offered, OK             float64
@@ -147,6 +148,10 @@ func floodTable(b *strings.Builder, file string) error {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
+		if r.Commit != "" {
+			commit = r.Commit
+			continue
+		}
 		what := fmt.Sprintf("%g of a CPU", r.CPU)
 		if r.Backend {
 			what += ", and a backend that does not answer"
@@ -156,8 +161,9 @@ func floodTable(b *strings.Builder, file string) error {
 		rows++
 	}
 	if rows == 0 {
-		return fmt.Errorf("%s is empty: run make flood-cost", file)
+		return fmt.Errorf("%s has no flood: run make flood-cost", file)
 	}
+	fmt.Fprintf(b, "\nFloods were measured at commit %s.\n", commit)
 	return nil
 }
 

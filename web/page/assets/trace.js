@@ -31,7 +31,7 @@ function summary(trace, tree) {
     trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
   ];
   return el('div', {class: 'trace-head'},
-    el('h1', {}, el('b', {}, trace.services[top?.service]?.name ?? ''), ' ', ...(top ? named(top) : ['unnamed'])),
+    el('h1', {}, el('b', {}, trace.services[top?.service]?.name ?? ''), ' ', named(top ?? {})),
     el('div', {class: 'trace-facts'}, facts, chips(trace.services, 12)));
 }
 
