@@ -20,6 +20,9 @@ RACE := $(if $(shell command -v gcc || command -v clang),-race)
 # The commit in the binary, for the manifests of tare bench; not where git refuses.
 VCS := $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=true,-buildvcs=false)
 
+# What measurements are of, as it was before they wrote their first file.
+COMMIT := $(shell git describe --always --dirty 2>/dev/null)
+
 # Packages without tests are not built with the race detector: those that link all of the collector's components
 # take a quarter of an hour. integration/ runs them.
 WITH_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
@@ -129,7 +132,7 @@ results: build ## make docs/results anew: the quick profile of every experiment 
 
 .PHONY: cost
 cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 minutes, on an idle machine)
-	@mkdir -p docs/cost && commit=$$(git describe --always --dirty) && echo "$$commit" >docs/cost/commit # not at once: that file would be what is dirty
+	@mkdir -p docs/cost && echo "$(COMMIT)" >docs/cost/commit
 	@for run in $(COST_RUNS); do \
 		raw="docs/cost/$${run/:/-}.json"; \
 		$(SUDO) bin/tare demo --chain "$${run%:*}" --sample "$${run#*:}" --requests 100000 --rounds 14 --json $(ARGS) >"$$raw.new"; \
@@ -153,7 +156,7 @@ OTEL_BENCHMARKS := \
 .PHONY: otel-cost
 otel-cost: check-go ## run the libraries' benchmarks in interleaved rounds and write otel/README.md's table (10 minutes, on an idle machine)
 	@mkdir -p bin/otel && rm -f bin/otel/benchmarks.txt
-	@echo "commit: $$(git describe --always --dirty)" >bin/otel/benchmarks.txt
+	@echo "commit: $(COMMIT)" >bin/otel/benchmarks.txt
 	@for b in $(foreach b,$(OTEL_BENCHMARKS),'$(b)'); do p=$${b%%:*}; go -C otel test -c -o $(CURDIR)/bin/otel/$${p//\//-}.test ./$$p; done
 	@for round in $$(seq 10); do \
 		echo "round $$round of 10"; \
@@ -174,7 +177,7 @@ STORE_ROUNDS ?= 10
 
 .PHONY: store-cost
 store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 minutes, on an idle machine)
-	@mkdir -p bin/store && echo "commit: $$(git describe --always --dirty)" >bin/store/benchmarks.txt
+	@mkdir -p bin/store && echo "commit: $(COMMIT)" >bin/store/benchmarks.txt
 	@go test -c -o bin/store/store.test ./store
 	cd store && TARE_STORE_SPANS=10000000 $(CURDIR)/bin/store/store.test -test.run '^$$' -test.bench 'Cost' -test.timeout 60m \
 		-test.benchtime 1x -test.cpu 1 -test.count $(STORE_ROUNDS) >>$(CURDIR)/bin/store/benchmarks.txt
@@ -185,7 +188,7 @@ store-engines: check-go ## compare the store with other engines, for decision 00
 	@command -v gcc >/dev/null || command -v clang >/dev/null || { echo "no C compiler: SQLite and DuckDB need one" >&2; exit 1; }
 	@mkdir -p bin/store
 	cd store/engines && go vet ./... && go test ./... && go build $(VCS) -o $(CURDIR)/bin/store/engines . && \
-		$(CURDIR)/bin/store/engines --spans 1000000 --rounds 6 --dir $(CURDIR)/bin/store --commit "$$(git describe --always --dirty)" --json $(CURDIR)/bin/store/engines.json
+		$(CURDIR)/bin/store/engines --spans 1000000 --rounds 6 --dir $(CURDIR)/bin/store --commit "$(COMMIT)" --json $(CURDIR)/bin/store/engines.json
 	@mv bin/store/engines.json docs/results/store-engines.json
 	@$(MAKE) --no-print-directory store-engines-report
 
@@ -195,7 +198,7 @@ store-engines-report: ## write decision 0012's table again from docs/results
 
 .PHONY: flood-cost
 flood-cost: check-go ## what a flood does to a collector (root; two minutes, on an idle machine)
-	@mkdir -p bin/store && echo "{\"commit\": \"$$(git describe --always --dirty)\"}" >bin/store/flood.jsonl
+	@mkdir -p bin/store && echo "{\"commit\": \"$(COMMIT)\"}" >bin/store/flood.jsonl
 	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -count=1 -v -run 'TestCollectorFlood' ./integration/
 	@mv bin/store/flood.jsonl docs/results/collector-flood.jsonl
 
