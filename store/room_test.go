@@ -58,6 +58,7 @@ func noisy(from, n int) ptrace.Traces {
 
 // writers write until they are stopped, and know what was acknowledged.
 type writers struct {
+	t       *testing.T
 	s       *Store
 	next    atomic.Int64
 	refused atomic.Int64
@@ -68,32 +69,55 @@ type writers struct {
 }
 
 func startWriters(t *testing.T, s *Store) *writers {
-	w := &writers{s: s}
+	w := &writers{t: t, s: s}
 	t.Cleanup(func() { w.stop.Store(true) })
 	for range 3 {
-		w.done.Go(func() {
-			for !w.stop.Load() {
-				n := int(w.next.Add(1))
-				switch err := s.Write(context.Background(), noisy(n*4, 4)); {
-				case err == nil:
-					w.mu.Lock()
-					w.written = append(w.written, n)
-					w.mu.Unlock()
-					time.Sleep(20 * time.Millisecond) // the disk is small
-				case errors.Is(err, ErrFull):
-					w.refused.Add(1)
-					time.Sleep(10 * time.Millisecond)
-				default:
-					if errors.Is(err, ErrClosed) && w.stop.Load() {
-						return
-					}
-					t.Error(err)
-					return
-				}
-			}
-		})
+		w.start()
 	}
 	return w
+}
+
+// start starts one more.
+func (w *writers) start() {
+	w.done.Go(func() {
+		for !w.stop.Load() {
+			n := int(w.next.Add(1))
+			switch err := w.s.Write(context.Background(), noisy(n*4, 4)); {
+			case err == nil:
+				w.mu.Lock()
+				w.written = append(w.written, n)
+				w.mu.Unlock()
+				time.Sleep(20 * time.Millisecond) // the disk is small
+			case errors.Is(err, ErrFull):
+				w.refused.Add(1)
+				time.Sleep(10 * time.Millisecond)
+			default:
+				if errors.Is(err, ErrClosed) && w.stop.Load() {
+					return
+				}
+				w.t.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// untilRefused returns when something waits for room and whoever comes now is
+// refused. All that wrote so far may be on their way, and wait themselves; so
+// others come.
+func (w *writers) untilRefused() {
+	w.t.Helper()
+	refused := w.refused.Load()
+	until(w.t, "refusing", func() bool {
+		if w.s.fs.waiting.Load() == 0 {
+			return false
+		}
+		if w.refused.Load() > refused {
+			return true
+		}
+		w.start()
+		return false
+	})
 }
 
 func (w *writers) acknowledged() []int {
@@ -136,9 +160,8 @@ func TestDiskFilledBySomebodyElse(t *testing.T) {
 			for range 2 {
 				before := len(w.acknowledged())
 				until(t, "writing", func() bool { return len(w.acknowledged()) > before+20 })
-				refused := w.refused.Load()
 				fill(t, filler)
-				until(t, "refusing", func() bool { return s.fs.waiting.Load() > 0 && w.refused.Load() > refused })
+				w.untilRefused()
 				checkWritten(t, s, w.acknowledged()[:20])
 				if r, err := s.Search(context.Background(), Query{Service: "cart"}); err != nil || len(r.Traces) != 20 {
 					t.Errorf("%d traces, %v", len(r.Traces), err)
@@ -179,7 +202,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	filler := filepath.Join(dir, "filler")
 	fill(t, filler)
 	// What the log had reserved is used up: a writer waits.
-	until(t, "refusing", func() bool { return s.fs.waiting.Load() > 0 && w.refused.Load() > 3 })
+	w.untilRefused()
 	w.stop.Store(true)
 	if err := s.Close(); !errors.Is(err, ErrFull) {
 		t.Errorf("%v", err)
