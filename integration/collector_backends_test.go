@@ -1,8 +1,18 @@
 package integration
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"reflect"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,5 +146,95 @@ service:
 	until(t, time.Minute, "all came through the broker", func() bool { return behind.count() >= traces*perTrace })
 	if n := len(behind.traces()); n != traces || behind.twice > 0 {
 		t.Errorf("%d traces came, %d spans twice; want %d", n, behind.twice, traces)
+	}
+}
+
+// chdb is ClickHouse's engine as a Python module. There is no package of its
+// server.
+const chdb = "chdb-core==26.9.0"
+
+// startClickHouse runs ClickHouse's engine at an address, on a directory.
+func startClickHouse(t *testing.T, address, directory string) *child {
+	t.Helper()
+	python := cmp.Or(os.Getenv("CHDB_PYTHON"), "python3")
+	if err := exec.CommandContext(t.Context(), python, "-c", "import chdb").Run(); err != nil {
+		refuse(t, "needs %[1]s: python3 -m venv V && V/bin/pip install --no-deps %[1]s, and CHDB_PYTHON=V/bin/python", chdb)
+	}
+	c := spawn(t, "ClickHouse", syscall.SIGTERM, time.Minute, os.Environ(), python, "clickhouse/server.py", address, directory)
+	c.await(time.Minute, "ClickHouse listens", func() bool { return strings.Contains(c.log.String(), "listening") })
+	return c
+}
+
+// deploy/collector/clickhouse.yaml: the table is made at the start, and has every
+// span once, though ClickHouse was away for a while.
+func TestCollectorClickHouse(t *testing.T) {
+	address, directory := loopback(freePort(t)), t.TempDir()
+	ask := func(query string) (rows []map[string]any) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/?default_format=JSON", strings.NewReader(query))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := noProxy.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s %s %v", query, resp.Status, text, err)
+		}
+		var answer struct{ Data []map[string]any }
+		if err := json.Unmarshal(text, &answer); err != nil {
+			t.Fatalf("%s: %s: %v", query, text, err)
+		}
+		return answer.Data
+	}
+	database := startClickHouse(t, address, directory)
+	metrics, args := ownMetrics(t)
+	otlp := loopback(freePort(t))
+	d := collectFile(t, metrics, "../deploy/collector/clickhouse.yaml", []string{"CLICKHOUSE_ENDPOINT=http://" + address + "?compress=none"},
+		append(args, "--set", "receivers.otlp.protocols.grpc.endpoint="+otlp,
+			"--set", "receivers.otlp.protocols.http.endpoint="+loopback(freePort(t)),
+			"--set", "exporters.clickhouse.sending_queue.batch.flush_timeout=500ms",
+			"--set", "exporters.clickhouse.retry_on_failure.initial_interval=100ms",
+			"--set", "exporters.clickhouse.retry_on_failure.max_interval=500ms")...)
+
+	const traces, perTrace = 200, 9
+	stored := func(n int) func() bool {
+		return func() bool {
+			return ask("SELECT count() = " + strconv.Itoa(n) + " AS all FROM otel.otel_traces")[0]["all"] == 1.0
+		}
+	}
+	client := dialOTLP(t, otlp, nil)
+	first := someTraces(9, traces, perTrace)
+	deliver(t, client, first)
+	until(t, time.Minute, "ClickHouse has every span", stored(traces*perTrace))
+	database.stop()
+	deliver(t, client, someTraces(10, traces, perTrace))
+	d.await(time.Minute, "it was tried in vain", func() bool { return strings.Contains(d.log.String(), "Will retry") })
+	startClickHouse(t, address, directory)
+	until(t, time.Minute, "ClickHouse has them all", stored(2*traces*perTrace))
+
+	got := ask(`SELECT toUInt32(uniqExact(TraceId)) AS traces, toUInt32(uniqExact(TraceId, SpanId)) AS spans,
+		toUInt32(countIf(ParentSpanId = '' AND SpanAttributes['tare.trace.state'] = 'complete')) AS complete FROM otel.otel_traces`)
+	want := []map[string]any{{"traces": 2.0 * traces, "spans": 2.0 * traces * perTrace, "complete": 2.0 * traces}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	// One span as it was sent.
+	resource := first.ResourceSpans().At(1)
+	span := resource.ScopeSpans().At(0).Spans().At(0)
+	got = ask(fmt.Sprintf(`SELECT ServiceName, ScopeName, ScopeVersion, SpanName, SpanKind, TraceState, ParentSpanId,
+		SpanAttributes['http.response.status_code'] AS status, toString(Duration) AS ns, toString(toUnixTimestamp64Nano(Timestamp)) AS start
+		FROM otel.otel_traces WHERE TraceId = '%s' AND SpanId = '%s'`, span.TraceID(), span.SpanID()))
+	want = []map[string]any{{
+		"ServiceName": "stock", "ScopeName": "generator", "ScopeVersion": "1.2.3", "SpanName": span.Name(), "SpanKind": "Internal",
+		"TraceState": "ot=th:8", "ParentSpanId": span.ParentSpanID().String(), "status": "500",
+		"ns":    strconv.FormatUint(uint64(span.EndTimestamp()-span.StartTimestamp()), 10),
+		"start": strconv.FormatUint(uint64(span.StartTimestamp()), 10),
+	}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
