@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -129,10 +130,14 @@ func (d *discovery) processes() map[int]uint64 {
 	return m
 }
 
-// apply tells the kernel side what is known, and arms it. d.mu is held.
+// apply tells the kernel side what is known, and arms it: first which networks
+// are trusted, as a connection asks when it opens. d.mu is held.
 func (d *discovery) apply() error {
+	places := discover.OnePerNetNS(slices.Collect(maps.Values(d.known)))
+	if err := d.trust(places); err != nil {
+		return err
+	}
 	inodes := map[uint64]bpf.Service{}
-	all := make([]discover.Process, 0, len(d.known))
 	for pid, p := range d.known {
 		s, err := d.service(p.Service)
 		if err != nil {
@@ -144,13 +149,8 @@ func (d *discovery) apply() error {
 		for _, ino := range p.Sockets {
 			inodes[ino] = s
 		}
-		all = append(all, p)
 	}
 	if err := d.tracer.SetInodes(inodes); err != nil {
-		return err
-	}
-	places := discover.OnePerNetNS(all)
-	if err := d.trust(places); err != nil {
 		return err
 	}
 	if d.cfg.Metrics != config.MetricsOff {

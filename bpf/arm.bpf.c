@@ -4,7 +4,7 @@
 /*
  * Arms sockets that were open before the agent, or that lost their callback flags to another
  * sock_ops user; renews the mark, so that an agent that restarted at the other end learns it, and
- * one that has ended is noticed: it does not answer.
+ * one that has ended is noticed: it does not answer; and learns which peers are trusted now.
  * Run by the agent in each network namespace, at each discovery and from time to time. Listeners
  * come first in the kernel's walk, so accepted sockets can be told from connected ones.
  */
@@ -40,6 +40,20 @@ INLINE struct service *service_by_inode(struct tcp_sock *tp)
 	return bpf_map_lookup_elem(&inodes, &ino);
 }
 
+/*
+ * The trusted networks may have changed since the connection was opened. What is not trusted any
+ * more gets nothing from now on, a tag that is to be sent again included.
+ */
+INLINE void renew_trust(struct socket_state *s, bool trusted_peer)
+{
+	if (trusted_peer) {
+		s->flags |= S_TRUSTED;
+	} else if (s->flags & S_TRUSTED) {
+		s->flags &= ~(S_TRUSTED | S_PEER_TRACED | S_MARK | S_ANSWERED);
+		s->tags = 0;
+	}
+}
+
 SEC("iter/tcp")
 int tare_arm(struct bpf_iter__tcp *ctx)
 {
@@ -56,6 +70,8 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 
 	struct socket_state *s = bpf_sk_storage_get(&sockets, tp, 0, 0);
 	if (s && s->flags & (S_LISTENER | S_SERVER | S_CLIENT)) {
+		if (!(s->flags & S_LISTENER))
+			renew_trust(s, is_trusted(c));
 		if (s->flags & S_SERVER) {
 			arm_flags(tp, BPF_CB_PARSE);
 		} else if (s->flags & S_CLIENT && s->flags & S_TRUSTED) {

@@ -248,7 +248,7 @@ INLINE void on_reserve_answer(struct bpf_sock_ops *o, struct socket_state *s)
 /* The send that follows may carry a tag; only the send hook knows. */
 INLINE bool may_tag(struct socket_state *s)
 {
-	if (!any_alive() || s->linking == TARE_LINK_NONE)
+	if (!(s->flags & S_TRUSTED) || !any_alive() || s->linking == TARE_LINK_NONE)
 		return false;
 	if (s->flags & S_BOUND)
 		return s->ctx.span != 0;

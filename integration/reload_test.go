@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,13 +28,7 @@ func TestRateChangedUnderLoad(t *testing.T) {
 		for _, svc := range c.Services {
 			fmt.Fprintf(&text, "  - {name: %s, ports: [%d]}\n", svc.Name, svc.Port)
 		}
-		// A rename, as an editor does: half a file would be refused.
-		if err := os.WriteFile(file+".new", []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, file, text.String())
 	}
 	write("0.1")
 	a := trace(t, s, nil, "--config", file)
@@ -92,4 +88,74 @@ func TestRateChangedUnderLoad(t *testing.T) {
 	if below > 0 {
 		t.Errorf("%d traces claim a threshold that they have not reached, or none, such as %s", below, example)
 	}
+}
+
+// The trusted networks change under load: connections that are open already,
+// in the proxy's pool, get tags from then on, and none any more.
+func TestTrustChangedUnderLoad(t *testing.T) {
+	w := twoHosts(t, addrB4)
+	s := newSink(t)
+	wire := watch(t, w.hosts.b, cable, w.backend)
+	file := filepath.Join(t.TempDir(), "tare.yaml")
+	write := func(trust string) {
+		t.Helper()
+		replace(t, file, fmt.Sprintf("trust: [%s]\nservices: [{name: proxy, ports: [%d]}]\n", trust, w.proxy))
+	}
+	write("none")
+	trace(t, s, nil, "--port", "backend="+itoa(w.backend), "--trust", cableNet)
+	a := trace(t, s, nil, "--config", file)
+	// Few enough requests that nginx closes no connection.
+	l := keepSending(t, load.Options{Addr: w.entry, Connections: 8, Rate: 100, AppendPath: numbered})
+	l.more(10)
+	opened := w.pool(t)
+	for step, trusts := range []bool{false, true, false, true} {
+		if step > 0 {
+			write(map[bool]string{false: "none", true: cableNet}[trusts])
+			until(t, deadline, "trust is taken over", func() bool { return strings.Count(a.log.String(), "msg=reloaded") == step })
+		}
+		l.more(10) // what began before the change
+		wire.forget()
+		const requests = 100
+		l.more(requests)
+		wire.atLeast(t, 2*requests)
+		packets, tags, _ := wire.seen()
+		switch {
+		case !trusts && tags > 0:
+			t.Errorf("step %d: %d tags in %d packets to a network that is not trusted", step, tags, packets)
+		case trusts && tags < 9*requests/10: // the last ones may be on their way
+			t.Errorf("step %d: %d tags for %d requests to a trusted network", step, tags, requests)
+		}
+	}
+	if now := w.pool(t); len(opened) == 0 || !slices.Equal(now, opened) {
+		t.Errorf("the pool's connections were %v and are %v: nothing was shown of connections that stay open", opened, now)
+	}
+	l.end()
+	a.settle()
+}
+
+// replace gives a file its new text as an editor does, by renaming: half a file
+// would be refused.
+func replace(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pool is the addresses of the proxy's open connections to its backend.
+func (w wired) pool(t *testing.T) (local []string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program("ip"), "netns", "exec", w.hosts.a,
+		program("ss"), "-Htn", "state", "established", "dport", "=", ":"+itoa(w.backend)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ss: %v: %s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		local = append(local, strings.Fields(line)[2]) // behind its two queues
+	}
+	slices.Sort(local)
+	return local
 }

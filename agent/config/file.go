@@ -57,8 +57,12 @@ func (f *file) topLevel(c *Config) fields {
 		},
 		"trust": func(where string, n *yaml.Node) {
 			c.Trust = nil
+			alone := len(n.Content) == 1
 			f.sequence(n, where, func(where string, n *yaml.Node) {
 				f.scalar(n, where, func(v string) error {
+					if v == "none" && alone {
+						return nil
+					}
 					t, err := ParseTrust(f.at(n, where), v)
 					c.Trust = append(c.Trust, t)
 					return err

@@ -108,6 +108,15 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// A file trusts nobody as a variable and a flag do; an empty list says the same.
+func TestTrustNobody(t *testing.T) {
+	for _, file := range []string{"trust: [none]", "trust: [\"none\"]", "trust: []"} {
+		if c, err := load(t, file, nil, "--port", "80"); err != nil || len(c.Trust) > 0 {
+			t.Errorf("%s: %v, %v", file, c.Trust, err)
+		}
+	}
+}
+
 func TestSelectorsKeepTheirOrder(t *testing.T) {
 	c, err := load(t, "", nil, "--exe", "web=*/nginx", "--port", "shop=8080", "--cgroup", "/a=b/*", "--port", "1-2", "--linking", "none")
 	if err != nil {
