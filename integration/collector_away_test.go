@@ -36,6 +36,7 @@ func (r receiving) collects(t *testing.T, args ...string) *stored {
 	s := storeIn(t, t.TempDir(), append([]string{
 		"--set", "receivers.otlp.protocols.grpc.endpoint=" + r.grpc,
 		"--set", "receivers.otlp.protocols.http.endpoint=" + r.http,
+		"--set", "processors.tare_tracer.expiry=5s", // long enough for what comes twice
 	}, args...)...)
 	s.otlp = r.grpc
 	return s
