@@ -289,11 +289,15 @@ func TestKeepConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	got := flushed(t, p, s)
-	st := checkSum(t, p)
-	if st.Ended != 8*300*4 || uint64(len(got)) != st.Exported || len(got) < 4*300/10*4 {
-		t.Errorf("%d spans, %+v, %+v", len(got), st, p.KeepStats())
+	st, k := checkSum(t, p), p.KeepStats()
+	// Where the root waits for its children, a failed trace is whole, unless a bound has struck it
+	// before: then the two others may have ended by then.
+	const failed = 4 * 300 / 10
+	least := 4*failed - 2*int(k.TracesPartial)
+	if st.Ended != 8*300*4 || uint64(len(got)) != st.Exported || len(got) < least || k.TracesKept[keep.Failed] < failed {
+		t.Errorf("%d spans, at least %d are due, %+v, %+v", len(got), least, st, k)
 	}
-	if k := p.KeepStats(); k.BufferedBytes != 0 || k.BufferedSpans != 0 || k.OpenTraces != 0 {
+	if k.BufferedBytes != 0 || k.BufferedSpans != 0 || k.OpenTraces != 0 {
 		t.Errorf("%+v", k)
 	}
 }
