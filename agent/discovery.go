@@ -37,6 +37,7 @@ type discovery struct {
 	cfg       config.Config
 	scanner   *discover.Scanner
 	known     map[int]discover.Process
+	own       []netip.Prefix     // this host's addresses
 	services  []discover.Service // by index − 1
 	resources atomic.Pointer[[]*span.Resource]
 	addresses atomic.Pointer[map[netip.Addr]uint32] // network namespace by address, see locate
@@ -169,12 +170,18 @@ func (d *discovery) trust(places []discover.Process) error {
 	for _, p := range places {
 		pids = append(pids, p.PID)
 	}
-	own, err := discover.HostPrefixes(pids...)
-	if err != nil {
-		if d.cfg.TrustsHost() {
-			d.log.Warn("some of this host's addresses are not known, connections to them are not tagged", "error", err)
+	own, whole, err := discover.HostPrefixes(pids...)
+	if err != nil && d.cfg.TrustsHost() {
+		d.log.Warn("some of this host's addresses are not known, connections to them are not tagged", "error", err)
+	}
+	if !whole { // a process that has just ended may not be the last of its namespace
+		for _, p := range d.own {
+			if !slices.Contains(own, p) {
+				own = append(own, p)
+			}
 		}
 	}
+	d.own = own
 	prefixes := own[:0:0]
 	for _, t := range d.cfg.Trust {
 		prefixes = append(prefixes, t.Prefixes(own)...)

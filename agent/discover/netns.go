@@ -72,8 +72,8 @@ func isOwnNetNS(target *os.File) (bool, error) {
 // HostPrefixes are the addresses of all interfaces in the agent's network
 // namespace and in those of the given processes, each as a prefix of full
 // length. Processes that are gone are left out; other errors come with what
-// could be found.
-func HostPrefixes(pids ...int) ([]netip.Prefix, error) {
+// could be found. whole tells that neither was so.
+func HostPrefixes(pids ...int) (prefixes []netip.Prefix, whole bool, err error) {
 	found := map[netip.Prefix]bool{}
 	add := func() error {
 		addrs, err := net.InterfaceAddrs()
@@ -90,17 +90,20 @@ func HostPrefixes(pids ...int) ([]netip.Prefix, error) {
 		return err
 	}
 	errs := []error{add()}
+	whole = errs[0] == nil
 	for _, pid := range pids {
-		if err := InNetNS(pid, add); !gone(err) {
+		err := InNetNS(pid, add)
+		whole = whole && err == nil
+		if !gone(err) {
 			errs = append(errs, err)
 		}
 	}
-	prefixes := make([]netip.Prefix, 0, len(found))
+	prefixes = make([]netip.Prefix, 0, len(found))
 	for p := range found {
 		prefixes = append(prefixes, p)
 	}
 	slices.SortFunc(prefixes, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	return prefixes, errors.Join(errs...)
+	return prefixes, whole, errors.Join(errs...)
 }
 
 // Addresses are those of the interfaces in a process's network namespace,

@@ -195,15 +195,21 @@ func TestOtherNetworkNamespace(t *testing.T) {
 	if err := InNetNS(pid, func() error { return exec.Command("ip", "addr", "add", "198.51.100.7/24", "dev", "lo").Run() }); err != nil {
 		t.Skipf("ip: %v", err)
 	}
-	prefixes, err := HostPrefixes(pid, pid, 1<<30)
 	want := netip.MustParsePrefix("198.51.100.7/32")
-	if err != nil || !slices.Contains(prefixes, want) {
-		t.Errorf("%v lacks %v: %v", prefixes, want, err)
+	for _, ended := range []bool{false, true} {
+		pids := []int{pid, pid}
+		if ended {
+			pids = append(pids, 1<<30)
+		}
+		prefixes, whole, err := HostPrefixes(pids...)
+		if err != nil || whole == ended || !slices.Contains(prefixes, want) {
+			t.Errorf("%v, want %v among them; a process has ended: %v, all was looked at: %v, %v", prefixes, want, ended, whole, err)
+		}
 	}
 }
 
 func TestHostPrefixes(t *testing.T) {
-	prefixes, err := HostPrefixes(os.Getpid())
+	prefixes, _, err := HostPrefixes(os.Getpid())
 	if err != nil || !slices.Contains(prefixes, netip.MustParsePrefix("127.0.0.1/32")) {
 		t.Errorf("%v %v", prefixes, err)
 	}
