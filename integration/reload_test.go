@@ -110,8 +110,9 @@ func TestTrustChangedUnderLoad(t *testing.T) {
 	opened := w.pool(t)
 	for step, trusts := range []bool{false, true, false, true} {
 		if step > 0 {
+			reloads := strings.Count(a.log.String(), "msg=reloaded")
 			write(map[bool]string{false: "none", true: cableNet}[trusts])
-			until(t, deadline, "trust is taken over", func() bool { return strings.Count(a.log.String(), "msg=reloaded") == step })
+			until(t, deadline, "trust is taken over", func() bool { return strings.Count(a.log.String(), "msg=reloaded") > reloads })
 		}
 		l.more(10) // what began before the change
 		wire.forget()
@@ -126,8 +127,14 @@ func TestTrustChangedUnderLoad(t *testing.T) {
 			t.Errorf("step %d: %d tags for %d requests to a trusted network", step, tags, requests)
 		}
 	}
-	if now := w.pool(t); len(opened) == 0 || !slices.Equal(now, opened) {
-		t.Errorf("the pool's connections were %v and are %v: nothing was shown of connections that stay open", opened, now)
+	now := w.pool(t)
+	for _, c := range opened {
+		if !slices.Contains(now, c) {
+			t.Errorf("of the pool's connections %v is closed: nothing was shown of one that stays open", c)
+		}
+	}
+	if len(opened) == 0 {
+		t.Error("the proxy keeps no connection")
 	}
 	l.end()
 	a.settle()
@@ -156,6 +163,5 @@ func (w wired) pool(t *testing.T) (local []string) {
 	for line := range strings.Lines(string(out)) {
 		local = append(local, strings.Fields(line)[2]) // behind its two queues
 	}
-	slices.Sort(local)
 	return local
 }

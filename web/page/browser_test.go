@@ -174,10 +174,13 @@ func (p *tab) networkChanged() bool {
 	return len(p.problems) < n
 }
 
-// text is what an element shows, with plain spaces.
+// text is what an element shows, with plain spaces. It looks after the second
+// frame from now: an item with content-visibility shows nothing before it was
+// drawn once.
 func (p *tab) text(selector string) string {
 	p.Helper()
-	return eval[string](p, fmt.Sprintf("document.querySelector(%q)?.innerText.replaceAll('\u00a0', ' ') ?? ''", selector))
+	return eval[string](p, fmt.Sprintf(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() =>
+		done(document.querySelector(%q)?.innerText.replaceAll('\u00a0', ' ') ?? ''))))`, selector))
 }
 
 func (p *tab) click(selector string) {
