@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,18 +35,16 @@ func TestRateChangedUnderLoad(t *testing.T) {
 	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 16, AppendPath: c.AppendPath})
 	l.more(500)
 
-	reloads := 0
-	reloaded := func() bool { return strings.Count(a.log.String(), "msg=reloaded") > reloads }
 	for _, step := range []struct {
 		rate   float64
 		signal bool
 	}{{0.5, true}, {0.02, true}, {0, true}, {1, false}, {0.1, false}} {
-		reloads = strings.Count(a.log.String(), "msg=reloaded")
+		reloads := a.reloads()
 		write(fmt.Sprint(step.rate))
 		if step.signal {
 			a.signal(syscall.SIGHUP)
 		}
-		until(t, deadline, fmt.Sprintf("the rate %v is taken over", step.rate), reloaded)
+		until(t, deadline, fmt.Sprintf("the rate %v is taken over", step.rate), func() bool { return a.reloads() > reloads })
 		l.more(100) // what was decided before the change
 		m := a.mustMetrics()
 		l.more(2000)
@@ -110,9 +107,9 @@ func TestTrustChangedUnderLoad(t *testing.T) {
 	opened := w.pool(t)
 	for step, trusts := range []bool{false, true, false, true} {
 		if step > 0 {
-			reloads := strings.Count(a.log.String(), "msg=reloaded")
+			reloads := a.reloads()
 			write(map[bool]string{false: "none", true: cableNet}[trusts])
-			until(t, deadline, "trust is taken over", func() bool { return strings.Count(a.log.String(), "msg=reloaded") > reloads })
+			until(t, deadline, "trust is taken over", func() bool { return a.reloads() > reloads })
 		}
 		l.more(10) // what began before the change
 		wire.forget()
@@ -140,6 +137,9 @@ func TestTrustChangedUnderLoad(t *testing.T) {
 	a.settle()
 }
 
+// reloads is how often the agent has taken over a configuration.
+func (a *tracer) reloads() int { return strings.Count(a.log.String(), "msg=reloaded") }
+
 // replace gives a file its new text as an editor does, by renaming: half a file
 // would be refused.
 func replace(t *testing.T, file, text string) {
@@ -155,12 +155,11 @@ func replace(t *testing.T, file, text string) {
 // pool is the addresses of the proxy's open connections to its backend.
 func (w wired) pool(t *testing.T) (local []string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), program("ip"), "netns", "exec", w.hosts.a,
-		program("ss"), "-Htn", "state", "established", "dport", "=", ":"+itoa(w.backend)).CombinedOutput()
+	out, err := socketsOf(t, w.hosts.a, "state", "established", "dport", "=", itoa(w.backend))
 	if err != nil {
-		t.Fatalf("ss: %v: %s", err, out)
+		t.Fatal("ss:", err)
 	}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		local = append(local, strings.Fields(line)[2]) // behind its two queues
 	}
 	return local

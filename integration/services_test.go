@@ -149,8 +149,16 @@ func (s *stack) ready(p *workloads.Process, address string) {
 
 // listens reports whether somebody listens on a port of a namespace.
 func (s *stack) listens(ns string, port int) bool {
-	out, err := exec.CommandContext(s.t.Context(), program("ip"), "netns", "exec", ns, program("ss"), "-Hltn", "sport", "=", itoa(port)).Output()
+	out, err := socketsOf(s.t, ns, "state", "listening", "sport", "=", itoa(port))
 	return err == nil && len(out) > 0
+}
+
+// socketsOf lists the TCP sockets of a namespace that pass a filter of ss, a
+// line for each.
+func socketsOf(t *testing.T, ns string, filter ...string) (string, error) {
+	argv := append([]string{"netns", "exec", ns, program("ss"), "-Htn"}, filter...)
+	out, err := exec.CommandContext(t.Context(), program("ip"), argv...).Output()
+	return string(out), err
 }
 
 // proxyTo is an http block that passes everything on over a pool.

@@ -102,17 +102,17 @@ func (w *writers) start() {
 	})
 }
 
-// untilRefused returns when something waits for room and whoever comes now is
-// refused. All that wrote so far may be on their way, and wait themselves; so
-// others come.
-func (w *writers) untilRefused() {
+// untilRefused returns when something waits for room and more than so many
+// writes were refused since. All that wrote so far may be on their way, and wait
+// themselves; so others come.
+func (w *writers) untilRefused(more int64) {
 	w.t.Helper()
-	refused := w.refused.Load()
+	enough := w.refused.Load() + more
 	until(w.t, "refusing", func() bool {
 		if w.s.fs.waiting.Load() == 0 {
 			return false
 		}
-		if w.refused.Load() > refused {
+		if w.refused.Load() > enough {
 			return true
 		}
 		w.start()
@@ -161,7 +161,7 @@ func TestDiskFilledBySomebodyElse(t *testing.T) {
 				before := len(w.acknowledged())
 				until(t, "writing", func() bool { return len(w.acknowledged()) > before+20 })
 				fill(t, filler)
-				w.untilRefused()
+				w.untilRefused(0)
 				checkWritten(t, s, w.acknowledged()[:20])
 				if r, err := s.Search(context.Background(), Query{Service: "cart"}); err != nil || len(r.Traces) != 20 {
 					t.Errorf("%d traces, %v", len(r.Traces), err)
@@ -202,7 +202,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	filler := filepath.Join(dir, "filler")
 	fill(t, filler)
 	// What the log had reserved is used up: a writer waits.
-	w.untilRefused()
+	w.untilRefused(3)
 	w.stop.Store(true)
 	if err := s.Close(); !errors.Is(err, ErrFull) {
 		t.Errorf("%v", err)
