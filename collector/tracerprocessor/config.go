@@ -13,71 +13,71 @@ import (
 
 // Config of tare_tracer.
 type Config struct {
-	// Messages is what becomes of message events, spans named "sent" and
-	// "received" (the agent's events: on and only): merge (default) makes them
-	// span events of their request's span, those of one direction that follow
-	// each other being one; keep leaves them spans; drop drops them. In every
-	// mode a request whose span is not sent (events: only) gets one.
+	// Messages says what happens to message events, spans named "sent" and "received"
+	// (the agent's events: on and only). merge (default) makes them span events of
+	// their request's span, consecutive ones of one direction becoming one; keep leaves
+	// them spans; drop drops them. In each mode a request whose span is not sent
+	// (events: only) gets one.
 	Messages string `mapstructure:"messages"`
 
-	// Settle is how long a trace that seems complete waits for stragglers, from
-	// its last span; default 2s, 0s to 10m. Spans of the agent tell what is below
-	// them (span.KeyCalls, span.KeyPeerTraced): such traces go as soon as all is
-	// there. Those of an SDK do not: a root alone looks complete, and its batch
-	// processor sends others up to 5 s later. With 0 they go at once, too; that
-	// fits where one request carries all of a trace.
+	// Settle is how long a trace that seems complete waits for more spans, from its
+	// last span; default 2s, 0s to 10m. The agent's spans say what is below them
+	// (span.KeyCalls, span.KeyPeerTraced), so their traces are emitted as soon as they
+	// are complete. SDK spans do not: a root alone looks complete, and a batch
+	// processor sends the others up to 5 s later. With 0 these traces are emitted at
+	// once too, which fits only if one request carries all spans of a trace.
 	Settle time.Duration `mapstructure:"settle"`
-	// Expiry is how long after its last span an incomplete trace is given
-	// out, default 10s. 10ms to 1h.
+	// Expiry is how long after its last span an incomplete trace is emitted, default
+	// 10s. 10ms to 1h.
 	Expiry time.Duration `mapstructure:"expiry"`
-	// MaxAge is how long after its first span any trace is given out, default
-	// 60s. At least Expiry, to 24h.
+	// MaxAge is how long after its first span any trace is emitted, default 60s. From
+	// Expiry to 24h.
 	MaxAge time.Duration `mapstructure:"max_age"`
 
-	// Late is what becomes of spans whose trace was given out: attach (default)
-	// passes them on, marked; drop drops them.
+	// Late says what happens to spans whose trace was emitted: attach (default) passes
+	// them on with span.KeyLate; drop drops them.
 	Late string `mapstructure:"late"`
-	// Remember is how many traces given out late spans and duplicates are
-	// known by, default 200,000; 100 bytes or so each.
+	// Remember is how many emitted traces are remembered, to recognise late spans and
+	// duplicates; default 200,000, about 100 bytes each.
 	Remember int `mapstructure:"remember"`
 
-	// Clock is what is done where a server span lies outside the client span
-	// that caused it, on another host: correct (default) moves the times of
-	// the server's host in this trace and marks its spans; mark only marks
-	// them; off.
+	// Clock says what happens if a server span lies outside the client span that caused
+	// it, on another host: correct (default) moves the times of the server's host in
+	// this trace and writes the offset on its spans; mark only writes the offset; off
+	// does nothing.
 	Clock string `mapstructure:"clock"`
 
-	// Peers says which client spans need a server span: attribute (default),
-	// those whose peer was seen to be traced (tare.peer.traced); learned, also
-	// those towards an address on which server spans were seen within 10
-	// minutes; this is for services traced by SDKs, all of them at one rate.
+	// Peers says which client spans need a server span: attribute (default), those whose
+	// peer was seen to be traced (tare.peer.traced); learned, also those that call an
+	// address on which server spans were seen within the last 10 minutes. learned is for
+	// services traced by SDKs that all sample at the same rate.
 	Peers string `mapstructure:"peers"`
 
-	// Sequence joins traces that met on one connection where no tag passed:
-	// a client span without a server span, and a server span without a parent.
-	// Requests that are made of message events (events: only) are not joined,
-	// and peers are not learned of them.
+	// Sequence joins two traces that were cut on one connection because no tag passed:
+	// one has a client span without a server span, the other a server span without a
+	// parent. Requests that are made from message events (events: only) are not
+	// joined, and peers are not learned from them.
 	Sequence SequenceConfig `mapstructure:"sequence"`
 
-	// MaxSpans is how many spans wait at once, default 500,000, and MaxBytes
-	// how many bytes they may have, estimated, default 512 MiB. Beyond, the
-	// oldest traces are given out early. Each shard has its part of both.
+	// MaxSpans is how many spans wait at once, default 500,000, and MaxBytes is their
+	// estimated size, default 512 MiB. Beyond either, the oldest traces are emitted
+	// early. Each shard has an equal part of both.
 	MaxSpans int `mapstructure:"max_spans"`
 	MaxBytes int `mapstructure:"max_bytes"`
-	// MaxTraceSpans is how many spans of one trace wait together, default
-	// 100,000; a larger one is given out in parts.
+	// MaxTraceSpans is how many spans of one trace wait together, default 100,000; a
+	// larger trace is emitted in parts.
 	MaxTraceSpans int `mapstructure:"max_trace_spans"`
-	// Shards is among how many locks traces are spread, default: CPUs that Go
-	// uses. 1 to 64.
+	// Shards is the number of locks over which traces are spread, default: the CPUs
+	// that Go uses. 1 to 64.
 	Shards int `mapstructure:"shards"`
 }
 
-// SequenceConfig is for agents with sequence: on.
+// SequenceConfig configures joins, for agents with sequence: on.
 type SequenceConfig struct {
-	// Enabled, default false. A trace with a span that may have its other half
-	// elsewhere waits then, though complete.
+	// Enabled, default false. A complete trace then waits too, if one of its spans may
+	// have its other half in another trace.
 	Enabled bool `mapstructure:"enabled"`
-	// Wait is how far apart both halves may come, default 3s. 10ms to 1m, less
+	// Wait is how far apart in time both halves may arrive, default 3s. 10ms to 1m, less
 	// than Expiry and MaxAge.
 	Wait time.Duration `mapstructure:"wait"`
 }
@@ -94,7 +94,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Validate tells every value that is out of range.
+// Validate reports every value that is out of range.
 func (c *Config) Validate() error {
 	var errs []error
 	word := func(key, value string, allowed ...string) {
@@ -103,16 +103,16 @@ func (c *Config) Validate() error {
 				return
 			}
 		}
-		errs = append(errs, fmt.Errorf("%s: %q is none of %q", key, value, allowed))
+		errs = append(errs, fmt.Errorf("%s: %q is not one of %q", key, value, allowed))
 	}
 	span := func(key string, value, low, high time.Duration) {
 		if value < low || value > high {
-			errs = append(errs, fmt.Errorf("%s: %s is not within %s and %s", key, value, low, high))
+			errs = append(errs, fmt.Errorf("%s: %s is not between %s and %s", key, value, low, high))
 		}
 	}
 	count := func(key string, value, low, high int) {
 		if value < low || value > high {
-			errs = append(errs, fmt.Errorf("%s: %d is not within %d and %d", key, value, low, high))
+			errs = append(errs, fmt.Errorf("%s: %d is not between %d and %d", key, value, low, high))
 		}
 	}
 	word("messages", c.Messages, "merge", "keep", "drop")
@@ -136,7 +136,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// options are the assembler's. Validate has passed.
+// options translates a valid Config for the assembler.
 func (c *Config) options() assemble.Options {
 	o := assemble.Options{
 		Messages: map[string]assemble.MessageMode{

@@ -1,28 +1,27 @@
-// Package tracerprocessor is the collector component tare_tracer: spans in,
-// whole traces out, each judged complete or incomplete with the reasons
-// (span.KeyTraceState and span.KeyTraceReason on its top span). It stands
-// behind memory_limiter and before whatever decides about traces.
+// Package tracerprocessor is the collector component tare_tracer. It groups spans into
+// traces and writes on the top span of each whether the trace is complete, and if not
+// why (span.KeyTraceState, span.KeyTraceReason). Place it after memory_limiter and
+// before any component that decides about whole traces.
 //
 //	processors:
 //	  tare_tracer:
-//	    settle: 2s         # how long a trace of an SDK waits though nothing seems missing
-//	    expiry: 10s        # how long one waits of which something is missing
+//	    settle: 2s         # how long a trace of SDK spans waits though nothing is missing
+//	    expiry: 10s        # how long an incomplete trace waits
 //	    messages: merge    # the agent's message events become span events
-//	    clock: correct     # where parents prove that two clocks differ
+//	    clock: correct     # if parents prove that two clocks differ
 //
-// One call of the next consumer carries whole traces as they are known then,
-// grouped by resource and scope, or late spans (span.KeyLate). All spans of a
-// trace have to reach the same collector; with several, route by trace id.
+// Each call of the next consumer carries whole traces, grouped by resource and scope,
+// or late spans (span.KeyLate). All spans of a trace have to reach the same collector;
+// if there are several, route by trace id. A batch processor behind this component must
+// not set send_batch_max_size: it would split traces.
 //
-// It refuses to hold more than max_spans and max_bytes, to join what is not
-// proven to belong together, and to hand an error back to whoever sent the last
-// span of a trace: the others of it were accepted long ago. What the next
-// consumer does not take is therefore lost, and counted
-// (tare_tracer_dropped_spans_total, reason "refused"): let exporters queue and
-// block (sending_queue: block_on_overflow), then this component waits, and so do
-// the receivers before it. What waits for the rest of its trace is in memory only:
-// kill -9 loses it, though its sender was told that it arrived. A batch processor behind it must not have a
-// send_batch_max_size: it would split traces.
+// The component holds at most max_spans and max_bytes, and joins only what provably
+// belongs together. It returns no errors of the next consumer, because most spans of a
+// trace were accepted in earlier calls. Spans that the next consumer refuses are
+// therefore lost, and counted (tare_tracer_dropped_spans_total, reason "refused"). To
+// avoid this, let exporters queue and block (sending_queue: block_on_overflow): then
+// this component waits, and so do the receivers before it. Waiting spans are in memory
+// only: kill -9 loses them although their senders were told that they arrived.
 package tracerprocessor
 
 import (
@@ -60,7 +59,7 @@ func createTraces(_ context.Context, set processor.Settings, cfg component.Confi
 	return p, nil
 }
 
-// tick is how often waiting times are looked at, and so how exactly they are kept.
+// tick is how often waiting times are checked, and so how exact they are.
 const tick = 50 * time.Millisecond
 
 // tracer runs an assembler with a clock.
@@ -68,10 +67,10 @@ type tracer struct {
 	assembler *assemble.Assembler
 	next      consumer.Traces
 	log       *zap.Logger
-	refused   atomic.Uint64 // spans that the next consumer did not take
+	refused   atomic.Uint64 // spans that the next consumer refused
 	unobserve func() error
 
-	mu       sync.RWMutex // held for reading by whoever adds
+	mu       sync.RWMutex // held for reading while spans are added
 	stopped  bool
 	stop     chan struct{}
 	done     sync.WaitGroup
@@ -100,20 +99,20 @@ func (p *tracer) Start(context.Context, component.Host) error {
 	return nil
 }
 
-// ConsumeTraces owns td from then on. It waits while the next consumer does.
+// ConsumeTraces owns td from then on. It blocks while the next consumer blocks.
 func (p *tracer) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
 	var out assemble.Out
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	p.assembler.Add(td, time.Now(), &out)
-	if p.stopped { // somebody sends after the end: nothing may stay here
+	if p.stopped { // nothing may wait after Shutdown
 		p.assembler.Flush(&out)
 	}
 	p.send(&out)
 	return nil
 }
 
-// Shutdown gives out everything, complete or not.
+// Shutdown emits all traces, complete or not.
 func (p *tracer) Shutdown(context.Context) error {
 	p.stopOnce.Do(func() { close(p.stop) })
 	p.done.Wait()
@@ -130,14 +129,14 @@ func (p *tracer) Shutdown(context.Context) error {
 	return p.unobserve()
 }
 
-// send hands on what was given out. The context is not that of a request: the
-// spans are those of many.
+// send passes emitted spans to the next consumer, without the context of a request:
+// they arrived with many requests.
 func (p *tracer) send(out *assemble.Out) {
 	for _, td := range out.Take() {
-		n := td.SpanCount() // it is the next consumer's afterwards
+		n := td.SpanCount() // the next consumer owns td afterwards
 		if err := p.next.ConsumeTraces(context.Background(), td); err != nil {
 			p.refused.Add(uint64(n))
-			p.log.Error("The next consumer did not take traces: they are lost.", zap.Int("spans", n), zap.Error(err))
+			p.log.Error("The next consumer refused traces; their spans are lost.", zap.Int("spans", n), zap.Error(err))
 		}
 	}
 }

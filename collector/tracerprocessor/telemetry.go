@@ -10,21 +10,21 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// observe publishes what the assembler counts; read when it is asked for.
+// observe publishes the assembler's counts, read at each collection.
 //
-//	tare_tracer_received_spans_total                 spans that came in
-//	tare_tracer_built_spans_total                    spans made of message events (events: only)
-//	tare_tracer_given_spans_total                    spans handed on
+//	tare_tracer_received_spans_total                 spans received
+//	tare_tracer_built_spans_total                    spans made from message events (events: only)
+//	tare_tracer_given_spans_total                    spans emitted
 //	tare_tracer_merged_events_total                  message events that became part of a span
 //	tare_tracer_dropped_spans_total{reason}          invalid_id, duplicate, late, message, refused
-//	tare_tracer_late_spans_total                     spans that came after their trace was given out
-//	tare_tracer_id_conflicts_total                   spans with another one's id, kept
-//	tare_tracer_traces_total{state,reason}           traces given out; reasons with commas between
+//	tare_tracer_late_spans_total                     spans that arrived after their trace was emitted
+//	tare_tracer_id_conflicts_total                   spans with the id of another span, kept
+//	tare_tracer_traces_total{state,reason}           traces emitted; reasons separated by commas
 //	tare_tracer_joins_total{outcome}                 joined, ambiguous, mismatched, gone, unregistered
 //	tare_tracer_moved_spans_total                    spans whose times were corrected, or marked
 //	tare_tracer_unproven_clocks_total                traces whose spans contradict each other about a clock
-//	tare_tracer_clock_offset_seconds{host}           what was last added to the times of a host
-//	tare_tracer_pending_spans, _bytes, _traces       what waits now
+//	tare_tracer_clock_offset_seconds{host}           offset last added to the times of a host
+//	tare_tracer_pending_spans, _bytes, _traces       waiting now
 func (p *tracer) observe(provider metric.MeterProvider) error {
 	meter := provider.Meter("github.com/tare-trace/tare/collector/tracerprocessor")
 	var all []metric.Observable
@@ -45,22 +45,22 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 		all = append(all, g)
 		return g
 	}
-	received := counter("received_spans_total", "{span}", "Spans that came in.")
-	built := counter("built_spans_total", "{span}", "Spans made of the message events of a request.")
-	given := counter("given_spans_total", "{span}", "Spans handed on.")
+	received := counter("received_spans_total", "{span}", "Spans received.")
+	built := counter("built_spans_total", "{span}", "Spans made from the message events of a request.")
+	given := counter("given_spans_total", "{span}", "Spans emitted.")
 	merged := counter("merged_events_total", "{event}", "Message events that became part of a span.")
-	dropped := counter("dropped_spans_total", "{span}", "Spans that were not handed on.")
-	late := counter("late_spans_total", "{span}", "Spans that came after their trace was given out.")
-	conflicts := counter("id_conflicts_total", "{span}", "Spans with the id of another one, kept.")
-	traces := counter("traces_total", "{trace}", "Traces given out.")
+	dropped := counter("dropped_spans_total", "{span}", "Spans that were not emitted.")
+	late := counter("late_spans_total", "{span}", "Spans that arrived after their trace was emitted.")
+	conflicts := counter("id_conflicts_total", "{span}", "Spans with the id of another span, kept.")
+	traces := counter("traces_total", "{trace}", "Traces emitted.")
 	joins := counter("joins_total", "{attempt}", "Attempts to join traces by connection and stream offset.")
 	moved := counter("moved_spans_total", "{span}", "Spans whose times were corrected, or marked.")
 	unproven := counter("unproven_clocks_total", "{trace}", "Traces whose spans contradict each other about a clock.")
 	spans := gauge("pending_spans", "{span}", "Spans that wait for the rest of their trace.")
-	bytes := gauge("pending_bytes", "By", "Estimated memory of these spans.")
+	bytes := gauge("pending_bytes", "By", "Estimated memory of the waiting spans.")
 	pending := gauge("pending_traces", "{trace}", "Traces that wait.")
 	offset, err := meter.Float64ObservableGauge("tare_tracer_clock_offset_seconds", metric.WithUnit("s"),
-		metric.WithDescription("What was last added to the times of a host."))
+		metric.WithDescription("Offset last added to the times of a host."))
 	if err != nil {
 		failed = err
 	}
@@ -76,7 +76,7 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 		s := p.assembler.Stats()
 		count(o, received, s.Received)
 		count(o, built, s.Built)
-		count(o, given, s.Given)
+		count(o, given, s.Emitted)
 		count(o, merged, s.Merged)
 		count(o, late, s.Late)
 		count(o, conflicts, s.Conflicts)

@@ -1,18 +1,18 @@
-// Package assemble makes whole traces of spans: it groups them by trace, looks
-// for what is missing, folds message events into the spans of their requests,
-// joins the halves of a trace that met on one connection, and corrects clocks
-// where parents prove them wrong. It is the Service Tracer of the ChainScope
-// paper (section 3.3, figure 10) without the framework around it: spans and a
-// clock in, traces out; no goroutines, no timers, no configuration files.
+// Package assemble groups spans into traces and checks whether each trace is complete. It
+// also folds the agent's message events into the spans of their requests, joins the two
+// halves of a trace that was cut on a connection, and corrects clocks where a parent span
+// proves that they differ. It is the Service Tracer of ChainScope (Hong 2026 in
+// docs/sources.md, section 3.3, figure 10) as a plain data structure: the caller passes
+// spans and the time and receives traces; the package has no goroutines, timers or
+// configuration files.
 //
-// It works in place: spans are moved, never copied, and the attributes of a
-// span are read once. What it holds is bounded (Options.MaxSpans, MaxBytes).
+// Spans are moved, never copied, and the attributes of a span are read once. The memory
+// that waiting spans take is bounded (Options.MaxSpans, MaxBytes).
 //
-// It refuses to guess. A trace is complete only when everything in it says so;
-// a join needs one client and one server on the same connection at the same
-// place of its stream; a clock is corrected only where a server span lies
-// outside the client span that caused it. It keeps no trace because it is
-// interesting and drops none because it is not: see tare_keep.
+// The package does not guess. A trace is complete only if each of its spans agrees; a
+// join needs exactly one client span and one server span at the same position of the same
+// connection; a clock is corrected only if a server span lies outside the client span
+// that caused it. Which traces are worth keeping is decided elsewhere, in tare_keep.
 package assemble
 
 import (
@@ -23,19 +23,19 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// Assembler is safe for concurrent use. Traces are spread over shards by their
-// id; each shard has a lock of its own.
+// Assembler is safe for concurrent use. Traces are spread by their id over shards,
+// each with its own lock.
 type Assembler struct {
 	opts    Options
 	epoch   time.Time
 	shards  []*shard
 	origins origins
-	peers   *peers // nil: not learned
-	joins   *joins // nil: no joins
-	sorting sync.Pool
+	peers   *peers // nil unless LearnPeers
+	joins   *joins // nil without SequenceWait
+	scratch sync.Pool
 }
 
-// New makes an assembler. The zero value of an option means its default.
+// New makes an Assembler; options that are zero get their defaults.
 func New(o Options) *Assembler {
 	o = o.withDefaults()
 	a := &Assembler{opts: o, epoch: time.Now()}
@@ -49,28 +49,28 @@ func New(o Options) *Assembler {
 	for range o.Shards {
 		a.shards = append(a.shards, newShard(a))
 	}
-	a.sorting.New = func() any { return &sorting{byShard: make([][]arrival, len(a.shards))} }
+	a.scratch.New = func() any { return &scratch{byShard: make([][]arrival, len(a.shards))} }
 	return a
 }
 
-// arrival is a span on its way to its shard.
+// arrival is a span that Add has read, before its shard takes it.
 type arrival struct {
 	trace pcommon.TraceID
 	item  item
 	size  int
 }
 
-// sorting is the room in which one call spreads its spans over the shards.
-type sorting struct {
+// scratch holds the lists into which one call of Add sorts its spans by shard.
+type scratch struct {
 	byShard [][]arrival
 	seen    []sighting
 }
 
-// Add takes spans, of any traces and in any order, and appends to out what they
-// complete. It owns td from then on. Times are compared by their monotonic
-// part where they have one.
+// Add takes spans, of any traces and in any order, and appends to out the traces
+// that they complete. It owns td from then on. Only differences between the values
+// of now count, by the monotonic clock where they carry it.
 func (a *Assembler) Add(td ptrace.Traces, now time.Time, out *Out) {
-	w := a.sorting.Get().(*sorting)
+	w := a.scratch.Get().(*scratch)
 	at := a.since(now)
 	var invalid uint64
 	rss := td.ResourceSpans()
@@ -86,7 +86,7 @@ func (a *Assembler) Add(td ptrace.Traces, now time.Time, out *Out) {
 			}
 			from := a.origins.scope(res, ss)
 			for k := range spans.Len() {
-				if !a.sort(w, spans.At(k), from, at) {
+				if !a.assign(w, spans.At(k), from, at) {
 					invalid++
 				}
 			}
@@ -104,7 +104,7 @@ func (a *Assembler) Add(td ptrace.Traces, now time.Time, out *Out) {
 		}
 		s.addAll(list, at, out)
 		s.mu.Unlock()
-		clear(list) // lets go of the spans
+		clear(list) // keep no reference to the spans
 		w.byShard[i] = list[:0]
 	}
 	if a.joins != nil && len(w.seen) > 0 {
@@ -112,12 +112,12 @@ func (a *Assembler) Add(td ptrace.Traces, now time.Time, out *Out) {
 		clear(w.seen)
 		w.seen = w.seen[:0]
 	}
-	a.sorting.Put(w)
+	a.scratch.Put(w)
 }
 
-// sort inspects a span and puts it on the list of its shard; false if it has no
-// valid ids.
-func (a *Assembler) sort(w *sorting, sp ptrace.Span, from *origin, at int64) bool {
+// assign inspects a span and appends it to the list of its shard. It returns false
+// if the span has no valid ids.
+func (a *Assembler) assign(w *scratch, sp ptrace.Span, from *origin, at int64) bool {
 	trace := sp.TraceID()
 	if trace.IsEmpty() || sp.SpanID().IsEmpty() {
 		return false
@@ -154,12 +154,12 @@ func (a *Assembler) sort(w *sorting, sp ptrace.Span, from *origin, at int64) boo
 }
 
 func (a *Assembler) shardOf(id pcommon.TraceID) int {
-	// The last bytes are the random ones of the W3C's trace context, level 2.
+	// W3C Trace Context, level 2, makes the last bytes random.
 	return int(uint(id[15])|uint(id[14])<<8) % len(a.shards)
 }
 
-// Expire gives out what has waited for long enough. Call it a few times a
-// second; how often decides how exactly waiting times are kept.
+// Expire emits the traces whose waiting time is over. Call it a few times a second;
+// waiting times are as exact as the calls are frequent.
 func (a *Assembler) Expire(now time.Time, out *Out) {
 	at := a.since(now)
 	if a.joins != nil {
@@ -172,7 +172,7 @@ func (a *Assembler) Expire(now time.Time, out *Out) {
 	}
 }
 
-// Flush gives out everything, complete or not.
+// Flush emits all traces, complete or not.
 func (a *Assembler) Flush(out *Out) {
 	for _, s := range a.shards {
 		s.mu.Lock()

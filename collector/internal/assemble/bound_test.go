@@ -27,7 +27,7 @@ func TestLateSpans(t *testing.T) {
 	}
 	f = newFixture(t, Options{Messages: DropMessages}).add(sp{trace: 1, id: 1}).want("1/1<0 complete")
 	f.add(msg(1, 5, 1, "sent", 1, 1)).want()
-	// An incomplete trace is given out once, too.
+	// An incomplete trace is emitted once, too.
 	f = newFixture(t, Options{}).add(late).after(11 * time.Second).want("1/2<1 incomplete no_root,parent_missing")
 	f.add(sp{trace: 1, id: 1}).want("1/1<0 late")
 }
@@ -39,7 +39,7 @@ func TestGivenTracesAreForgotten(t *testing.T) {
 	}
 	f.forget()
 	f.add(sp{trace: 1, id: 1}, sp{trace: 4, id: 1}).want("1/1<0 complete")
-	if n := len(f.a.shards[0].given.traces); n != 3 {
+	if n := len(f.a.shards[0].history.traces); n != 3 {
 		t.Errorf("%d remembered", n)
 	}
 }
@@ -51,7 +51,7 @@ func TestFingerprintsAreOverwritten(t *testing.T) {
 	for i := range items {
 		items[i].inspect(spans.At(i).ScopeSpans().At(0).Spans().At(0), &ends{})
 	}
-	g := newGiven(2)
+	g := newHistory(2)
 	g.add(traceID(1), items[:1])
 	if was, same := g.has(traceID(1), &items[0]); !was || !same {
 		t.Error("not remembered")
@@ -98,7 +98,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	// A complete one that only waits for stragglers is complete.
 	newFixture(t, Options{MaxSpans: 1, Settle: time.Second}).add(sp{trace: 1, id: 1}).add(sp{trace: 2, id: 2, parent: 1}).
 		want("1/1<0 complete")
-	// Within one request, too, and what is given out early is not looked at again.
+	// Within one request, too, and what is emitted early is not looked at again.
 	newFixture(t, Options{MaxSpans: 1, Settle: time.Second}).add(sp{trace: 1, id: 1}, sp{trace: 2, id: 1}, sp{trace: 3, id: 1}).
 		want("1/1<0 complete", "2/1<0 complete").after(2 * time.Second).want("3/1<0 complete")
 	// The span that is made of events counts.
@@ -146,7 +146,7 @@ func TestLargeTrace(t *testing.T) {
 		if a.Add(td, a.epoch, &out); i+500 < n && len(out.Take()) > 0 {
 			// The root and all of its children so far may be there early on; the
 			// odds against it later are overwhelming.
-			t.Fatalf("given out after %d spans", i+500)
+			t.Fatalf("emitted after %d spans", i+500)
 		}
 	}
 	got := out.Take()
@@ -285,12 +285,12 @@ func FuzzAssemble(f *testing.F) {
 			}
 		}
 		s := fix.a.Stats()
-		sum := s.Given + s.Merged
+		sum := s.Emitted + s.Merged
 		for _, d := range s.Dropped {
 			sum += d
 		}
-		if s.Received+s.Built != sum || int(s.Given) != n || s.Spans != 0 || s.Bytes != 0 || s.Traces != 0 {
-			t.Errorf("given out %d: %+v", n, s)
+		if s.Received+s.Built != sum || int(s.Emitted) != n || s.Spans != 0 || s.Bytes != 0 || s.Traces != 0 {
+			t.Errorf("emitted %d: %+v", n, s)
 		}
 	})
 }

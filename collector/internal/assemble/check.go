@@ -7,17 +7,17 @@ import (
 
 // Reasons why a trace is incomplete, in span.KeyTraceReason and in Stats.
 const (
-	ReasonNoRoot        = "no_root"        // every span has a parent
-	ReasonSeveralRoots  = "several_roots"  // more than one has none
-	ReasonParentMissing = "parent_missing" // a span's parent did not come
-	ReasonServerMissing = "server_missing" // a client span towards a traced service has no server span
-	ReasonCallMissing   = "call_missing"   // a server span tells of more calls than there are client spans below it
-	ReasonRequestOpen   = "request_open"   // events of a request, and not all of them (events: only)
-	ReasonIDConflict    = "id_conflict"    // two different spans have one id
-	ReasonCycle         = "cycle"          // spans that are each other's ancestors
-	ReasonSpanLimit     = "span_limit"     // a part of a trace with too many spans
-	ReasonMemory        = "memory"         // given out early to make room
-	ReasonShutdown      = "shutdown"       // given out early at the end
+	ReasonNoRoot        = "no_root"        // every span names a parent
+	ReasonSeveralRoots  = "several_roots"  // more than one span names no parent
+	ReasonParentMissing = "parent_missing" // the parent of a span did not arrive
+	ReasonServerMissing = "server_missing" // the peer of a client span is traced, but its server span did not arrive
+	ReasonCallMissing   = "call_missing"   // a server span counted more calls than client spans arrived
+	ReasonRequestOpen   = "request_open"   // events of a request are missing (events: only)
+	ReasonIDConflict    = "id_conflict"    // two different spans have the same id
+	ReasonCycle         = "cycle"          // spans are each other's ancestors
+	ReasonSpanLimit     = "span_limit"     // the trace has too many spans and was emitted in parts
+	ReasonMemory        = "memory"         // evicted before its time because memory was full
+	ReasonShutdown      = "shutdown"       // emitted before its time at shutdown
 )
 
 // Reasons is a set of reasons.
@@ -42,7 +42,7 @@ var reasonNames = [...]string{
 	ReasonIDConflict, ReasonCycle, ReasonSpanLimit, ReasonMemory, ReasonShutdown,
 }
 
-// String is the reasons with commas between.
+// String lists the reasons, separated by commas.
 func (r Reasons) String() string {
 	if r != 0 && r&(r-1) == 0 {
 		return reasonNames[bits.TrailingZeros16(uint16(r))]
@@ -56,15 +56,15 @@ func (r Reasons) String() string {
 	return strings.Join(names, ",")
 }
 
-// complete reports whether nothing is missing. It goes on where it stopped the
-// last time, so that a trace that comes in many pieces costs no more than one
-// that comes whole.
+// complete reports whether nothing is missing. Each check continues where it stopped
+// at the last call, so that a trace that arrives in many pieces costs no more than
+// one that arrives at once.
 func (t *trace) complete() bool {
 	if t.split || t.roots != 1 || len(t.conflicts) > 0 || t.cyclic {
 		return false
 	}
 	for ; t.checked < len(t.items); t.checked++ {
-		if !t.place(t.checked) {
+		if !t.findParent(t.checked) {
 			return false
 		}
 	}
@@ -84,9 +84,9 @@ func (t *trace) complete() bool {
 	return t.isTree()
 }
 
-// sure reports whether a complete trace cannot have more spans than it has: all
-// of them tell what is below them, as the agent's do. Spans of an SDK do not.
-func (t *trace) sure() bool {
+// final reports whether a complete trace cannot get further spans, because each span
+// says how many it has below it. The agent's spans do, an SDK's do not.
+func (t *trace) final() bool {
 	for i := range t.items {
 		if t.items[i].silent() {
 			return false
@@ -95,8 +95,8 @@ func (t *trace) sure() bool {
 	return true
 }
 
-// isTree follows every span up to where nothing is above it. A parent that was
-// found stays the parent, so nothing is looked at twice.
+// isTree reports whether every span leads up to a root, without a cycle. A parent
+// once found does not change, so each span is visited once.
 func (t *trace) isTree() bool {
 	for ; t.rooted < len(t.items) && !t.cyclic; t.rooted++ {
 		steps := 0
@@ -113,12 +113,12 @@ func (t *trace) isTree() bool {
 	return !t.cyclic
 }
 
-// reasons is everything that a trace misses. It looks at all of it.
+// reasons checks the whole trace and returns everything that is missing.
 func (t *trace) reasons() (r Reasons) {
 	if t.split {
-		// Where its other parts are, nobody knows what is missing.
+		// Other parts were emitted earlier; what is missing cannot be told any more.
 		for i := range t.items {
-			t.place(i)
+			t.findParent(i)
 		}
 		return spanLimit
 	}
@@ -132,7 +132,7 @@ func (t *trace) reasons() (r Reasons) {
 		r |= idConflict
 	}
 	for i := range t.items {
-		if !t.place(i) {
+		if !t.findParent(i) {
 			r |= parentMissing
 		}
 	}

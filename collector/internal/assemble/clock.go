@@ -8,43 +8,42 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// Where a server span lies outside the client span that caused it, their hosts'
-// clocks differ: a request arrives after it was sent, and an answer after it was
-// given. Of every pair of hosts these spans bound by how much. Times move as
-// little as one of them proves, and not at all where 0 is possible.
+// If a server span lies outside the client span that caused it, the clocks of the
+// two hosts differ: a request arrives after it was sent, a response after it was
+// written. The calls between two hosts bound the difference. Times are moved by an
+// offset within these bounds, and not at all if 0 is within them.
 const (
 	// endSlack is how much later than its client span a server span may end
-	// without proving anything: an instrumentation may end it after the
-	// response left. That it begins before the request was sent proves.
+	// without proving a clock wrong: an instrumentation may end it after the
+	// response left. A server span that begins too early is always proof.
 	endSlack = int64(1e6) // ns
-	// maxClockHosts is how many hosts of one trace are compared.
+	// maxClockHosts bounds the hosts of one trace whose clocks are compared.
 	maxClockHosts = 64
 	unbounded     = int64(math.MaxInt64) / 4
 )
 
-// bounds are of what must be added to the clock of the server's host, less what
-// is added to that of the client's.
+// bounds limit the clock offset of the server's host relative to the client's host.
 type bounds struct {
 	low, high int64
 	any       bool
 }
 
-// bound is what one server span and its client span prove.
+// bound derives bounds from one client span and its server span.
 func bound(c, s *item) (low, high int64) {
 	low = diff(c.span.StartTimestamp(), s.span.StartTimestamp())
 	high = diff(c.span.EndTimestamp(), s.span.EndTimestamp())
 	if c.flags&unanswered != 0 || high < low {
-		// The client did not wait for the end, or the span is no request and
-		// response but a longer work: only the beginning says something.
+		// The client did not wait for the response, or the server span outlasts
+		// the call. Only the beginnings can be compared.
 		high = unbounded
 	}
 	return low, high
 }
 
-// proves reports whether bounds exclude that both clocks are equal.
+// proves reports whether the bounds rule out that both clocks agree.
 func proves(low, high int64) bool { return low > 0 || high < -endSlack }
 
-// diff is a − b in nanoseconds, held within ±unbounded: times come from outside.
+// diff is a − b in nanoseconds, limited to ±unbounded because span times are untrusted.
 func diff(a, b pcommon.Timestamp) int64 {
 	if a >= b {
 		return int64(min(uint64(a-b), uint64(unbounded)))
@@ -52,8 +51,8 @@ func diff(a, b pcommon.Timestamp) int64 {
 	return -int64(min(uint64(b-a), uint64(unbounded)))
 }
 
-// setClocks corrects the times of hosts whose clocks differ from that of the
-// top span's. Parents are known.
+// setClocks corrects the times of hosts whose clocks differ from the clock of the
+// top span's host. Parents must have been found.
 func (s *shard) setClocks(t *trace) {
 	wrong := false
 	for i := range t.items {
@@ -104,8 +103,8 @@ func (s *shard) setClocks(t *trace) {
 	s.move(t, number, hosts, offsets)
 }
 
-// call is the client span and the server span of a call from one host to
-// another, if item i is such a server span.
+// call returns the client span and the server span of a call between two hosts if
+// item i is the server span of one, else nil.
 func (t *trace) call(i int) (client, server *item) {
 	x := &t.items[i]
 	if x.up == none || x.kind != kindServer {
@@ -118,10 +117,10 @@ func (t *trace) call(i int) (client, server *item) {
 	return c, x
 }
 
-// solve finds what to add to the clock of each host; that of host 0 is right.
-// Hosts are settled one after the other, each by all the settled ones that it
-// called or that called it. Not ok: some bounds contradict each other, and these
-// hosts are left as they are.
+// solve finds the offset to add to the clock of each host; the clock of host 0 is
+// taken as right. It settles one host after the other, each by the settled hosts
+// that called it or that it called. It returns false if some bounds contradict each
+// other; those hosts are moved only as far as the beginnings of spans prove.
 func solve(pairs []bounds, n int) (offsets []int64, ok bool) {
 	offsets, ok = make([]int64, n), true
 	settled := make([]bool, n)
@@ -144,7 +143,7 @@ func solve(pairs []bounds, n int) (offsets []int64, ok bool) {
 		if next < 0 {
 			return offsets, ok
 		}
-		// Beginnings prove, ends only beyond the slack.
+		// Beginnings are proof; ends only if they differ by more than the slack.
 		begin := bounds{low: -unbounded, high: unbounded}
 		end := begin
 		for a := range n {
@@ -166,8 +165,8 @@ func solve(pairs []bounds, n int) (offsets []int64, ok bool) {
 	}
 }
 
-// choose takes an offset within bounds: 0 if nothing speaks against it, else the
-// middle, or where one side is open the bound.
+// choose picks an offset within the bounds: 0 if it is possible, else the middle, or
+// the bound itself if the other side is open.
 func choose(begin, end bounds) (offset int64, fits bool) {
 	if begin.low > begin.high {
 		return 0, false
@@ -176,7 +175,7 @@ func choose(begin, end bounds) (offset int64, fits bool) {
 		return 0, true
 	}
 	low, high := max(begin.low, end.low), min(begin.high, end.high)
-	if low > high { // believe the beginnings
+	if low > high { // contradiction: only the beginnings count
 		return min(max(0, begin.low), begin.high), false
 	}
 	switch {
@@ -219,7 +218,7 @@ func (s *shard) move(t *trace, number map[*host]int, hosts []*host, offsets []in
 	}
 }
 
-// shifted is t + by, and not before 1970.
+// shifted is t + by, but not before 1970.
 func shifted(t pcommon.Timestamp, by int64) pcommon.Timestamp {
 	if by < 0 && uint64(t) < uint64(-by) {
 		return 0

@@ -2,7 +2,7 @@ package assemble
 
 import "github.com/tare-trace/tare/span"
 
-// emit completes a trace, or a part of one, and moves its spans to out.
+// emit sets the state of a trace, or of a part of one, and moves its spans to out.
 func (s *shard) emit(t *trace, r Reasons, out *Out) {
 	if t.hasMessages {
 		s.fold(t)
@@ -27,21 +27,21 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 			}
 		}
 		out.add(x)
-		s.stats.Given++
+		s.stats.Emitted++
 	}
 	if top == nil {
-		return // message events only, which nobody wants
+		return // only message events, all dropped
 	}
 	if r == 0 {
 		s.stats.Complete++
 	} else {
 		s.stats.Incomplete[r]++
 	}
-	out.ended()
+	out.endTrace()
 }
 
-// top is the span that speaks for the trace: the earliest root, or the earliest
-// span where there is none.
+// top is the span that carries the state of the trace: the earliest root, or the
+// earliest span if there is no root.
 func (t *trace) top() (top *item) {
 	for i := range t.items {
 		x := &t.items[i]
@@ -56,7 +56,7 @@ func (t *trace) top() (top *item) {
 }
 
 func (x *item) above(other *item) bool {
-	// A server span that shares its client's id is below it, parent or not.
+	// A server span that shares its client's id is below it even without a parent id.
 	root, otherRoot := x.parent == 0 && x.up == none, other.parent == 0 && other.up == none
 	if root != otherRoot {
 		return root

@@ -90,7 +90,7 @@ type fixture struct {
 	calls int
 }
 
-// given1 is a span that was given out.
+// given1 is a span that was emitted.
 type given1 struct {
 	ptrace.Span
 	host string
@@ -156,15 +156,15 @@ func (f *fixture) collect() *fixture {
 func (f *fixture) balance() {
 	f.Helper()
 	s := f.a.Stats()
-	sum := s.Given + s.Merged + uint64(s.Spans)
+	sum := s.Emitted + s.Merged + uint64(s.Spans)
 	for _, n := range s.Dropped {
 		sum += n
 	}
 	if s.Received+s.Built != sum {
 		f.Fatalf("%d spans came and %d were built, but %d are accounted for: %+v", s.Received, s.Built, sum, s)
 	}
-	if s.Given != uint64(len(f.given)) {
-		f.Fatalf("%d spans are counted as given out, but %d came", s.Given, len(f.given))
+	if s.Emitted != uint64(len(f.given)) {
+		f.Fatalf("%d spans are counted as emitted, but %d came", s.Emitted, len(f.given))
 	}
 	if s.Spans == 0 && (s.Bytes != 0 || s.Traces != 0) {
 		f.Fatalf("no spans held, but %d bytes and %d traces", s.Bytes, s.Traces)
@@ -188,7 +188,7 @@ func text(x ptrace.Span, key string) string {
 	return v.AsString()
 }
 
-// want compares what was given out since the last call: one line for each span,
+// want compares what was emitted since the last call: one line for each span,
 // "trace/id<parent", followed by what the collector said of it.
 func (f *fixture) want(lines ...string) *fixture {
 	f.Helper()
@@ -212,7 +212,7 @@ func (f *fixture) want(lines ...string) *fixture {
 	sort.Strings(got)
 	sort.Strings(lines)
 	if a, b := strings.Join(got, "\n"), strings.Join(lines, "\n"); a != b {
-		f.Errorf("given out:\n%s\nwant:\n%s", a, b)
+		f.Errorf("emitted:\n%s\nwant:\n%s", a, b)
 	}
 	f.forget()
 	return f
@@ -222,8 +222,8 @@ func (f *fixture) want(lines ...string) *fixture {
 func (f *fixture) forget() {
 	f.given = f.given[:0]
 	for _, s := range f.a.shards {
-		s.stats.Received -= s.stats.Given
-		s.stats.Given = 0
+		s.stats.Received -= s.stats.Emitted
+		s.stats.Emitted = 0
 	}
 }
 
@@ -235,7 +235,7 @@ func (f *fixture) one(id uint64) given1 {
 			return g
 		}
 	}
-	f.Fatalf("span %d was not given out", id)
+	f.Fatalf("span %d was not emitted", id)
 	return given1{}
 }
 

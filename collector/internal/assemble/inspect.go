@@ -11,46 +11,46 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// item is a span that waits, with what its trace needs to know of x.
+// item is a span that waits for its trace, with what was read from it.
 type item struct {
 	span   ptrace.Span
 	origin *origin
 	id     uint64
 	parent uint64 // 0: a root
-	up     int32  // the parent's item once found, else none
-	twin   int32  // the item that shares the id: client and server, else none
-	// request is which of trace.requests it is the span of, if it was built.
+	up     int32  // index of the parent's item once found, else none
+	twin   int32  // index of the item that shares the id (client and server of one call), else none
+	// request is the index in trace.requests of a span made from its events (built).
 	request int32
-	// calls is how many client spans a server span says to have below it, else
-	// none; below is how many were found.
+	// calls is how many client spans a server span says it caused (span.KeyCalls),
+	// else none; below is how many of them have arrived.
 	calls, below int32
 	flags        flags
 	kind         uint8 // OTLP's
 }
 
-// none is no item.
+// none is the index of no item.
 const none = -1
 
 type flags uint16
 
 const (
 	wantsServer  flags = 1 << iota // a client span whose peer is traced and answered
-	served                         // a client span whose server span is there
+	served                         // a client span whose server span has arrived
 	unanswered                     // a client span that failed without any response
 	message                        // a message event
-	requestBegun                   // … that tells kind and parent of its request
-	requestEnded                   // closes a request without a span
-	built                          // a request's span, made of its events
-	marked                         // carries keys that only we may set
+	requestBegun                   // a message event with the kind and parent of its request
+	requestEnded                   // the closing event of a request without a span
+	built                          // a request's span, made from its events
+	marked                         // carries keys that only this package may set
 	onConnection                   // may be joined by connection and stream offset
 	conflicting                    // has the id of another span
 	folded                         // became part of another span
-	visited                        // known to hang below the root
+	visited                        // is known to lead up to the root
 	joined                         // its parent was found by its stream offset
 )
 
-// ends are both ends of a connection, as far as a span tells, and where in its
-// stream the request begins.
+// ends are the two ends of a connection, as far as a span names them, and the offset
+// in the stream at which the request begins.
 type ends struct {
 	peer, local, server             string
 	peerPort, localPort, serverPort int64
@@ -58,9 +58,9 @@ type ends struct {
 	hasOffset                       bool
 }
 
-// What a span costs in memory beside its texts: the span, a key and value, an
-// event and a link as pdata holds them, and what Go adds. A rough measure, on
-// the high side.
+// Estimated memory of a span beside its strings: the span itself, and each
+// attribute, event and link as pdata holds them, with Go's overhead; rather too
+// high than too low.
 const (
 	spanBytes  = 400
 	attrBytes  = 72
@@ -68,7 +68,7 @@ const (
 	linkBytes  = 160
 )
 
-// inspect reads a span once and returns the bytes that it holds, estimated.
+// inspect reads a span once and returns its estimated memory in bytes.
 func (x *item) inspect(sp ptrace.Span, e *ends) int {
 	id, parent := sp.SpanID(), sp.ParentSpanID()
 	x.span = sp
@@ -77,7 +77,7 @@ func (x *item) inspect(sp ptrace.Span, e *ends) int {
 	return x.inspectAs(sp, sp.Kind(), e)
 }
 
-// inspectAs is inspect for what will be a span of another kind.
+// inspectAs reads sp as if it were a span of the given kind.
 func (x *item) inspectAs(sp ptrace.Span, kindOf ptrace.SpanKind, e *ends) int {
 	x.kind = uint8(kindOf)
 	x.flags, x.calls = 0, none
@@ -185,9 +185,9 @@ func sizeOf(v pcommon.Value) (n int) {
 	return n
 }
 
-// silent reports whether the span does not tell what is below it, so that there
-// may be more than has come. A client span below another span has its server
-// span below it, which wantsServer tells, and a message has nothing.
+// silent reports whether the span does not say how many spans it has below it, so
+// that more may come. A client span with a parent is not silent: wantsServer says
+// whether a server span is below it. Nothing is below a message event.
 func (x *item) silent() bool {
 	switch {
 	case x.flags&(message|requestEnded) != 0:
@@ -198,7 +198,7 @@ func (x *item) silent() bool {
 	return x.kind != kindClient || x.parent == 0
 }
 
-// is reports whether two spans with one id are the same one, sent twice.
+// is reports whether two spans with the same id are one span that was sent twice.
 func (x *item) is(other *item) bool {
 	a, b := x.span, other.span
 	return x.kind == other.kind && x.parent == other.parent && a.Name() == b.Name() &&
@@ -210,8 +210,8 @@ func (x *item) is(other *item) bool {
 		equal(a.Attributes(), b.Attributes())
 }
 
-// equal compares in any order, as some receivers make attributes from maps; but
-// very many in the order in which they are, since the other way is quadratic.
+// equal compares attributes in any order, because some receivers build them from Go
+// maps; more than 64 are compared in the given order, since the other way is quadratic.
 func equal(a, b pcommon.Map) bool {
 	if a.Len() <= 64 {
 		return a.Equal(b)

@@ -1,13 +1,13 @@
 package assemble
 
-// Every trace that waits is in several lists. Waiting times are the same for
-// all traces, so a list in the order in which they began is a list in the order
-// in which they end: no heap, no timer each.
+// Each waiting trace is in several lists. A waiting time is the same for all traces,
+// so that the order in which they began to wait is the order in which they are due;
+// neither a heap nor a timer for each trace is needed.
 const (
-	byAge    = iota // from the first span: Options.MaxAge, and the oldest goes when there is no room
-	byLast          // from the last span: Options.Expiry
-	settling        // complete, waits for stragglers: Options.Settle
-	meeting         // complete, may be joined: Options.SequenceWait
+	byAge    = iota // since the first span: Options.MaxAge; the oldest is evicted if memory is full
+	byLast          // since the last span: Options.Expiry
+	settling        // complete, but spans may still arrive: Options.Settle
+	joinable        // complete, but another half may exist: Options.SequenceWait
 	lists
 )
 
@@ -17,7 +17,7 @@ type link struct {
 }
 
 type list struct {
-	n           int // which
+	n           int // byAge … joinable
 	first, last *trace
 }
 
@@ -50,7 +50,7 @@ func (l *list) remove(t *trace) {
 	*k = link{}
 }
 
-// renew makes t the last one.
+// renew moves t to the end of the list.
 func (l *list) renew(t *trace) {
 	if l.last != t {
 		l.remove(t)

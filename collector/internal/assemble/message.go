@@ -12,8 +12,8 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// maxMessages is how many messages one span gets as events; the rest is counted
-// in its dropped events. It is the event limit of OpenTelemetry's SDKs.
+// maxMessages is how many messages a span gets as span events; further ones are
+// counted as its dropped events. OpenTelemetry's SDKs have the same limit.
 const maxMessages = 128
 
 // Span.flags of OTLP, as in span/otlp.
@@ -23,13 +23,12 @@ const (
 	flagIsRemote    = 0x200
 )
 
-// nameOpen is the name of a request's span whose end, which tells the name, did
-// not come.
+// nameOpen names a request's span if its closing event, which has the name, is missing.
 const nameOpen = "request"
 
-// begin makes the span of a request of its first event; span.KeyRequestKind.
-// What cannot be read is left alone: then the event misses its parent.
-func (t *trace) begin(first int32) {
+// buildSpan makes the span of a request from its first event (span.KeyRequestKind).
+// An event that cannot be read is left as it is; its parent is then missing.
+func (t *trace) buildSpan(first int32) {
 	ev := t.items[first]
 	if t.find(ev.parent) != none {
 		return
@@ -72,8 +71,8 @@ func (t *trace) begin(first int32) {
 	t.requests = append(t.requests, request{item: t.append(&x), ended: none})
 }
 
-// closed reports whether every request that is made of events has all of them.
-// Parents are known.
+// closed reports whether all events have arrived of each request that is made from
+// events. Parents must have been found.
 func (t *trace) closed() bool {
 	for i := range t.requests {
 		r := &t.requests[i]
@@ -92,7 +91,7 @@ func (t *trace) closed() bool {
 		}
 		r.ended = int32(i)
 		var e ends
-		var as item // what the span would be
+		var as item // the event read as the span that it completes
 		attrs := x.span.Attributes()
 		if v, ok := attrs.Get(span.KeyRequestMessages); ok {
 			r.want = int(v.Int())
@@ -109,8 +108,8 @@ func (t *trace) closed() bool {
 	return true
 }
 
-// fold makes the spans of requests whole, and message events part of the span
-// that they belong to.
+// fold completes the spans of requests and then merges, drops or keeps the message
+// events, by Options.Messages.
 func (s *shard) fold(t *trace) {
 	t.closed()
 	s.order = s.order[:0]
@@ -129,7 +128,7 @@ func (s *shard) fold(t *trace) {
 	for _, i := range s.order {
 		x := &t.items[i]
 		if x.up != none && t.items[x.up].flags&built != 0 {
-			// Until its end tells better, a request lasts to its last message.
+			// Without a closing event, a request ends with its last message.
 			if o := t.items[x.up].span; o.EndTimestamp() < x.span.StartTimestamp() {
 				o.SetEndTimestamp(x.span.StartTimestamp())
 			}
@@ -161,7 +160,7 @@ func (s *shard) fold(t *trace) {
 	}
 }
 
-// end completes the span of a request by what closed it.
+// end completes the span of a request from its closing event.
 func (x *item) end(by *item) {
 	attrs := by.span.Attributes()
 	if v, ok := attrs.Get(span.KeyRequestName); ok {
@@ -177,13 +176,13 @@ func (x *item) end(by *item) {
 	x.flags |= by.flags & marked
 }
 
-// merge makes span events of message events, in s.order by owner and time.
-// Consecutive ones of one direction are the pieces of one message.
+// merge turns message events into span events. s.order has them by owner and time;
+// consecutive ones of one direction are the pieces of one message.
 func (s *shard) merge(t *trace) {
 	for i := 0; i < len(s.order); {
 		first := &t.items[s.order[i]]
 		if first.up == none || t.items[first.up].flags&(message|requestEnded) != 0 {
-			i++ // what it belongs to is not there: it stays a span
+			i++ // the span that it belongs to is missing: it stays a span
 			continue
 		}
 		owner := &t.items[first.up]

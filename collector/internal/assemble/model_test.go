@@ -17,7 +17,7 @@ import (
 // after every request each trace is judged anew from all of its spans.
 type model struct {
 	pending map[byte][]sp
-	given   map[byte][]sp // of every trace that was given out
+	given   map[byte][]sp // of every trace that was emitted
 	out     map[string]int
 	dropped int
 	late    int
@@ -45,12 +45,12 @@ func (m *model) add(batch []sp) {
 	}
 	for trace, spans := range m.pending {
 		if len(m.reasons(spans)) == 0 {
-			m.giveOut(trace, nil)
+			m.finish(trace, nil)
 		}
 	}
 }
 
-func (m *model) giveOut(trace byte, reasons []string) {
+func (m *model) finish(trace byte, reasons []string) {
 	spans := m.pending[trace]
 	delete(m.pending, trace)
 	m.given[trace] = spans
@@ -233,7 +233,7 @@ func TestAgainstModel(t *testing.T) {
 		}
 		f.after(11 * time.Second)
 		for trace, list := range m.pending {
-			m.giveOut(trace, m.reasons(list))
+			m.finish(trace, m.reasons(list))
 		}
 		got := map[string]int{}
 		for _, g := range f.given {

@@ -2,53 +2,52 @@ package assemble
 
 import "time"
 
-// MessageMode is what becomes of message events.
+// MessageMode says what happens to message events.
 type MessageMode uint8
 
 // The values of Options.Messages.
 const (
-	MergeMessages MessageMode = iota // span events of the request's span
-	KeepMessages                     // spans, as they came
+	MergeMessages MessageMode = iota // they become span events of their request's span
+	KeepMessages                     // they stay spans
 	DropMessages
 )
 
-// ClockMode is what is done where parents prove that two clocks differ.
+// ClockMode says what happens if parents prove that two clocks differ.
 type ClockMode uint8
 
 // The values of Options.Clock.
 const (
-	CorrectClocks ClockMode = iota // times are moved, and spans marked
-	MarkClocks                     // spans are marked with what would be added
+	CorrectClocks ClockMode = iota // times are moved, and the spans say by how much
+	MarkClocks                     // the spans say by how much, but times are not moved
 	IgnoreClocks
 )
 
-// Options of an Assembler. The zero value of each means its default.
+// Options of an Assembler. A zero value selects the default.
 type Options struct {
 	Messages MessageMode
 	Clock    ClockMode
-	DropLate bool // late spans are dropped instead of passed on
+	DropLate bool // drop late spans instead of emitting them
 
-	// Settle is how long a complete trace still waits for more spans, from
-	// its last one; default 0.
+	// Settle is how long a complete trace waits after its last span for more spans;
+	// default 0.
 	Settle time.Duration
-	// Expiry is how long after its last span an incomplete trace is given
-	// out, default 10 s.
+	// Expiry is how long after its last span an incomplete trace is emitted, default
+	// 10 s.
 	Expiry time.Duration
-	// MaxAge is how long after its first span any trace is given out,
-	// default 60 s.
+	// MaxAge is how long after its first span any trace is emitted, default 60 s.
 	MaxAge time.Duration
-	// SequenceWait is how far apart the two halves of a trace may come that
-	// are joined by connection and stream offset. Every trace with a half
-	// that could be joined waits for so long. 0: no joins.
+	// SequenceWait is how far apart in time the two halves may arrive that are joined
+	// by connection and stream offset. Each trace with such a half waits that long.
+	// 0: no joins.
 	SequenceWait time.Duration
-	// LearnPeers makes the addresses of server spans known as traced ones, of
-	// which client spans need a server span.
+	// LearnPeers treats an address on which server spans were seen as traced: client
+	// spans that call it need a server span.
 	LearnPeers bool
 
-	MaxSpans      int // held at once, default 500,000; each shard has its part
-	MaxBytes      int // estimated bytes of these, default 512 MiB; likewise
+	MaxSpans      int // waiting at once, default 500,000, divided among the shards
+	MaxBytes      int // their estimated bytes, default 512 MiB, divided among the shards
 	MaxTraceSpans int // of one trace, default 100,000
-	Remember      int // traces given out that late spans are known by, default 200,000
+	Remember      int // emitted traces remembered, to recognise late spans, default 200,000
 	Shards        int // default 1
 }
 

@@ -11,39 +11,40 @@ import (
 	"go.opentelemetry.io/collector/pdata/xpdata/entity"
 )
 
-// resource is what the spans of one service instance share. Equal ones are one:
-// spans that wait do not keep the request alive in which they came.
+// resource is a resource that spans of one service instance share. Equal resources
+// are stored once, as a copy, so that waiting spans do not keep the request in
+// memory with which they arrived.
 type resource struct {
 	key    string
-	value  pcommon.Resource // ours; only read
+	value  pcommon.Resource // our copy, never written
 	schema string
 	host   *host
 	scopes map[string]*origin // guarded by origins.mu
 }
 
-// origin is where a span comes from: its resource and its scope.
+// origin is the resource and the scope of a span.
 type origin struct {
 	resource *resource
-	scope    pcommon.InstrumentationScope // ours; only read
+	scope    pcommon.InstrumentationScope // our copy, never written
 	schema   string
 }
 
-// host is what has one clock.
+// host is a machine, and so one clock.
 type host struct {
 	name   string
-	offset atomic.Int64 // ns last added to its times
-	traces atomic.Uint64
+	offset atomic.Int64  // ns last added to its times
+	traces atomic.Uint64 // in which its times were off
 }
 
-// How many resources, scopes of one and hosts are remembered. Past it the older
-// half is forgotten: equal resources may then be given out twice in one batch.
+// Bounds of the remembered resources, scopes of one resource, and hosts. Beyond
+// them the older ones are forgotten; one batch may then hold equal resources twice.
 const (
 	maxResources = 8192
 	maxScopes    = 1024
 	maxHosts     = 65536
 )
 
-// origins finds the one resource or scope that is equal to a given one.
+// origins finds the stored resource or scope that is equal to a given one.
 type origins struct {
 	mu    sync.Mutex
 	young map[string]*resource
@@ -56,7 +57,7 @@ func (o *origins) init() {
 	o.young, o.hosts = map[string]*resource{}, map[string]*host{}
 }
 
-// resource costs one encoding of the resource and a look-up.
+// resource costs one encoding of the resource and one look-up.
 func (o *origins) resource(rs ptrace.ResourceSpans) *resource {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,7 +102,7 @@ func (o *origins) scope(r *resource, ss ptrace.ScopeSpans) *origin {
 	return from
 }
 
-// host is called with the lock held.
+// host needs o.mu.
 func (o *origins) host(name string) *host {
 	h := o.hosts[name]
 	if h == nil {
@@ -114,9 +115,9 @@ func (o *origins) host(name string) *host {
 	return h
 }
 
-// hostName is the text that spans with a common clock share: the host's id or
-// name, the node's, else that of the instance. Without any of these a resource
-// counts as a host of its own.
+// hostName identifies the host, and so the clock, of a resource: the host's id or
+// name, the node's, else the instance's. A resource that has none of these counts as
+// a host of its own.
 func hostName(r *resource) string {
 	attrs := r.value.Attributes()
 	for _, key := range []string{"host.id", "host.name", "k8s.node.uid", "k8s.node.name", "service.instance.id", "k8s.pod.uid", "container.id"} {
@@ -130,7 +131,7 @@ func hostName(r *resource) string {
 	return "unknown"
 }
 
-// appendResource encodes a resource so that different ones differ.
+// appendResource encodes a resource; different resources have different encodings.
 func appendResource(b []byte, rs ptrace.ResourceSpans) []byte {
 	r := rs.Resource()
 	b = appendText(b, rs.SchemaUrl())

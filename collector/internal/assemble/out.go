@@ -6,12 +6,11 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// batchSpans is how many spans are given out together; a trace is never split
-// for it.
+// batchSpans is the size at which a batch ends; a trace is never split for it.
 const batchSpans = 8192
 
-// Out collects what is given out, grouped by resource and scope. It is for one
-// goroutine; the zero value is ready.
+// Out collects emitted spans, grouped by resource and scope. It is for one goroutine;
+// the zero value is ready to use.
 type Out struct {
 	batches []ptrace.Traces
 	now     ptrace.Traces
@@ -22,7 +21,7 @@ type Out struct {
 	to      ptrace.SpanSlice
 }
 
-// Take returns the batches, each with whole traces only, or late spans.
+// Take returns the batches collected so far. Each holds whole traces, or late spans.
 func (o *Out) Take() []ptrace.Traces {
 	o.seal()
 	list := o.batches
@@ -30,7 +29,7 @@ func (o *Out) Take() []ptrace.Traces {
 	return list
 }
 
-// seal ends a batch.
+// seal ends the current batch.
 func (o *Out) seal() {
 	if o.spans == 0 {
 		return
@@ -41,8 +40,8 @@ func (o *Out) seal() {
 	clear(o.rss)
 }
 
-// ended is called between traces.
-func (o *Out) ended() {
+// endTrace is called after each trace; a batch may end only there.
+func (o *Out) endTrace() {
 	if o.spans >= batchSpans {
 		o.seal()
 	}
@@ -81,15 +80,15 @@ func (o *Out) group(from *origin) {
 	o.last, o.to = from, to
 }
 
-// late gives out a span whose trace is gone.
+// late emits a span whose trace was emitted before.
 func (o *Out) late(x *item) {
 	unmark(x)
 	x.span.Attributes().PutBool(span.KeyLate, true)
 	o.add(x)
-	o.ended()
+	o.endTrace()
 }
 
-// unmark removes what another collector, or somebody else, said of the trace.
+// unmark removes attributes about the trace that another collector, or a sender, has set.
 func unmark(x *item) {
 	if x.flags&marked != 0 {
 		attrs := x.span.Attributes()

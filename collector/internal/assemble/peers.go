@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// peers are the addresses on which server spans were seen lately.
+// peers holds the addresses on which server spans were seen recently.
 type peers struct {
 	mu    sync.RWMutex
-	seen  map[peer]int64 // when, ns since the epoch
+	seen  map[peer]int64 // last seen, ns since Assembler.epoch
 	sweep int64
 }
 
@@ -18,7 +18,7 @@ type peer struct {
 	port    int64
 }
 
-// How many addresses are known at most, and for how long.
+// Bound of the addresses, and how long one is remembered.
 const (
 	maxPeers = 16384
 	peerAge  = int64(10 * time.Minute)
@@ -26,9 +26,9 @@ const (
 
 func newPeers() *peers { return &peers{seen: map[peer]int64{}} }
 
-// learn notes the address of a server span, and marks a client span that calls
-// a known one. Loopback addresses mean another machine to everybody and are
-// not learned.
+// learn records the address of a server span, and sets wantsServer on a client span
+// that calls a recorded one. Loopback addresses are not recorded: on each host they
+// mean a different server.
 func (p *peers) learn(x *item, e *ends, now int64) {
 	switch x.kind {
 	case kindServer:
@@ -78,7 +78,7 @@ func (p *peers) note(at peer, now int64) {
 		}
 	}
 	if _, ok := p.seen[at]; ok || len(p.seen) < maxPeers {
-		at.address = string([]byte(at.address)) // not the text of a span
+		at.address = string([]byte(at.address)) // a copy, so that the span's memory can be freed
 		p.seen[at] = now
 	}
 }

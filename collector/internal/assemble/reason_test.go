@@ -57,7 +57,7 @@ func TestReasons(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			newFixture(t, Options{}).add(c.spans...).after(11 * time.Second).want(c.want...)
 			// One by one, the state is that of what came before the trace was
-			// given out; here only that nothing is lost.
+			// emitted; here only that nothing is lost.
 			f := newFixture(t, Options{Shards: 3})
 			for _, s := range c.spans {
 				f.add(s)

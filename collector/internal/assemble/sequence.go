@@ -14,56 +14,56 @@ import (
 // Outcomes of an attempt to join two traces: indices of Stats.Joins.
 const (
 	Joined       = iota
-	Ambiguous    // more than one client or server span at that place of the stream
-	Mismatched   // the server span lasts longer than the client span, or both cannot be one trace
-	Gone         // one of both was given out before
-	Unregistered // no room to remember where a span begins
+	Ambiguous    // several client or server spans at the same position of the stream
+	Mismatched   // the server span lasts longer than the client span, or the two traces cannot be one
+	Gone         // one of the two traces was emitted before
+	Unregistered // too many positions are remembered
 	joinOutcomes
 )
 
-// JoinOutcomes names them.
+// JoinOutcomes are the names of the outcomes.
 var JoinOutcomes = [joinOutcomes]string{"joined", "ambiguous", "mismatched", "gone", "unregistered"}
 
-// How many spans wait for their other half at most, and how many joined traces
-// are remembered, so that what comes late finds its way.
+// Bounds of the spans that wait for their other half, and of the joined traces whose
+// ids are remembered, so that their late spans are found.
 const (
 	maxSightings = 200_000
 	maxAliases   = 100_000
-	// durationSlack is how much longer than its client span a server span may
-	// seem: clocks run at slightly different speeds.
+	// durationSlack is how much longer than its client span a server span may last,
+	// because clocks run at slightly different speeds.
 	durationSlack = uint64(time.Millisecond)
 )
 
-// place is a place in the stream of a connection, the same at both ends: a TCP
-// sequence number that counts from the beginning (ChainScope, 3.3).
-type place struct {
+// position is a position in the stream of a connection, the same at both ends: the TCP
+// sequence number counted from the beginning (ChainScope, section 3.3).
+type position struct {
 	client, server netip.AddrPort
 	offset         int64
 }
 
-// sighting is a client span, or a server span without a parent, at a place.
+// sighting is a client span, or a server span without a parent, seen at a position.
 type sighting struct {
-	place  place
-	trace  pcommon.TraceID
-	id     uint64
-	server bool
+	position position
+	trace    pcommon.TraceID
+	id       uint64
+	server   bool
 }
 
-// sight reads the place of a span; false if it has none.
+// sight reads the position of a span; false if it has none.
 func sight(trace pcommon.TraceID, x *item, e *ends) (g sighting, ok bool) {
-	g.trace, g.id, g.place.offset = trace, x.id, e.offset
+	g.trace, g.id, g.position.offset = trace, x.id, e.offset
 	peer, ok1 := addrPort(e.peer, e.peerPort)
 	switch x.kind {
 	case kindClient:
 		local, ok2 := addrPort(e.local, e.localPort)
-		g.place.client, g.place.server = local, peer
+		g.position.client, g.position.server = local, peer
 		return g, ok1 && ok2
 	case kindServer:
 		local, ok2 := addrPort(e.local, e.localPort)
 		if !ok2 {
 			local, ok2 = addrPort(e.server, e.serverPort)
 		}
-		g.place.client, g.place.server, g.server = peer, local, true
+		g.position.client, g.position.server, g.server = peer, local, true
 		return g, ok1 && ok2 && x.parent == 0
 	}
 	return g, false
@@ -74,69 +74,69 @@ func addrPort(address string, port int64) (netip.AddrPort, bool) {
 	if err != nil || port <= 0 || port > 65535 {
 		return netip.AddrPort{}, false
 	}
-	// Text of a span must not be kept: no zone.
+	// The zone would keep the span's text in memory.
 	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(port)), true
 }
 
-// joins finds the two halves of a trace that no tag connects. Each half waits in
-// its shard; here is only where they were seen. Locks: this one first, then
-// those of the shards, in order.
+// joins finds the two halves of a trace that no tag connects. The halves wait in
+// their shards; joins only knows their positions. Lock order: this lock, then those
+// of the shards by index.
 type joins struct {
-	mu      sync.Mutex
-	wait    int64
-	places  map[place][]sighting
-	queue   []waiting // in the order in which they are due
-	head    int
-	aliases map[pcommon.TraceID]pcommon.TraceID
-	order   []pcommon.TraceID // ring of aliases
-	slot    int
-	some    atomic.Bool // aliases exist
-	count   [joinOutcomes]uint64
+	mu        sync.Mutex
+	wait      int64
+	positions map[position][]sighting
+	queue     []waiting // in the order in which they are due
+	head      int
+	aliases   map[pcommon.TraceID]pcommon.TraceID
+	order     []pcommon.TraceID // ring of aliases
+	slot      int
+	some      atomic.Bool // aliases exist
+	count     [joinOutcomes]uint64
 }
 
 type waiting struct {
-	place place
-	due   int64
+	position position
+	due      int64
 }
 
 func newJoins(wait time.Duration) *joins {
 	return &joins{
-		wait: int64(wait), places: map[place][]sighting{},
+		wait: int64(wait), positions: map[position][]sighting{},
 		aliases: map[pcommon.TraceID]pcommon.TraceID{},
 	}
 }
 
-// see notes where spans begin.
+// see records the positions at which spans begin.
 func (j *joins) see(list []sighting, now int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, g := range list {
-		at := j.places[g.place]
+		at := j.positions[g.position]
 		same := false
 		for _, other := range at {
-			same = same || other == g // sent twice
+			same = same || other == g // the same span, sent twice
 		}
 		switch {
 		case same:
 		case len(j.queue)-j.head >= maxSightings:
 			j.count[Unregistered]++
 		default:
-			j.places[g.place] = append(at, g)
-			j.queue = append(j.queue, waiting{g.place, now + j.wait})
+			j.positions[g.position] = append(at, g)
+			j.queue = append(j.queue, waiting{g.position, now + j.wait})
 		}
 	}
 }
 
-// due joins what has waited for long enough to be sure that nobody else is at
-// the same place.
+// due joins the halves that have waited long enough: no other span is expected at
+// their position any more.
 func (j *joins) due(a *Assembler, now int64, out *Out) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for j.head < len(j.queue) && j.queue[j.head].due <= now {
-		p := j.queue[j.head].place
+		p := j.queue[j.head].position
 		j.head++
-		at := j.places[p]
-		delete(j.places, p)
+		at := j.positions[p]
+		delete(j.positions, p)
 		var client, server *sighting
 		clients, servers := 0, 0
 		for i := range at {
@@ -149,7 +149,7 @@ func (j *joins) due(a *Assembler, now int64, out *Out) {
 			}
 		}
 		if clients == 0 || servers == 0 {
-			continue // the other half is not traced, or came by its tag
+			continue // the other half is not traced, or a tag connects it
 		}
 		if clients > 1 || servers > 1 {
 			j.count[Ambiguous]++
@@ -182,13 +182,13 @@ func (j *joins) join(a *Assembler, c, s *sighting, now int64, out *Out) int {
 	}
 	si, ci := half.find(s.id), whole.find(c.id)
 	if si == none || ci == none {
-		return Gone // it went with an earlier part
+		return Gone // emitted with an earlier part
 	}
 	server, client := &half.items[si], &whole.items[ci]
 	for i := range whole.items {
-		whole.place(i) // finds server spans that came by their tag
+		whole.findParent(i) // sets served on client spans whose server span came by a tag
 	}
-	if !server.lonely() || !client.lonely() || len(half.conflicts) > 0 || whole.split || half.split ||
+	if !server.unpaired() || !client.unpaired() || len(half.conflicts) > 0 || whole.split || half.split ||
 		len(half.requests) > 0 || len(whole.items)+len(half.items) > a.opts.MaxTraceSpans ||
 		length(server) > length(client)+durationSlack {
 		return Mismatched
@@ -204,14 +204,14 @@ func (j *joins) join(a *Assembler, c, s *sighting, now int64, out *Out) int {
 	return Joined
 }
 
-// adopt moves the spans of another trace into t, whose client span caused it.
+// adopt moves the spans of half into t, whose client span caused half's server span.
 func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server *item) {
 	parent := client.span.SpanID()
 	server.parent, server.flags = client.id, server.flags|joined
 	server.span.SetParentSpanID(parent)
 	server.span.SetFlags(server.span.Flags() | flagHasIsRemote | flagIsRemote)
 	server.span.Attributes().PutStr(span.KeyLinkedBy, "sequence")
-	first := int32(len(t.items)) // half's indices count from here now
+	first := int32(len(t.items)) // added to the indices in half
 	bytes := half.bytes
 	for i := range half.items {
 		x := half.items[i]
@@ -223,7 +223,7 @@ func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server 
 		if x.twin != none {
 			x.twin += first
 			if x.parent == 0 && isServer(x.kind) {
-				t.roots-- // shares its client's id: append counts it
+				t.roots-- // below the client span whose id it shares, but append counts it as a root
 			}
 		}
 		t.append(&x)
@@ -239,7 +239,7 @@ func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server 
 		s.touched = append(s.touched, t)
 	}
 	s.lists[settling].remove(t)
-	s.lists[meeting].remove(t)
+	s.lists[joinable].remove(t)
 }
 
 func length(x *item) uint64 {
@@ -250,7 +250,7 @@ func length(x *item) uint64 {
 	return end - start
 }
 
-// alias is the trace that a joined one is part of.
+// alias returns the trace that a joined trace became part of.
 func (j *joins) alias(id pcommon.TraceID) (pcommon.TraceID, bool) {
 	if !j.some.Load() {
 		return id, false
@@ -261,9 +261,9 @@ func (j *joins) alias(id pcommon.TraceID) (pcommon.TraceID, bool) {
 	return to, to != id
 }
 
-// resolve follows aliases; a trace may be joined to one that is joined later.
+// resolve follows aliases: the trace that another was joined to may be joined later.
 func (j *joins) resolve(id pcommon.TraceID) pcommon.TraceID {
-	for range 64 { // no cycle can come about, but ids come from outside
+	for range 64 { // a cycle is not expected, but ids come from outside
 		to, ok := j.aliases[id]
 		if !ok {
 			break

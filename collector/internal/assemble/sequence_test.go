@@ -119,10 +119,10 @@ func TestNoGuesses(t *testing.T) {
 func TestJoinsAreBoundedAndForgotten(t *testing.T) {
 	f := newFixture(t, Options{SequenceWait: time.Second})
 	for i := range 5000 {
-		f.a.joins.see([]sighting{{place: place{offset: int64(i)}}}, 0)
+		f.a.joins.see([]sighting{{position: position{offset: int64(i)}}}, 0)
 	}
 	f.after(2 * time.Second)
-	if j := f.a.joins; len(j.places) != 0 || len(j.queue)-j.head != 0 {
-		t.Errorf("%d places, %d in the queue", len(j.places), len(j.queue)-j.head)
+	if j := f.a.joins; len(j.positions) != 0 || len(j.queue)-j.head != 0 {
+		t.Errorf("%d places, %d in the queue", len(j.positions), len(j.queue)-j.head)
 	}
 }

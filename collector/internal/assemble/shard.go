@@ -6,18 +6,18 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// shard holds a part of the traces.
+// shard holds the traces whose ids fall to it.
 type shard struct {
 	mu      sync.Mutex
 	a       *Assembler
 	traces  map[pcommon.TraceID]*trace
 	lists   [lists]list
 	free    []*trace
-	touched []*trace // by the call in progress
-	given   *given
-	order   []int32 // room to sort message events in
-	spans   int     // held
-	bytes   int     // held, estimated
+	touched []*trace // traces that got spans in the current call
+	history *history
+	order   []int32 // scratch: message events, sorted
+	spans   int     // waiting
+	bytes   int     // of these, estimated
 	stats   Stats
 
 	maxSpans, maxBytes int
@@ -26,7 +26,7 @@ type shard struct {
 func newShard(a *Assembler) *shard {
 	n := a.opts.Shards
 	s := &shard{
-		a: a, traces: map[pcommon.TraceID]*trace{}, given: newGiven((a.opts.Remember + n - 1) / n),
+		a: a, traces: map[pcommon.TraceID]*trace{}, history: newHistory((a.opts.Remember + n - 1) / n),
 		maxSpans: max(1, a.opts.MaxSpans/n), maxBytes: max(1, a.opts.MaxBytes/n),
 	}
 	for i := range s.lists {
@@ -36,21 +36,21 @@ func newShard(a *Assembler) *shard {
 	return s
 }
 
-// addAll takes the spans of one call and gives out the traces that they complete.
+// addAll takes the spans of one call of Add and emits the traces that they complete.
 func (s *shard) addAll(list []arrival, now int64, out *Out) {
 	var t *trace
 	for i := range list {
 		x := &list[i]
 		s.stats.Received++
 		if s.spans >= s.maxSpans || s.bytes+x.size > s.maxBytes && s.spans > 0 {
-			s.makeRoom(x.size, out)
+			s.evict(x.size, out)
 			t = nil
 		}
 		if t == nil || t.id != x.trace {
 			t = s.traces[x.trace]
 		}
 		if t == nil {
-			if was, same := s.given.has(x.trace, &x.item); was {
+			if was, same := s.history.has(x.trace, &x.item); was {
 				s.late(x, same, out)
 				continue
 			}
@@ -62,10 +62,10 @@ func (s *shard) addAll(list []arrival, now int64, out *Out) {
 			t.last = now
 			s.lists[byLast].renew(t)
 			s.lists[settling].remove(t)
-			s.lists[meeting].remove(t)
+			s.lists[joinable].remove(t)
 		}
 		if len(t.items) >= s.a.opts.MaxTraceSpans {
-			s.part(t, out)
+			s.emitPart(t, out)
 		}
 		s.put(t, &x.item, x.size)
 	}
@@ -97,18 +97,19 @@ func (s *shard) put(t *trace, x *item, size int) {
 		s.stats.Conflicts++
 	}
 	n := len(t.items) - before
-	s.stats.Built += uint64(n - 1) // a request's span, made with its first event
+	s.stats.Built += uint64(n - 1) // the first event of a request also adds its span
 	s.spans += n
 	size += (n - 1) * spanBytes
 	s.bytes += size
 	t.bytes += size
 }
 
-// judge looks at every trace that the call touched.
+// judge decides for each trace that got spans in this call whether it is emitted now
+// or waits.
 func (s *shard) judge(now int64, out *Out) {
 	for i, t := range s.touched {
 		s.touched[i] = nil
-		if t == nil { // given out already
+		if t == nil { // emitted already
 			continue
 		}
 		t.touched = none
@@ -116,74 +117,74 @@ func (s *shard) judge(now int64, out *Out) {
 			continue
 		}
 		switch {
-		case s.a.joins != nil && t.mayMeet():
+		case s.a.joins != nil && t.mayJoin():
 			t.due = now + int64(max(s.a.opts.SequenceWait, s.a.opts.Settle))
-			s.lists[meeting].push(t)
-		case s.a.opts.Settle > 0 && !t.sure():
+			s.lists[joinable].push(t)
+		case s.a.opts.Settle > 0 && !t.final():
 			t.due = now + int64(s.a.opts.Settle)
 			s.lists[settling].push(t)
 		default:
-			s.giveOut(t, 0, out)
+			s.finish(t, 0, out)
 		}
 	}
 	s.touched = s.touched[:0]
 }
 
-// mayMeet reports whether a span of the trace may have its other half in
-// another trace.
-func (t *trace) mayMeet() bool {
+// mayJoin reports whether some span of the trace may have its other half in another
+// trace.
+func (t *trace) mayJoin() bool {
 	if t.connections == 0 {
 		return false
 	}
 	for i := range t.items {
-		if t.items[i].lonely() {
+		if t.items[i].unpaired() {
 			return true
 		}
 	}
 	return false
 }
 
-// lonely is a client span without its server span, or a server span at the top
-// of its trace, with a connection and a stream offset.
-func (x *item) lonely() bool {
+// unpaired reports whether the span has a stream position but no other half: a client
+// span without its server span, or a server span without a parent.
+func (x *item) unpaired() bool {
 	return x.flags&onConnection != 0 &&
 		(x.kind == kindServer && x.parent == 0 || x.kind == kindClient && x.flags&served == 0)
 }
 
-// makeRoom gives out the oldest traces until a span of size fits.
-func (s *shard) makeRoom(size int, out *Out) {
+// evict emits the oldest traces until a span of the given size fits.
+func (s *shard) evict(size int, out *Out) {
 	for s.spans >= s.maxSpans || s.bytes+size > s.maxBytes && s.spans > 0 {
 		t := s.lists[byAge].first
 		if t == nil {
 			return
 		}
-		s.giveOut(t, memory, out)
+		s.finish(t, memory, out)
 	}
 }
 
-// expire gives out what has waited for long enough.
+// expire emits the traces whose waiting time is over.
 func (s *shard) expire(now int64, out *Out) {
-	for _, n := range []int{settling, meeting} {
+	for _, n := range []int{settling, joinable} {
 		for t := s.lists[n].first; t != nil && t.due <= now; t = s.lists[n].first {
-			s.giveOut(t, 0, out)
+			s.finish(t, 0, out)
 		}
 	}
 	for t := s.lists[byLast].first; t != nil && now-t.last >= int64(s.a.opts.Expiry); t = s.lists[byLast].first {
-		s.giveOut(t, 0, out)
+		s.finish(t, 0, out)
 	}
 	for t := s.lists[byAge].first; t != nil && now-t.first >= int64(s.a.opts.MaxAge); t = s.lists[byAge].first {
-		s.giveOut(t, 0, out)
+		s.finish(t, 0, out)
 	}
 }
 
 func (s *shard) flush(out *Out) {
 	for t := s.lists[byAge].first; t != nil; t = s.lists[byAge].first {
-		s.giveOut(t, shutdown, out)
+		s.finish(t, shutdown, out)
 	}
 }
 
-// part gives out what a trace has, and goes on with the rest of it.
-func (s *shard) part(t *trace, out *Out) {
+// emitPart emits the spans that a large trace has so far; the trace stays open.
+func (s *shard) emitPart(t *trace, out *Out) {
 	t.split = true
 	s.emit(t, spanLimit, out)
 	s.spans -= len(t.items)
@@ -193,21 +194,21 @@ func (s *shard) part(t *trace, out *Out) {
 	t.touched, t.id, t.links, t.first, t.last, t.split = touched, id, links, first, last, true
 }
 
-// giveOut ends a trace. Early says why it does not wait any longer, which
-// counts only if something is missing.
-func (s *shard) giveOut(t *trace, early Reasons, out *Out) {
+// finish emits a trace and forgets it. If the trace is incomplete, early is added to
+// its reasons: why it was not allowed to wait any longer.
+func (s *shard) finish(t *trace, early Reasons, out *Out) {
 	var r Reasons
 	if !t.complete() {
 		r = t.reasons() | early
 	}
-	s.given.add(t.id, t.items)
-	if len(t.items) > 0 { // none: all went in parts
+	s.history.add(t.id, t.items)
+	if len(t.items) > 0 { // else all were emitted in parts
 		s.emit(t, r, out)
 	}
 	s.remove(t)
 }
 
-// remove forgets a trace.
+// remove takes a trace out of the shard.
 func (s *shard) remove(t *trace) {
 	s.spans -= len(t.items)
 	s.bytes -= t.bytes
@@ -224,7 +225,7 @@ func (s *shard) remove(t *trace) {
 	}
 }
 
-// late takes a span whose trace was given out.
+// late handles a span whose trace was emitted before.
 func (s *shard) late(x *arrival, duplicate bool, out *Out) {
 	switch {
 	case duplicate:
@@ -237,8 +238,8 @@ func (s *shard) late(x *arrival, duplicate bool, out *Out) {
 		s.stats.Dropped[DropMessage]++
 	default:
 		s.stats.Late++
-		s.given.late(x.trace, &x.item)
+		s.history.late(x.trace, &x.item)
 		out.late(&x.item)
-		s.stats.Given++
+		s.stats.Emitted++
 	}
 }

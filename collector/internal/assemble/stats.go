@@ -3,44 +3,44 @@ package assemble
 // Reasons why a span is dropped: indices of Stats.Dropped.
 const (
 	DropInvalidID = iota // no trace id or no span id
-	DropDuplicate        // the same span once more
-	DropLate             // its trace was given out, and late spans are not wanted
-	DropMessage          // a message event, and these are not wanted
+	DropDuplicate        // the span arrived a second time
+	DropLate             // its trace was emitted, and late spans are dropped
+	DropMessage          // a message event, and these are dropped
 	drops
 )
 
-// DropReasons names them.
+// DropReasons are the names of the reasons.
 var DropReasons = [drops]string{"invalid_id", "duplicate", "late", "message"}
 
-// Stats are counts of spans if not said otherwise, since the start. Received +
-// Built = Given + Merged + the sum of Dropped + Spans.
+// Stats are counts since the start, of spans if not said otherwise. Received + Built =
+// Emitted + Merged + the sum of Dropped + Spans.
 type Stats struct {
 	Received  uint64
-	Built     uint64 // made of the events of a request
-	Given     uint64 // given out
+	Built     uint64 // made from the events of a request
+	Emitted   uint64
 	Merged    uint64 // events that became part of a request's span
 	Dropped   [drops]uint64
-	Late      uint64 // came after their trace was given out
-	Conflicts uint64 // kept though another span has their id
+	Late      uint64 // arrived after their trace was emitted
+	Conflicts uint64 // have the id of another span, and are kept
 
-	Complete   uint64             // traces given out
-	Incomplete map[Reasons]uint64 // traces, or parts of one, given out
-	Moved      uint64             // spans whose times were corrected, or marked
+	Complete   uint64             // traces emitted
+	Incomplete map[Reasons]uint64 // traces, or parts of one, emitted
+	Moved      uint64             // spans whose times were corrected, or only marked
 	Unproven   uint64             // traces whose spans contradict each other about a clock
 	Joins      [joinOutcomes]uint64
 
-	// Held now.
+	// Waiting now.
 	Spans, Bytes, Traces int
 }
 
-// HostOffset is what was last added to the times of a host.
+// HostOffset is the offset that was last added to the times of a host.
 type HostOffset struct {
 	Host   string // the attribute's key, "=" and its value
 	Offset int64  // ns
-	Traces uint64 // in which it was
+	Traces uint64 // in which its times were off
 }
 
-// Stats are those of all shards together.
+// Stats returns the sum over all shards.
 func (a *Assembler) Stats() Stats {
 	sum := Stats{Incomplete: map[Reasons]uint64{}}
 	for _, s := range a.shards {
@@ -48,7 +48,7 @@ func (a *Assembler) Stats() Stats {
 		x := &s.stats
 		sum.Received += x.Received
 		sum.Built += x.Built
-		sum.Given += x.Given
+		sum.Emitted += x.Emitted
 		sum.Merged += x.Merged
 		for i, n := range x.Dropped {
 			sum.Dropped[i] += n
@@ -72,11 +72,10 @@ func (a *Assembler) Stats() Stats {
 	return sum
 }
 
-// maxOffsets is how many hosts are published: each is a time series.
+// maxOffsets bounds the hosts that are published, since each is a time series.
 const maxOffsets = 1000
 
-// HostOffsets are the hosts whose times were ever corrected or marked, 1000 of
-// them at most.
+// HostOffsets returns hosts whose times were corrected or marked, at most 1000.
 func (a *Assembler) HostOffsets() (list []HostOffset) {
 	a.origins.mu.Lock()
 	defer a.origins.mu.Unlock()

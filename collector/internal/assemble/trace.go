@@ -4,42 +4,43 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// trace is what is known of one trace.
+// trace is a trace that waits for its spans.
 type trace struct {
 	id    pcommon.TraceID
 	items []item
-	ids   []uint64         // of items, in the same order: what find reads
-	index map[uint64]int32 // id to its first item, once there are many
+	ids   []uint64         // of items, in the same order, for find
+	index map[uint64]int32 // id to its first item, once there are many items
 
-	first, last int64 // when its first and last span came, ns since the epoch
-	due         int64 // when it is given out, while it is in a list that says so
+	first, last int64 // when its first and last span arrived, ns since Assembler.epoch
+	due         int64 // when it is emitted, while it is in settling or joinable
 	bytes       int
 	roots       int
-	conflicts   []int32 // items with the id of another that are not its other side
-	connections int     // spans that may be joined
-	split       bool    // parts of it were given out
-	cross       bool    // has a server span on another host than its client span
+	conflicts   []int32 // items with another's id that are not the two sides of one call
+	connections int     // items that may be joined
+	split       bool    // parts of it were emitted
+	cross       bool    // some server span is on another host than its client span
 	hasMessages bool
 	requests    []request
 
-	checked int // items whose parent was found
-	called  int // items that have all the calls below them that they tell of
-	wanted  int // items that have the server span they want
-	rooted  int // items that hang below the root
+	// How many items, from the first, complete has found in order.
+	checked int // their parents arrived
+	called  int // all the calls that they count arrived
+	wanted  int // the server spans that they want arrived
+	rooted  int // they lead up to the root
 	cyclic  bool
-	touched int // place in shard.touched, else none
+	touched int // index in shard.touched, else none
 	links   [lists]link
 }
 
-// request is a request whose span is made of its events.
+// request is a request whose span is made from its events.
 type request struct {
-	item  int32 // its span's
-	ended int32 // the item that closes it, else none
-	want  int   // messages, once it is ended
+	item  int32 // of its span
+	ended int32 // item of its closing event, else none
+	want  int   // messages, as the closing event counts them
 	got   int
 }
 
-// Up to here the ids of a trace are searched one by one: they lie side by side.
+// Up to this size find scans the ids of a trace instead of using the index.
 const fewSpans = 32
 
 // find returns the first item with the id, else none.
@@ -68,7 +69,7 @@ func (t *trace) find(id uint64) int32 {
 	return none
 }
 
-// append adds an item without any look at its id.
+// append adds an item without looking for others with its id.
 func (t *trace) append(x *item) int32 {
 	i := int32(len(t.items))
 	t.items = append(t.items, *x)
@@ -90,7 +91,7 @@ func (t *trace) append(x *item) int32 {
 	return i
 }
 
-// verdict is what became of a span that was added.
+// verdict is the result of add.
 type verdict uint8
 
 const (
@@ -99,14 +100,14 @@ const (
 	conflict // added, but another span has its id
 )
 
-// add takes a span. Two spans share an id where Zipkin's instrumentation made
-// them: the client's and the server's side of one call.
+// add takes a span. The client's and the server's span of one call share an id if
+// Zipkin's instrumentation made them.
 func (t *trace) add(x *item) verdict {
 	found := t.find(x.id)
 	if found == none {
 		i := t.append(x)
 		if x.flags&requestBegun != 0 {
-			t.begin(i)
+			t.buildSpan(i)
 		}
 		return added
 	}
@@ -135,21 +136,21 @@ func (t *trace) add(x *item) verdict {
 		s.up = client
 		c.flags |= served
 		if s.parent == 0 {
-			t.roots-- // it is the other one's child
+			t.roots-- // it is the child of the client span
 		}
 		t.cross = t.cross || c.origin.resource.host != s.origin.resource.host
 		return added
 	}
 	t.items[i].flags |= conflicting
-	t.items[i].flags &^= wantsServer // whose server spans are whose, nobody knows
+	t.items[i].flags &^= wantsServer // a server span cannot be assigned to either of them
 	if len(t.conflicts) < maxConflicts {
 		t.conflicts = append(t.conflicts, i)
 	}
 	return conflict
 }
 
-// maxConflicts is how many spans with another's id are looked at for
-// duplicates: somebody may give all of them one id.
+// maxConflicts bounds the conflicting spans that are compared to find duplicates: a
+// sender may give the same id to all its spans.
 const maxConflicts = 64
 
 // OTLP's span kinds.
@@ -165,8 +166,8 @@ func isServer(kind uint8) bool { return kind == kindServer || kind == kindConsum
 
 func sides(a, b uint8) bool { return isClient(a) && isServer(b) || isServer(a) && isClient(b) }
 
-// parentOf finds the parent of an item. Where two spans share its id, it is the
-// one of the same service, in doubt the server's.
+// parentOf finds the parent of an item. If two spans share its id, the parent is the
+// one of the item's service, else the server span.
 func (t *trace) parentOf(x *item) int32 {
 	i := t.find(x.parent)
 	if i == none {
@@ -190,8 +191,9 @@ func (t *trace) parentOf(x *item) int32 {
 	return p.twin
 }
 
-// place finds the parent of item i and tells the parent; false if it is not there.
-func (t *trace) place(i int) bool {
+// findParent links item i to its parent and updates the parent's counts. It returns
+// false if the parent has not arrived.
+func (t *trace) findParent(i int) bool {
 	x := &t.items[i]
 	if x.up != none || x.parent == 0 {
 		return true
@@ -209,15 +211,15 @@ func (t *trace) place(i int) bool {
 		p.flags |= served
 		t.cross = t.cross || x.origin.resource.host != p.origin.resource.host
 	case isClient(x.kind) && isClient(p.kind) && x.origin.resource == p.origin.resource:
-		p.flags |= served // a layer below makes the call: that one wants the server
+		p.flags |= served // the inner client span makes the call, and wants the server span
 	}
 	return true
 }
 
-// maxKept is how many items a trace has room for that is kept for its next use.
+// maxKept bounds the items for which a reused trace keeps memory.
 const maxKept = 128
 
-// reset empties a trace for its next use. What grew large is let go.
+// reset empties a trace for reuse, and releases slices that grew large.
 func (t *trace) reset() {
 	clear(t.items)
 	items, ids, index, requests := t.items[:0], t.ids[:0], t.index, t.requests[:0]

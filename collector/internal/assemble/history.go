@@ -2,40 +2,41 @@ package assemble
 
 import "go.opentelemetry.io/collector/pdata/pcommon"
 
-// given remembers traces that were given out, and of each span a fingerprint:
-// what comes after is late, and what comes again is a duplicate. It forgets the
-// oldest first. No pointers in it: the garbage collector does not read it.
-type given struct {
+// history remembers which traces were emitted, and a fingerprint of each of their
+// spans: a later span of such a trace is late, and one with the same fingerprint is
+// a duplicate. It forgets the oldest first. It contains no pointers, so that the
+// garbage collector does not scan it.
+type history struct {
 	traces map[pcommon.TraceID]prints
 	order  []pcommon.TraceID // ring
-	slot   int               // in order: the next, and when it is full the oldest
+	slot   int               // index in order of the next entry; once order is full, of the oldest
 	spans  []uint32          // ring of fingerprints
-	head   uint64            // how many were ever written
+	head   uint64            // fingerprints written since the start
 }
 
-// prints are the fingerprints of one trace: n of them from spans[from%len].
+// prints locates the fingerprints of one trace: n of them from spans[from%len].
 type prints struct {
 	from uint64
 	n    uint32
 }
 
-// How many fingerprints are kept for each trace on average, and at most of one:
-// a trace with more has its duplicates taken for late spans.
+// Fingerprints kept for each trace on average, and at most for one trace. Beyond
+// that, a duplicate counts as a late span.
 const (
 	printsPerTrace = 8
 	maxPrints      = 4096
 )
 
-func newGiven(traces int) *given {
-	return &given{
+func newHistory(traces int) *history {
+	return &history{
 		traces: map[pcommon.TraceID]prints{},
 		order:  make([]pcommon.TraceID, traces),
 		spans:  make([]uint32, max(traces*printsPerTrace, maxPrints)),
 	}
 }
 
-// add remembers a trace and the spans that were given out of it.
-func (g *given) add(id pcommon.TraceID, items []item) {
+// add records an emitted trace and its spans.
+func (g *history) add(id pcommon.TraceID, items []item) {
 	p := prints{from: g.head}
 	for i := range items {
 		if i == maxPrints {
@@ -53,8 +54,8 @@ func (g *given) add(id pcommon.TraceID, items []item) {
 	g.traces[id] = p
 }
 
-// has reports whether a trace was given out, and whether the span was in it.
-func (g *given) has(id pcommon.TraceID, x *item) (trace, span bool) {
+// has reports whether the trace was emitted, and whether this span was part of it.
+func (g *history) has(id pcommon.TraceID, x *item) (trace, span bool) {
 	p, ok := g.traces[id]
 	if !ok {
 		return false, false
@@ -71,11 +72,11 @@ func (g *given) has(id pcommon.TraceID, x *item) (trace, span bool) {
 	return true, false
 }
 
-// late remembers a late span, as far as there is room behind those of its trace.
-func (g *given) late(id pcommon.TraceID, x *item) {
+// late records a late span with its trace, unless the trace has too many already.
+func (g *history) late(id pcommon.TraceID, x *item) {
 	p := g.traces[id]
 	if p.from+uint64(p.n) != g.head {
-		// Others were written since: begin anew with the old ones copied.
+		// Other traces wrote behind this one: copy its fingerprints to the head.
 		if g.head-p.from > uint64(len(g.spans)) || p.n >= maxPrints/4 {
 			return
 		}
@@ -95,8 +96,8 @@ func (g *given) late(id pcommon.TraceID, x *item) {
 	g.traces[id] = p
 }
 
-// fingerprint is of what tells spans apart that share an id: the two sides of a
-// call, or spans of somebody who repeats ids.
+// fingerprint covers what distinguishes spans that share an id: the two sides of a
+// call, or spans of a sender that reuses ids.
 func fingerprint(x *item) uint32 {
 	h := (x.id ^ uint64(x.kind)<<56) * 0x9e3779b97f4a7c15
 	h = (h ^ uint64(x.span.StartTimestamp())) * 0xbf58476d1ce4e5b9
