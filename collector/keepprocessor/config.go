@@ -13,15 +13,14 @@ type Config struct {
 	Errors string `mapstructure:"errors"`
 	Slow   Slow   `mapstructure:"slow"`
 	Rare   Rare   `mapstructure:"rare"`
-	// Rules, in order: the first that a span of the trace matches counts.
+	// Rules, in order: the first rule that some span of the trace matches applies.
 	Rules []Rule `mapstructure:"rules"`
-	// Incomplete says what becomes of traces that tare_tracer calls
-	// incomplete: IncompleteKeep, IncompleteShare (like the others) or
-	// IncompleteDrop.
+	// Incomplete says what happens to traces that tare_tracer calls incomplete:
+	// IncompleteKeep, IncompleteShare (as the others) or IncompleteDrop.
 	Incomplete string `mapstructure:"incomplete"`
 	Share      Share  `mapstructure:"share"`
 	// Remember bounds the decisions that are remembered for late spans, 0 to
-	// 10,000,000; 0 remembers none.
+	// 10,000,000; with 0 none are.
 	Remember int `mapstructure:"remember"`
 
 	// prevent unkeyed literal initialization
@@ -54,7 +53,7 @@ type Slow struct {
 	_ struct{}
 }
 
-// Operation gives roots a limit of their own. Service and Name are patterns of
+// Operation sets another limit for some roots. Service and Name are patterns of
 // package otel/rule; an empty one matches any.
 type Operation struct {
 	Service string `mapstructure:"service"`
@@ -65,42 +64,42 @@ type Operation struct {
 	_ struct{}
 }
 
-// Learn configures limits that are learned per root operation.
+// Learn configures the limits that are learned for each root operation.
 type Learn struct {
-	// Quantile of the durations beyond which a root is slow, 0.5 to 0.9999; 0
-	// turns learning off.
+	// Quantile of an operation's durations beyond which a root is slow, 0.5 to 0.9999;
+	// 0 turns learning off.
 	Quantile float64 `mapstructure:"quantile"`
 	// Operations bounds the operations that are learned, 1 to 100,000; each
 	// takes about 2.5 KB.
 	Operations int `mapstructure:"operations"`
-	// After is the number of observations before a limit holds; 0 means
+	// After is the number of observations after which a limit applies; 0 means
 	// 20/(1-Quantile).
 	After int `mapstructure:"after"`
-	// AtLeast is the shortest duration that a learned limit calls slow.
+	// AtLeast is the minimum duration of a root that a learned limit calls slow.
 	AtLeast time.Duration `mapstructure:"at_least"`
 
 	_ struct{}
 }
 
-// Rare keeps the first traces of every path in each interval.
+// Rare keeps the first traces of each path in each interval.
 type Rare struct {
-	// First is how many of a path are kept in an interval, 0 to 255; 0 turns
+	// First is how many traces of a path are kept in an interval, 0 to 255; 0 turns
 	// this off.
 	First int `mapstructure:"first"`
-	// Interval after which everything counts as not yet seen, at least 1s.
+	// Interval after which the counts of all paths restart, at least 1s.
 	Interval time.Duration `mapstructure:"interval"`
-	// AtMost bounds the traces that are kept as rare in an interval, at least 1.
+	// AtMost bounds the traces kept as rare in an interval, at least 1.
 	AtMost int `mapstructure:"at_most"`
 
 	_ struct{}
 }
 
-// Share is what is kept of the traces that nothing else speaks for.
+// Share configures the probability for traces that no other reason keeps.
 type Share struct {
-	// Probability at most, 0 to 1, of all requests.
+	// Probability is an upper bound, 0 to 1, of all requests.
 	Probability float64 `mapstructure:"probability"`
-	// TracesPerSecond lowers the probability so far that no more are kept on
-	// average; 0 means no limit.
+	// TracesPerSecond lowers the probability so that on average no more traces are
+	// kept; 0 means no limit.
 	TracesPerSecond float64 `mapstructure:"traces_per_second"`
 	// Adapt is the time constant with which the probability follows the
 	// traffic, 1s to 1h.
@@ -120,15 +119,15 @@ func defaultConfig() *Config {
 	}
 }
 
-// Bounds of what a configuration may ask for.
+// Bounds of configured values.
 const (
 	maxOperations = 100_000
 	maxRemember   = 10_000_000
 	maxFirst      = 255
-	maxAfter      = 1 << 28 // four times as many fit into a counter
+	maxAfter      = 1 << 28 // newLearned multiplies it by four, in a uint32
 )
 
-// Validate implements the collector's check of configurations. It names every
+// Validate implements the collector's check of configurations. It reports every
 // value that is wrong.
 func (c *Config) Validate() error {
 	var errs []error
@@ -206,7 +205,7 @@ func (s *Share) validate() error {
 	return errors.Join(errs...)
 }
 
-// keepsAll reports whether no trace can be dropped, so that none need be read.
+// keepsAll reports whether no trace can be dropped, so that traces need not be read.
 func (c *Config) keepsAll() bool {
 	if c.Share.Probability < 1 || c.Share.TracesPerSecond > 0 || c.Incomplete == IncompleteDrop {
 		return false

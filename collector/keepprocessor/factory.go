@@ -9,10 +9,10 @@ import (
 	"go.opentelemetry.io/collector/processor/processorhelper"
 )
 
-// Type names the component in a configuration.
+// Type is the component's name in a configuration.
 var Type = component.MustNewType("tare_keep")
 
-// NewFactory makes the processor for a distribution.
+// NewFactory makes the factory of tare_keep.
 func NewFactory() processor.Factory {
 	return processor.NewFactory(Type,
 		func() component.Config { return defaultConfig() },

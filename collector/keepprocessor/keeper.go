@@ -12,7 +12,7 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// reason says why a trace is kept, or what dropped it.
+// reason says why a trace is kept or dropped.
 type reason uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 
 var reasonNames = [numReasons]string{"error", "slow", "rare", "rule", "incomplete", "share"}
 
-// keeper decides.
+// keeper decides about traces.
 type keeper struct {
 	errors     string
 	incomplete string
@@ -36,20 +36,20 @@ type keeper struct {
 	now        func() time.Time
 
 	mu      sync.Mutex
-	learned *learned // nil: nothing is learned
-	seen    *seen    // nil: rare paths are not found
+	learned *learned // nil without learning
+	seen    *seen    // nil if rare paths are not kept
 	share   share
 	memory  memory
 	counts  counts
 }
 
-// counts is what has been decided so far.
+// counts are the decisions so far.
 type counts struct {
 	kept, dropped [numReasons]uint64 // traces
-	spansDropped  uint64             // of them, and late ones
-	lateKept      uint64             // late spans: their trace was kept
-	lateDropped   uint64             // it was dropped
-	lateUnknown   uint64             // it is not remembered
+	spansDropped  uint64             // spans of dropped traces, late ones included
+	lateKept      uint64             // late spans whose trace was kept
+	lateDropped   uint64             // late spans whose trace was dropped
+	lateUnknown   uint64             // late spans whose trace is not remembered
 }
 
 func newKeeper(c *Config) (*keeper, error) { return newKeeperAt(c, time.Now) }
@@ -77,10 +77,10 @@ func newKeeperAt(c *Config, clock func() time.Time) (*keeper, error) {
 	}, nil
 }
 
-// pass is the processor that keeps everything.
+// pass replaces process if the configuration keeps everything.
 func pass(_ context.Context, td ptrace.Traces) (ptrace.Traces, error) { return td, nil }
 
-// process decides on the traces of a message, and takes out what is dropped.
+// process decides about the traces of a message and removes those that are dropped.
 func (k *keeper) process(_ context.Context, td ptrace.Traces) (ptrace.Traces, error) {
 	s := scratches.Get().(*scratch)
 	defer s.free()
@@ -94,8 +94,8 @@ func (k *keeper) process(_ context.Context, td ptrace.Traces) (ptrace.Traces, er
 	return td, nil
 }
 
-// decide fills in the decisions, and reports whether the message changes, but
-// for the reasons.
+// decide sets the decision of each trace. It reports whether spans have to be removed or
+// changed.
 func (k *keeper) decide(s *scratch) (changes bool) {
 	now := k.now()
 	k.mu.Lock()
@@ -132,8 +132,8 @@ func (k *keeper) decide(s *scratch) (changes bool) {
 	return changes
 }
 
-// judge returns what speaks for the trace, and the threshold that it is kept
-// with; or that it is dropped for this reason. The share's threshold comes later.
+// judge returns why the trace is kept and with which threshold, or why it is dropped. The
+// threshold of the share is set later.
 func (k *keeper) judge(t *tally, now time.Time) (why reason, th consistent.Threshold, drop bool) {
 	if t.incomplete && k.incomplete == IncompleteDrop {
 		return byIncomplete, 0, true
@@ -173,7 +173,7 @@ func (k *keeper) isError(t *tally) bool {
 	return false
 }
 
-// matchTop looks at the rules that only the top span can match.
+// matchTop tries the rules that only the top span can match.
 func (k *keeper) matchTop(t *tally) {
 	for i := 0; i < t.rule; i++ {
 		if r := &k.rules[i]; r.root && r.matches(t.service, t.resource, t.top) {
@@ -182,8 +182,8 @@ func (k *keeper) matchTop(t *tally) {
 	}
 }
 
-// observe learns from the trace. Of an incomplete one neither the path nor the
-// duration of a root tells what is usual.
+// observe learns from the trace and reports whether it is slow or rare. Neither the path
+// nor the duration of an incomplete trace shows what is usual.
 func (k *keeper) observe(t *tally, now time.Time) (slow, rare bool) {
 	d := durationOf(t.top)
 	slow = k.limits.exceeded(t.service, t.top.Name(), d)
@@ -200,8 +200,8 @@ func (k *keeper) observe(t *tally, now time.Time) (slow, rare bool) {
 	return slow, rare
 }
 
-// sample keeps the trace with the probability that th says, whatever it came
-// with, and records it.
+// sample keeps the trace with the probability of th, applied to the trace's random bits,
+// and counts the result.
 func (k *keeper) sample(t *tally, th consistent.Threshold, why reason) {
 	if !th.Samples(t.own.randomness) {
 		k.drop(t, why)
@@ -222,7 +222,7 @@ func (k *keeper) drop(t *tally, why reason) {
 	k.memory.put(t.id, consistent.Never)
 }
 
-// follow applies the decision on a trace to its late spans.
+// follow applies the decision about a trace to its late spans.
 func (k *keeper) follow(t *tally) {
 	th, ok := k.memory.get(t.id)
 	n := uint64(t.spans)
@@ -239,7 +239,7 @@ func (k *keeper) follow(t *tally) {
 	}
 }
 
-// apply takes out what is dropped and raises thresholds.
+// apply removes dropped spans and raises thresholds.
 func (s *scratch) apply(td ptrace.Traces) {
 	next := 0
 	td.ResourceSpans().RemoveIf(func(rs ptrace.ResourceSpans) bool {

@@ -6,30 +6,29 @@ import (
 	"time"
 )
 
-// learned holds a duration limit per root operation. It is not safe for
-// concurrent use.
+// learned holds a duration limit for each root operation. It is not safe for concurrent
+// use.
 type learned struct {
 	config     Learn
-	window     uint32 // observations after which the past weighs half
+	window     uint32 // observations after which all counts are halved
 	operations map[operationKey]*operation
 	swept      time.Time
-	unlearned  uint64 // roots whose operation found no room
+	unlearned  uint64 // roots whose operation could not be added
 }
 
 type operationKey struct{ service, name string }
 
 const (
-	// growth of a bucket: a limit is at most this above the quantile.
+	// growth of bucket sizes: a limit exceeds the exact quantile by at most this factor.
 	growth = 1.04
-	// Durations from 1 µs to 2^42 ns, 73 minutes; what lies outside counts for
-	// the first and the last bucket.
+	// Durations from 1 µs to 2^42 ns, 73 minutes. Others count in the first or the
+	// last bucket.
 	shortest   = 1e3
 	numBuckets = 568 // 1 + ⌈log(2^42/1e3) / log(growth)⌉; a test computes it
-	// relearn after so many observations.
-	relearn = 64
-	never   = math.MaxInt64
+	relearn    = 64  // observations after which a limit is computed again
+	never      = math.MaxInt64
 
-	idleOperation = 10 * time.Minute // may be forgotten
+	idleOperation = 10 * time.Minute // after which an operation may be evicted
 	sweepEvery    = time.Minute
 )
 
@@ -43,7 +42,7 @@ type operation struct {
 	buckets [numBuckets]uint32
 }
 
-// newLearned returns nil if nothing is to be learned.
+// newLearned returns nil if learning is off.
 func newLearned(c Learn) *learned {
 	if c.Quantile == 0 {
 		return nil
@@ -54,8 +53,7 @@ func newLearned(c Learn) *learned {
 	return &learned{config: c, window: uint32(max(4*c.After, 8192)), operations: map[operationKey]*operation{}}
 }
 
-// observe learns a duration, and reports whether it is beyond the limit that
-// held before.
+// observe learns a duration and reports whether it exceeds the limit learned so far.
 func (l *learned) observe(service, name string, d time.Duration, now time.Time) bool {
 	op := l.operation(service, name, now)
 	if op == nil {
@@ -83,13 +81,13 @@ func (l *learned) operation(service, name string, now time.Time) *operation {
 		return nil
 	}
 	op := &operation{limit: never}
-	// The strings may be parts of a whole message.
+	// Cloned, because the strings may keep the memory of a whole message.
 	l.operations[operationKey{strings.Clone(service), strings.Clone(name)}] = op
 	return op
 }
 
-// sweep forgets operations that were not seen lately, and reports whether there
-// is room. It looks at all of them, and therefore not often.
+// sweep evicts operations that were not seen recently and reports whether one can be
+// added. It visits all of them, and so runs at most once per sweepEvery.
 func (l *learned) sweep(now time.Time) bool {
 	if now.Sub(l.swept) < sweepEvery {
 		return false
@@ -103,7 +101,7 @@ func (l *learned) sweep(now time.Time) bool {
 	return len(l.operations) < l.config.Operations
 }
 
-// learn sets the limit to the upper end of the quantile's bucket.
+// learn sets the limit to the upper end of the bucket that contains the quantile.
 func (op *operation) learn(quantile float64) {
 	target := uint64(math.Ceil(quantile * float64(op.total)))
 	var sum uint64
@@ -130,8 +128,8 @@ func bucketOf(d time.Duration) int {
 	return min(int(math.Ceil(math.Log(float64(d)/shortest)*perLog)), numBuckets-1)
 }
 
-// upperEnd returns the longest duration of a bucket in ns. The last one has
-// none: an operation that mostly takes longer than an hour is never called slow.
+// upperEnd returns the maximum duration of a bucket in ns. The last bucket has none: an
+// operation that mostly takes longer than an hour is never slow.
 func upperEnd(i int) int64 {
 	if i == numBuckets-1 {
 		return never

@@ -6,9 +6,8 @@ import (
 	"github.com/tare-trace/tare/otel/consistent"
 )
 
-// memory remembers decisions for late spans: in two halves, of which the older
-// is forgotten as a whole when the younger is full. It is not safe for
-// concurrent use.
+// memory remembers decisions for late spans. It consists of two halves; when the younger
+// is full, the older is emptied and takes its place. It is not safe for concurrent use.
 type memory struct {
 	half         int
 	young, older map[pcommon.TraceID]consistent.Threshold
@@ -18,8 +17,8 @@ func newMemory(decisions int) memory {
 	return memory{half: (decisions + 1) / 2, young: map[pcommon.TraceID]consistent.Threshold{}}
 }
 
-// put remembers to what th was raised: [consistent.Always] if it was left
-// alone, [consistent.Never] if the trace was dropped.
+// put remembers the threshold of a trace: [consistent.Always] if it was not raised,
+// [consistent.Never] if the trace was dropped.
 func (m *memory) put(id pcommon.TraceID, th consistent.Threshold) {
 	if m.half == 0 {
 		return

@@ -9,16 +9,16 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// metrics publishes what is decided with the collector's own metrics:
+// metrics publishes the counts among the collector's own metrics:
 //
 //	tare_keep_traces_kept        by reason
 //	tare_keep_traces_dropped     by reason: share, rule (its probability), incomplete
-//	tare_keep_spans_dropped      of dropped traces, late ones among them
+//	tare_keep_spans_dropped      of dropped traces, late spans included
 //	tare_keep_late_spans         by decision: kept, dropped, unknown (kept)
 //	tare_keep_rare_over_limit    traces on rare paths beyond rare.at_most
-//	tare_keep_unlearned          roots whose operation found no room among slow.learn.operations
+//	tare_keep_unlearned          roots whose operation is beyond slow.learn.operations
 //	tare_keep_operations         operations that are learned
-//	tare_keep_share_probability  in force
+//	tare_keep_share_probability  current value
 func (k *keeper) metrics(provider metric.MeterProvider, id component.ID) (metric.Registration, error) {
 	meter := provider.Meter("github.com/tare-trace/tare/collector/keepprocessor")
 	var errs []error
@@ -28,14 +28,14 @@ func (k *keeper) metrics(provider metric.MeterProvider, id component.ID) (metric
 		return c
 	}
 	kept := counter("tare_keep_traces_kept", "{trace}", "Traces kept, by reason.")
-	dropped := counter("tare_keep_traces_dropped", "{trace}", "Traces dropped, by what decided on them.")
+	dropped := counter("tare_keep_traces_dropped", "{trace}", "Traces dropped, by the reason of the decision.")
 	spans := counter("tare_keep_spans_dropped", "{span}", "Spans of dropped traces.")
-	late := counter("tare_keep_late_spans", "{span}", "Late spans, by the decision on their trace.")
-	over := counter("tare_keep_rare_over_limit", "{trace}", "Traces on rare paths beyond what an interval may keep.")
+	late := counter("tare_keep_late_spans", "{span}", "Late spans, by the decision about their trace.")
+	over := counter("tare_keep_rare_over_limit", "{trace}", "Traces on rare paths beyond the limit of an interval.")
 	unlearned := counter("tare_keep_unlearned", "{trace}", "Roots whose operation is not learned, because there are too many.")
 	operations, err := meter.Int64ObservableGauge("tare_keep_operations", metric.WithUnit("{operation}"), metric.WithDescription("Root operations that are learned."))
 	errs = append(errs, err)
-	probability, err := meter.Float64ObservableGauge("tare_keep_share_probability", metric.WithUnit("1"), metric.WithDescription("Probability with which traces are kept that nothing else speaks for."))
+	probability, err := meter.Float64ObservableGauge("tare_keep_share_probability", metric.WithUnit("1"), metric.WithDescription("Probability with which traces are kept that no other reason keeps."))
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

@@ -8,17 +8,17 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// seen counts how often each path came in this interval, up to First: a
-// count-min sketch whose counters stop there, so that frequent paths do not
-// crowd out the others. It may count too much, where a path shares all its
-// counters, never too little. It is not safe for concurrent use.
+// seen counts how often each path was seen in this interval. It is a count-min sketch
+// whose counters stop at Rare.First, so that frequent paths do not displace others. A path
+// that shares all its counters with others is counted too high; none is counted too low.
+// It is not safe for concurrent use.
 type seen struct {
 	config Rare
 	began  time.Time
 	kept   int // in this interval
 	rows   [pathRows][pathCells]uint8
 
-	overLimit uint64 // rare, and not kept for it, because of AtMost
+	overLimit uint64 // rare traces not kept as such because of AtMost
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 	pathCells = 1 << cellBits
 )
 
-// newSeen returns nil if rare paths are not to be found.
+// newSeen returns nil if rare paths are not kept.
 func newSeen(c Rare, now time.Time) *seen {
 	if c.First == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (s *seen) advance(now time.Time) {
 	clear(s.rows[:])
 }
 
-// observe counts the path, and reports whether it is one of the first.
+// observe counts the path and reports whether it is among the first of this interval.
 func (s *seen) observe(path uint64) bool {
 	least := uint8(maxFirst)
 	for i := range s.rows {
@@ -59,7 +59,7 @@ func (s *seen) observe(path uint64) bool {
 	return true
 }
 
-// take reports whether one more may be kept as rare.
+// take reports whether a further trace may be kept as rare.
 func (s *seen) take() bool {
 	if s.kept >= s.config.AtMost {
 		s.overLimit++
@@ -71,15 +71,15 @@ func (s *seen) take() bool {
 
 func cell(path uint64, row int) uint64 { return path >> (row * cellBits) & (pathCells - 1) }
 
-// walk finds the paths of the traces in one message. It is reused; its tables
-// are bounded by the largest message.
+// walk computes the paths of the traces in one message. It is reused; its tables are as
+// large as the largest message needed.
 type walk struct {
 	spans []step
 	nodes map[uint64]uint64 // by trace and span id
 	edges map[uint64]struct{}
 }
 
-// step is a span on its way to becoming an edge.
+// step is a span with the hash of its node.
 type step struct {
 	trace      int32
 	id, parent uint64
@@ -94,7 +94,7 @@ func (w *walk) reset() {
 	clear(w.edges)
 }
 
-// add notes a span of the trace with the index; service is its service's hash.
+// add records a span of the trace with this index; service is the hash of its service.
 func (w *walk) add(trace int32, service uint64, s ptrace.Span) {
 	node := mix(service ^ mix(maphash.String(pathSeed, s.Name())+uint64(kindOf(s))))
 	st := step{trace, spanKey(trace, s.SpanID()), spanKey(trace, s.ParentSpanID()), node}
@@ -102,8 +102,8 @@ func (w *walk) add(trace int32, service uint64, s ptrace.Span) {
 	w.nodes[st.id] = node
 }
 
-// paths adds each trace's path to its tally: the sum of its different edges. An
-// edge leads from the parent, or from nowhere.
+// paths sets the path of each trace: the sum of the hashes of its distinct edges. An edge
+// leads from a span's parent, or from nothing, to the span.
 func (w *walk) paths(traces []tally) {
 	for i := range w.spans {
 		s := &w.spans[i]
@@ -116,7 +116,7 @@ func (w *walk) paths(traces []tally) {
 	}
 }
 
-// spanKey tells the spans of different traces apart.
+// spanKey distinguishes equal span ids of different traces.
 func spanKey(trace int32, id pcommon.SpanID) uint64 {
 	var v uint64
 	for _, b := range id {

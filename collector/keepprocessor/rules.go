@@ -13,8 +13,8 @@ import (
 	"github.com/tare-trace/tare/otel/rule"
 )
 
-// Rule selects traces with a span that meets all conditions. Patterns are those
-// of package otel/rule; what is left out does not matter.
+// Rule selects traces with a span that meets all conditions that are set. Patterns are
+// those of package otel/rule.
 type Rule struct {
 	// Service is a pattern of the resource's service.name.
 	Service string `mapstructure:"service"`
@@ -22,14 +22,14 @@ type Rule struct {
 	Name string `mapstructure:"name"`
 	// Kind is internal, server, client, producer or consumer.
 	Kind string `mapstructure:"kind"`
-	// Attributes maps keys to patterns of their values, in the span or, where
-	// the span has no such key, in its resource. Keys may hold dots.
+	// Attributes maps keys to patterns of their values, in the span or, if the span does
+	// not have the key, in its resource. Keys may contain dots.
 	Attributes map[string]string `mapstructure:"attributes"`
-	// Root: only the trace's top span counts.
+	// Root restricts the rule to the trace's top span.
 	Root bool `mapstructure:"root"`
-	// Probability with which such traces are kept, 0 to 1, of all requests;
-	// left out: 1. With 0 they are dropped, failed ones too. One between 0 and
-	// 1 takes the place of the share.
+	// Probability with which such traces are kept, 0 to 1, of all requests; default 1.
+	// With 0 they are dropped, even failed ones. A value between 0 and 1 replaces the
+	// share's probability.
 	Probability *float64 `mapstructure:"probability"`
 
 	_ struct{}
@@ -42,7 +42,7 @@ func (r *Rule) probability() float64 {
 	return *r.Probability
 }
 
-// compiledRule is a Rule ready for use.
+// compiledRule is a Rule whose patterns are compiled.
 type compiledRule struct {
 	service, name *rule.Pattern // nil: any
 	kind          ptrace.SpanKind
@@ -79,7 +79,7 @@ func compileRules(rules []Rule) ([]compiledRule, error) {
 
 func compileRule(r *Rule) (compiledRule, error) {
 	c := compiledRule{root: r.Root}
-	// The library checks what it knows, in its own words.
+	// Reports the errors that package rule knows, in its words.
 	if _, err := rule.Compile(rule.Spec{Name: r.Name, Kind: r.Kind, Attributes: r.Attributes}); err != nil {
 		return c, err
 	}
@@ -116,7 +116,7 @@ func optional(text string) (*rule.Pattern, error) {
 	return rule.CompilePattern(text)
 }
 
-// matches reports whether the span meets the conditions, root aside.
+// matches reports whether the span meets the conditions other than root.
 func (r *compiledRule) matches(service string, resource pcommon.Map, s ptrace.Span) bool {
 	if r.kind != ptrace.SpanKindUnspecified && r.kind != kindOf(s) {
 		return false
@@ -137,7 +137,7 @@ func (r *compiledRule) matches(service string, resource pcommon.Map, s ptrace.Sp
 	return true
 }
 
-// kindOf returns the kind; one that is unspecified counts as internal.
+// kindOf returns the span's kind; an unspecified one counts as internal.
 func kindOf(s ptrace.Span) ptrace.SpanKind {
 	if k := s.Kind(); k != ptrace.SpanKindUnspecified {
 		return k
@@ -145,8 +145,8 @@ func kindOf(s ptrace.Span) ptrace.SpanKind {
 	return ptrace.SpanKindInternal
 }
 
-// matchValue matches the text of a value as package rule does for the SDK's:
-// of a slice one element has to match; bytes and maps never do.
+// matchValue matches the text of a value as package rule does for the SDK. For a slice, one
+// element has to match; bytes and maps never match.
 func matchValue(p *rule.Pattern, v pcommon.Value) bool {
 	switch v.Type() {
 	case pcommon.ValueTypeStr:

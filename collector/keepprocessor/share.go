@@ -7,23 +7,21 @@ import (
 	"github.com/tare-trace/tare/otel/consistent"
 )
 
-// share is the probability with which unremarkable traces are kept. It counts
-// what comes, with exponential forgetting, and so finds the probability that
-// lets the rate through.
+// share is the probability with which traces are kept that no other reason keeps. It
+// counts them with exponential forgetting, and derives the probability that keeps the rate.
 //
-// With the time constant τ and a rate r, the traces counted at a time stand for
-// τ seconds, so r·τ of them may be kept. The threshold for a trace depends on
-// how many came, never on which bits they have: the estimate of counts stays
-// without bias.
+// With the time constant τ and the rate r, the counted traces represent τ seconds, so r·τ
+// of them may be kept. The threshold depends on how many traces came, never on their random
+// bits, so that estimated counts stay unbiased.
 type share struct {
 	most      float64
 	perSecond float64
 	adapt     time.Duration
 
 	last time.Time
-	// Arrivals by the probability that they came with, 2^-(i+1) to 2^-i: how
-	// many, and how many requests they stand for. A trace that came with a
-	// small probability is kept at any greater one.
+	// Traces by the probability with which they were sampled before, 2^-(i+1) to 2^-i:
+	// how many there are, and how many requests they represent. A trace sampled with a
+	// smaller probability than the share's is kept.
 	count, weight [numWeights]float64
 
 	threshold consistent.Threshold
@@ -38,7 +36,7 @@ func newShare(c Share, now time.Time) share {
 	return s
 }
 
-// advance forgets with time.
+// advance reduces the counts by the time that has passed.
 func (s *share) advance(now time.Time) {
 	if s.perSecond == 0 {
 		return
@@ -55,7 +53,7 @@ func (s *share) advance(now time.Time) {
 	}
 }
 
-// observe counts a trace that came with the threshold.
+// observe counts a trace that arrived with this threshold.
 func (s *share) observe(th consistent.Threshold) {
 	if s.perSecond == 0 {
 		return
@@ -76,8 +74,8 @@ func (s *share) settle() {
 		for _, w := range s.weight {
 			weight += w
 		}
-		// From the smallest probabilities on: what came with less than p is
-		// kept as a whole.
+		// From the smallest probabilities upwards: all traces sampled with less than
+		// p are kept.
 		for i := numWeights - 1; i >= 0 && weight > 0; i-- {
 			if s.count[i] == 0 || budget/weight <= s.count[i]/s.weight[i] {
 				continue
@@ -85,7 +83,7 @@ func (s *share) settle() {
 			budget -= s.count[i]
 			weight -= s.weight[i]
 		}
-		if weight > 1e-9 { // else every trace is kept, but for what rounding leaves
+		if weight > 1e-9 { // else every trace is kept; the rest is rounding
 			p = min(p, max(budget, 0)/weight)
 		}
 	}

@@ -13,16 +13,16 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// tally is what the spans of one trace say, and then the decision.
+// tally collects what the spans of one trace say, and holds the decision.
 type tally struct {
 	id       pcommon.TraceID
-	top      ptrace.Span // the judged one, or the root, or the earliest
+	top      ptrace.Span // the span that tare_tracer judged, or the root, or the earliest
 	resource pcommon.Map // of top
 	service  string      // of top
-	rank     rank        // what made top the top
+	rank     rank        // how top was chosen
 	spans    int
 	path     uint64
-	rule     int  // the first that a span matches; number of rules if none does
+	rule     int  // index of the first rule that a span matches, else the number of rules
 	late     bool // all spans are late
 
 	failed       bool // a span with status error, or a server span with HTTP 500 or more
@@ -30,9 +30,9 @@ type tally struct {
 	topFailed    bool // top is such a span
 	incomplete   bool
 
-	own     sampling // what top says
+	own     sampling // of top
 	dropped bool
-	raise   consistent.Threshold // to which th is raised; Always: it stays
+	raise   consistent.Threshold // new th; Always: unchanged
 }
 
 type rank uint8
@@ -41,15 +41,15 @@ const (
 	unranked rank = iota
 	earliest
 	root
-	judged // tare_tracer says that it is the top
+	judged // carries tare_tracer's verdict, so it is the top span
 )
 
-// scratch is what one call needs; it is reused.
+// scratch holds the data of one call and is reused.
 type scratch struct {
 	traces []tally
 	index  map[pcommon.TraceID]int32
-	of     []int32 // each span's trace, in the order of the message
-	share  []int32 // traces that the share decides on
+	of     []int32 // index in traces of each span's trace, in the order of the message
+	share  []int32 // indices of traces that the share decides
 	walk   walk
 	states states
 }
@@ -61,15 +61,15 @@ var scratches = sync.Pool{New: func() any {
 	}
 }}
 
-// keptSpans bounds the scratch that is reused: tables that a giant message has
-// grown cost every small one that comes later.
+// keptSpans bounds the scratch that is reused: clearing tables that a giant message has
+// grown would slow down each small message after it.
 const keptSpans = 1 << 14
 
 func (s *scratch) free() {
 	if len(s.of) > keptSpans {
 		return
 	}
-	clear(s.traces) // they hold on to the message
+	clear(s.traces) // they refer to the message
 	s.traces, s.of, s.share = s.traces[:0], s.of[:0], s.share[:0]
 	clear(s.index)
 	s.walk.reset()
@@ -77,7 +77,7 @@ func (s *scratch) free() {
 	scratches.Put(s)
 }
 
-// read fills in the tallies.
+// read fills in the tallies of a message.
 func (k *keeper) read(s *scratch, td ptrace.Traces) {
 	var last pcommon.TraceID
 	at := int32(-1)
@@ -146,7 +146,7 @@ func (k *keeper) readSpan(t *tally, service string, resource pcommon.Map, sp ptr
 	}
 }
 
-// marks are the attributes that a decision needs.
+// marks are the attributes of a span that matter for a decision.
 type marks struct {
 	status     int64 // http.response.status_code, 0 if there is none
 	late       bool
@@ -169,7 +169,7 @@ func readMarks(attributes pcommon.Map) (m marks) {
 	return m
 }
 
-// statusOf reads a number, or the text of one: Zipkin knows no others.
+// statusOf reads a number, or a string that contains one, as Zipkin's tags do.
 func statusOf(v pcommon.Value) int64 {
 	if v.Type() != pcommon.ValueTypeStr {
 		return v.Int()

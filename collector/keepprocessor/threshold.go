@@ -9,16 +9,16 @@ import (
 	"github.com/tare-trace/tare/otel/consistent"
 )
 
-// sampling is what a trace says of its own sampling: the threshold that it came
-// with ([consistent.Always] if it names none), and its random bits.
+// sampling is how a trace was sampled before: the threshold it arrived with
+// ([consistent.Always] if it has none), and its random bits.
 type sampling struct {
 	threshold  consistent.Threshold
 	randomness consistent.Randomness
 }
 
-// states reads and writes thresholds in trace states as they stand in OTLP. The
-// spans of a trace, and often those of a message, have the same one, so the
-// last is remembered. It is not safe for concurrent use.
+// states reads and writes thresholds in OTLP's trace states. The spans of a trace, and
+// often of a whole message, have the same trace state, so the last one is cached. It is
+// not safe for concurrent use.
 type states struct {
 	read struct {
 		raw        string
@@ -33,8 +33,8 @@ type states struct {
 	}
 }
 
-// of reads what a span says. A threshold that the random bits contradict counts
-// as none: who sampled had another reason, with a probability that is not known.
+// of reads the sampling of a span. A threshold that the random bits contradict counts as
+// none: the span was sampled for another reason, with an unknown probability.
 func (s *states) of(raw string, id pcommon.TraceID) sampling {
 	if r := &s.read; raw != r.raw {
 		r.raw, r.threshold, r.explicit = raw, consistent.Always, false
@@ -56,9 +56,8 @@ func (s *states) of(raw string, id pcommon.TraceID) sampling {
 	return out
 }
 
-// raise returns the trace state with a threshold of at least th. One that
-// cannot be read is replaced: receivers throw it away anyway (W3C Trace
-// Context, 3.3.1.5).
+// raise returns the trace state with a threshold of at least th. A trace state that cannot
+// be parsed is replaced: receivers discard it anyway (W3C Trace Context, 3.3.1.5).
 func (s *states) raise(raw string, th consistent.Threshold) string {
 	w := &s.written
 	if w.set && w.raw == raw && w.threshold == th {
