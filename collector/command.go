@@ -16,16 +16,16 @@ func Command(version string) *cobra.Command {
 	o := Options{Version: version}
 	cmd := &cobra.Command{
 		Use:   "collector",
-		Short: "Receive spans, make whole traces of them, store them, pass them on",
-		Long: `Receives spans by OTLP and Zipkin, joins them into whole, checked traces, decides
-which to keep, stores them and shows them on a page, or passes them on to any
-backend. It is an OpenTelemetry Collector: --config names configurations as for any
-other, and components of Tare's own stand beside the framework's.
+		Short: "Receive spans, assemble and check traces, store them or pass them on",
+		Long: `Receives spans by OTLP and Zipkin, groups them into traces and checks whether these
+are complete, decides which to keep (tail sampling), and stores them and shows them
+on a page, or passes them on to any backend. It is an OpenTelemetry Collector with
+components of Tare's own; --config names configurations as for any other.
 
 Without --config it listens on this machine only: OTLP on ports 4317 (gRPC) and
 4318 (HTTP), Zipkin on 9411, the page on http://127.0.0.1:4680; the store is in
 /var/lib/tare/store for root, else in ~/.local/state/tare/store. "tare collector
-print-config" prints that configuration, to begin an own one with.
+print-config" prints that configuration, from which you can start your own.
 
 SIGHUP reads the configuration again.`,
 		Example: `  tare collector
@@ -48,14 +48,14 @@ SIGHUP reads the configuration again.`,
 	return cmd
 }
 
-// sourceFlags adds the flags that say where the configuration is; what it
-// returns gives their values as URIs, none for the default configuration.
+// sourceFlags adds the flags that name the configuration. The function it returns gives
+// their values as URIs, none for the default configuration.
 func sourceFlags(cmd *cobra.Command, o *Options) func() []string {
 	var files, sets []string
 	cmd.Flags().StringArrayVar(&files, "config", nil,
-		"a configuration: a path, file:PATH, env:NAME or yaml:TEXT; may be repeated, what comes later wins")
+		"a configuration: a path, file:PATH, env:NAME or yaml:TEXT; may be repeated, later ones win")
 	cmd.Flags().StringArrayVar(&sets, "set", nil,
-		"one property, over those of the configuration: processors.batch.timeout=2s; may be repeated")
+		"one property, overriding the configuration: processors.batch.timeout=2s; may be repeated")
 	cmd.Flags().BoolVar(&o.Plaintext, "plaintext", false,
 		"let receivers listen without TLS on addresses that are not loopback: only where the network itself is trusted")
 	gates := flag.NewFlagSet("", flag.ContinueOnError)
@@ -90,9 +90,8 @@ func validateCommand(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a configuration without running it",
-		Long: `Checks a configuration, and builds its pipelines without starting them. What only
-shows on starting, such as a port in use or a certificate that is not there, it
-cannot find.`,
+		Long: `Checks a configuration and builds its pipelines without starting them. It cannot
+find what only starting shows, such as a port in use or a missing certificate.`,
 		Args: cobra.NoArgs,
 	}
 	uris := sourceFlags(cmd, &o)
@@ -111,7 +110,7 @@ cannot find.`,
 	return cmd
 }
 
-// componentsCommand is the framework's.
+// componentsCommand is the framework's command.
 func componentsCommand(version string) *cobra.Command {
 	cmd := framework(Options{Version: version}, "components")
 	cmd.Short = "List the components that a configuration can name"
@@ -123,10 +122,10 @@ func printCommand(version string) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
 		Use:   "print-config",
-		Short: "Print the default configuration, or what a given one comes to",
-		Long: `Without flags, prints the configuration that runs where no other is named. With
---config, --set or --full, prints the one that these come to, with the default of
-everything that it does not say. Secrets are left out.`,
+		Short: "Print the default configuration, or the result of a given one",
+		Long: `Without flags, prints the default configuration. With --config, --set or --full,
+prints the merged configuration, including the default of every setting. Secrets
+are left out.`,
 		Args: cobra.NoArgs,
 	}
 	uris := sourceFlags(cmd, &o)
@@ -145,7 +144,7 @@ everything that it does not say. Secrets are left out.`,
 	return cmd
 }
 
-// framework takes a command out of those of the framework's own program.
+// framework returns a command of the framework's own program.
 func framework(o Options, name string) *cobra.Command {
 	all := otelcol.NewCommand(o.settings())
 	for _, c := range all.Commands() {
@@ -154,5 +153,5 @@ func framework(o Options, name string) *cobra.Command {
 			return c
 		}
 	}
-	panic("otelcol has no command " + name) // a version of the framework without it; a test runs them
+	panic("otelcol has no command " + name) // tests run all commands, so that a new version of the framework shows it
 }

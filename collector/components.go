@@ -55,8 +55,8 @@ type part[F component.Factory] struct {
 	module  string
 }
 
-// Components are all that a configuration can name. It is made anew by every
-// call: the framework keeps no state in factories, but some components do.
+// Components are all components that a configuration can name. Each call makes new
+// factories, because those of some components keep state.
 func Components() (otelcol.Factories, error) {
 	f := otelcol.Factories{Telemetry: otelconftelemetry.NewFactory()}
 	var err error
@@ -100,7 +100,7 @@ func Components() (otelcol.Factories, error) {
 	return f, err
 }
 
-// parts makes a section's maps, and hands on an error of a section before it.
+// parts makes the maps of one section, or returns the error of an earlier section.
 func parts[F component.Factory](list []part[F], before error) (map[component.Type]F, map[component.Type]string, error) {
 	if before != nil {
 		return nil, nil, before

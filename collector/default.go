@@ -2,8 +2,8 @@ package collector
 
 import _ "embed" // default.yaml
 
-// DefaultConfig is what runs where no configuration is named, as YAML:
-// `tare collector print-config` prints it.
+// DefaultConfig is the YAML that runs if no configuration is named; `tare collector
+// print-config` prints it.
 //
 //go:embed default.yaml
 var DefaultConfig string

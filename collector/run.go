@@ -18,30 +18,30 @@ import (
 
 // Options of a collector that runs within this process.
 type Options struct {
-	// Config are URIs: a path or "file:path", "yaml:" and YAML, "env:" and the
-	// name of a variable that holds YAML. Maps are merged, what comes later
-	// wins. None: "yaml:" and [DefaultConfig].
+	// Config are URIs: a path or "file:path", "yaml:" and YAML, or "env:" and the name of
+	// a variable that holds YAML. Maps are merged; later ones win. Default: "yaml:" and
+	// [DefaultConfig].
 	Config []string
-	// Factories; nil: [Components].
+	// Factories, default [Components].
 	Factories func() (otelcol.Factories, error)
-	// Plaintext lets receivers listen without TLS on addresses that are not
-	// loopback. Without it, a configuration that asks for this is an error.
+	// Plaintext lets receivers listen without TLS on addresses that are not loopback.
+	// Without it such a configuration is an error.
 	Plaintext bool
 	// Version of tare, for the collector's own telemetry.
 	Version string
 	// Log options come after those of the configuration.
 	Log []zap.Option
-	// Ready is called once when every component runs, from a goroutine of Run;
-	// not at all if they do not get that far, and not again after a reload.
+	// Ready is called once, from a goroutine of Run, when all components run; it is not
+	// called if a component fails to start, nor again after a reload.
 	Ready func()
 }
 
-// errStopped: a component gave up while everything ran.
+// errStopped is returned if a component failed while everything ran.
 var errStopped = errors.New("the collector stopped by itself: the last error that it logged says why")
 
-// Run runs a collector until ctx is done: then components stop in the order of
-// the pipelines, queues are written out or kept on disk, and Run returns nil.
-// SIGHUP reads the configuration again. Other signals are the caller's.
+// Run runs a collector until ctx is done. Then the components stop in the order of the
+// pipelines, queues are sent or kept on disk, and Run returns nil. SIGHUP reads the
+// configuration again. Other signals are left to the caller.
 func Run(ctx context.Context, o Options) error {
 	col, err := otelcol.NewCollector(o.settings())
 	if err != nil {
@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// awaitRunning polls, since the framework tells nobody.
+// awaitRunning polls, because the framework has no notification.
 func awaitRunning(col *otelcol.Collector, done <-chan struct{}) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

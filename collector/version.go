@@ -21,8 +21,7 @@ var linked = sync.OnceValue(func() map[string]string {
 	return versions
 })
 
-// version is that of a module as it was linked, "(devel)" where the build did
-// not say.
+// version is the version of a linked module, "(devel)" if the build does not say.
 func version(module string) string {
 	if v := linked()[module]; v != "" {
 		return v

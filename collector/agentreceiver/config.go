@@ -10,17 +10,17 @@ import (
 	"github.com/tare-trace/tare/agent/config"
 )
 
-// Config is what the receiver is told. Its keys are those of the agent's file,
-// docs/agent.md, except export and print: spans go to the pipeline.
+// Config of tare_agent. Its keys are those of the agent's file, docs/agent.md, except
+// export and print: spans go to the pipeline.
 type Config struct {
-	// Agent is the agent's whole configuration. Its Queue bounds the spans that
-	// wait for the pipeline; Export and Print are not used.
+	// Agent is the agent's whole configuration. Its Queue bounds the spans that wait for
+	// the pipeline; Export and Print are not used.
 	Agent config.Config `mapstructure:"-"`
 
 	reload func() (config.Config, error)
 	log    *slog.Logger
-	given  map[string]any // keys, to show them again
-	err    error          // that nothing is selected: Validate tells
+	given  map[string]any // the keys as they were read, for Marshal
+	err    error          // config.ErrNoServices, which Validate reports
 }
 
 var (
@@ -29,15 +29,15 @@ var (
 	_ confmap.Unmarshaler = (*Config)(nil)
 )
 
-// Unmarshal reads the keys of `receivers: tare_agent:` by the parser of the
-// agent's own file. Errors name key, value and what is allowed.
+// Unmarshal reads the keys of `receivers: tare_agent:` with the parser of the agent's own
+// file. Errors name the key, its value and what is allowed.
 func (c *Config) Unmarshal(conf *confmap.Conf) error {
 	if conf == nil {
 		return nil
 	}
 	keys := conf.ToStringMap()
 	if len(keys) == 0 {
-		return nil // what the factory was made with
+		return nil // keep the configuration that the factory was made with
 	}
 	if c.reload != nil {
 		return errors.New("tare_agent was configured by the command's flags, its file and the environment: set it there")
@@ -57,16 +57,16 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 
 const where = "receivers::tare_agent"
 
-// Marshal shows the keys that were given.
+// Marshal returns the keys as they were read.
 func (c *Config) Marshal(conf *confmap.Conf) error {
 	return conf.Merge(confmap.NewFromStringMap(c.given))
 }
 
-// errNoServices says the same as config.ErrNoServices, by keys instead of flags.
+// errNoServices replaces config.ErrNoServices, which names flags instead of keys.
 var errNoServices = errors.New("services: nothing is selected; give at least one rule, such as {ports: [8080]} or " +
 	`{executable: "*/nginx"}; docs/agent.md has them all`)
 
-// Validate refuses a configuration that selects no service.
+// Validate rejects a configuration that selects no service.
 func (c *Config) Validate() error {
 	if c.err != nil || len(c.Agent.Services) == 0 {
 		return errNoServices

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// scopeName is that of the agent's OTLP exporter, too.
+// scopeName is also the scope of the agent's OTLP exporter.
 const scopeName = "github.com/tare-trace/tare/agent"
 
 // OTLP's span flags: the W3C trace flag, and whether the parent is remote.
@@ -20,9 +20,9 @@ const (
 	flagIsRemote    = 0x200
 )
 
-// traces copies spans into the collector's model: what span/otlp would encode,
-// and what a receiver would decode of it. Spans of one resource stand together;
-// there are as many resources as services on this host, a handful.
+// traces copies spans into the collector's model, with the result that encoding by
+// span/otlp and decoding by a receiver would have. Spans are grouped by resource; there
+// are only as many resources as services on this host.
 func traces(finished []*span.Span) ptrace.Traces {
 	td := ptrace.NewTraces()
 	type group struct {
@@ -50,7 +50,7 @@ func traces(finished []*span.Span) ptrace.Traces {
 	return td
 }
 
-// newScope begins the spans of a resource.
+// newScope adds a resource and its scope, and returns the scope's spans.
 func newScope(td ptrace.Traces, res *span.Resource) ptrace.SpanSlice {
 	rs := td.ResourceSpans().AppendEmpty()
 	attrs := rs.Resource().Attributes()
@@ -100,5 +100,5 @@ func putAttr(to pcommon.Map, a *span.Attr) {
 	}
 }
 
-// text repairs what is not UTF-8: names of services and units may be anything.
+// text replaces invalid UTF-8: names of services and units may contain any bytes.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -12,15 +12,16 @@ import (
 	"github.com/tare-trace/tare/agent/config"
 )
 
-// Type is what the receiver is called in a configuration: tare_agent.
+// Type is the component's name in a configuration.
 var Type = component.MustNewType("tare_agent")
 
-// Option changes the receivers that a factory makes.
+// Option changes the configuration of the receivers that a factory makes.
 type Option func(*Config)
 
-// Configured gives the receiver a configuration that was read elsewhere: the
-// flags, file and environment of a command. Reload reads it again when the file
-// changes; nil: never. Keys in the collector's configuration are refused then.
+// Configured sets a configuration that was read elsewhere: from the flags, file and
+// environment of a command. reload reads it again when the file changes; if it is nil,
+// the configuration never changes. Keys in the collector's configuration are then an
+// error.
 func Configured(cfg config.Config, reload func() (config.Config, error)) Option {
 	return func(c *Config) {
 		c.Agent = cfg
@@ -31,8 +32,7 @@ func Configured(cfg config.Config, reload func() (config.Config, error)) Option 
 	}
 }
 
-// Log is where the agent writes what it finds and what goes wrong; without it,
-// that goes to the collector's log.
+// Log sets the agent's log; by default it writes to the collector's.
 func Log(log *slog.Logger) Option { return func(c *Config) { c.log = log } }
 
 // NewFactory makes the factory of receiver tare_agent.

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// zapHandler gives what the agent logs to the collector's logger. The agent
-// uses no groups; one would be lost in the names of its keys.
+// zapHandler passes the agent's log records to the collector's logger. It ignores groups,
+// which the agent does not use.
 type zapHandler struct{ log *zap.Logger }
 
 func zapLevel(l slog.Level) zapcore.Level {

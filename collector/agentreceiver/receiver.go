@@ -20,11 +20,11 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// maxBatches bounds the queue besides its spans: under light load a batch holds
-// what 50 ms brought, a few spans.
+// maxBatches bounds the queue's batches, in addition to its spans: under light load a
+// batch holds the few spans of 50 ms.
 const maxBatches = 4096
 
-// agentReceiver is an agent and the queue behind it.
+// agentReceiver is an agent and the queue of its spans.
 type agentReceiver struct {
 	cfg  *Config
 	log  *zap.Logger
@@ -32,14 +32,14 @@ type agentReceiver struct {
 	obs  *receiverhelper.ObsReport
 	run  func(context.Context, agent.Options) error
 
-	stop    context.CancelFunc // of the agent; nil before Start
-	agent   sync.WaitGroup     // its Run
+	stop    context.CancelFunc // stops the agent; nil before Start
+	agent   sync.WaitGroup     // the agent's Run
 	queue   chan batch
 	waiting atomic.Int64       // spans in the queue
-	give    context.CancelFunc // up: of what is under way to the pipeline
-	fed     chan struct{}      // closed when the queue is empty after the agent's end
-	refused atomic.Bool        // whether the last batch was, to log changes only
-	late    atomic.Uint64      // lost after the agent's end: its /metrics are gone
+	abandon context.CancelFunc // cancels the calls of the pipeline
+	fed     chan struct{}      // closed when the agent has ended and the queue is empty
+	refused atomic.Bool        // the last batch was refused: only changes are logged
+	late    atomic.Uint64      // spans lost after the agent ended and its /metrics with it
 	ended   atomic.Bool
 }
 
@@ -61,10 +61,10 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Traces, run f
 
 // Start returns when the agent traces, or with the reason why it cannot.
 func (r *agentReceiver) Start(ctx context.Context, host component.Host) error {
-	// Not derived of ctx, which may end with Start.
+	// Without cancellation, because ctx may end with Start.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	feeding, give := context.WithCancel(context.WithoutCancel(ctx))
-	r.stop, r.give = stop, give
+	feeding, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	r.stop, r.abandon = stop, abandon
 	r.queue, r.fed = make(chan batch, maxBatches), make(chan struct{})
 	log := r.cfg.log
 	if log == nil {
@@ -107,7 +107,7 @@ func (r *agentReceiver) Start(ctx context.Context, host component.Host) error {
 	}
 }
 
-// consume is called by the agent's thread: it copies and does not wait.
+// consume runs on the agent's thread: it copies the spans and does not wait.
 func (r *agentReceiver) consume(finished []*span.Span, lost agent.LostFunc) {
 	n := len(finished)
 	if r.waiting.Load()+int64(n) > int64(r.cfg.Agent.Queue) {
@@ -128,7 +128,7 @@ func (r *agentReceiver) feed(ctx context.Context) {
 	defer close(r.fed)
 	for b := range r.queue {
 		op := r.obs.StartTracesOp(ctx)
-		err := ctx.Err() // given up: not even tried
+		err := ctx.Err() // after abandon, do not even try
 		if err == nil {
 			err = r.next.ConsumeTraces(op, b.traces)
 		}
@@ -148,14 +148,14 @@ func (r *agentReceiver) feed(ctx context.Context) {
 	}
 }
 
-// Shutdown stops the agent, which finishes its spans, and returns when the
-// pipeline has what waits. What it has not when ctx ends is lost.
+// Shutdown stops the agent, which finishes its spans, and waits until the pipeline has
+// taken the queue. Spans that it has not taken when ctx ends are lost.
 func (r *agentReceiver) Shutdown(ctx context.Context) error {
 	if r.stop == nil {
 		return nil
 	}
 	r.stop()
-	defer r.give()
+	defer r.abandon()
 	stopped := make(chan struct{})
 	go func() {
 		r.agent.Wait()
@@ -167,7 +167,7 @@ func (r *agentReceiver) Shutdown(ctx context.Context) error {
 	case <-stopped:
 	case <-ctx.Done():
 		err = ctx.Err()
-		r.give()
+		r.abandon()
 		<-stopped
 	}
 	if n := r.late.Load(); n > 0 {

@@ -18,27 +18,26 @@ import (
 
 // Config is the extension's section of a collector's configuration.
 type Config struct {
-	// The server: endpoint (default 127.0.0.1:4680), auth, tls and what else
-	// the framework offers. An endpoint that is not loopback needs auth and tls.
+	// ServerConfig has endpoint (default 127.0.0.1:4680), auth, tls and the
+	// framework's other settings. An endpoint that is not loopback needs auth and tls.
 	ServerConfig confighttp.ServerConfig `mapstructure:",squash"`
 	// Store is the component id of the tare_store extension to show.
 	Store component.ID `mapstructure:"store"`
-	// Health lists Prometheus endpoints of agents and of this collector, for the
-	// page's view of the tracer's own health.
+	// Health lists the Prometheus endpoints of agents and of this collector that the
+	// page's health view reads.
 	Health []string `mapstructure:"health"`
-	// Hosts are names, besides localhost and loopback addresses, that the Host
-	// header of a request may have while the endpoint is loopback: those of a
-	// proxy in front. A foreign page could else reach this one through a name
-	// that points here (DNS rebinding).
+	// Hosts are names, besides localhost and loopback addresses, that the Host header of a
+	// request may have while the endpoint is loopback, such as those of a proxy in front.
+	// Without this check a foreign page could reach this one through a name that points
+	// here (DNS rebinding).
 	Hosts []string `mapstructure:"hosts"`
 	// QueryTimeout is how long one query may take (default 15s, at most 5m).
 	QueryTimeout time.Duration `mapstructure:"query_timeout"`
 	_            struct{}
 }
 
-// Unmarshal refuses keys that nobody knows. The framework would not: its
-// ServerConfig reads the section it is squashed into, and lets pass what it
-// does not know, so that "tsl" instead of "tls" would be taken.
+// Unmarshal rejects unknown keys. The framework's ServerConfig, which is squashed into
+// this section, would ignore them, so that "tsl" would be accepted in place of "tls".
 func (c *Config) Unmarshal(conf *confmap.Conf) error {
 	type server confighttp.ServerConfig // without its Unmarshal
 	type strict struct {
@@ -54,7 +53,7 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 	return conf.Unmarshal(c)
 }
 
-// Validate reports what cannot be meant, or must not be.
+// Validate reports values that make no sense or are not allowed.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Store == (component.ID{}) {
@@ -82,8 +81,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// exposed is an error unless whoever reads over the network has to say who
-// they are, and cannot be overheard when they do.
+// exposed is an error unless readers over the network must authenticate, over TLS.
 func (c *Config) exposed() error {
 	var missing []string
 	if !c.ServerConfig.Auth.HasValue() {
@@ -99,9 +97,8 @@ func (c *Config) exposed() error {
 		"set %s, or listen on 127.0.0.1:4680", c.ServerConfig.NetAddr.Endpoint, strings.Join(missing, " and "))
 }
 
-// loopback reports whether only this machine reaches the endpoint. A name
-// counts as what it means by convention: looking it up here and again when
-// listening could give two answers.
+// loopback reports whether only this machine can reach the endpoint. Names other than
+// localhost are not looked up, because the answer could differ when listening.
 func (c *Config) loopback() (bool, error) {
 	switch c.ServerConfig.NetAddr.Transport {
 	case confignet.TransportTypeUnix:

@@ -1,11 +1,10 @@
-// Package pageextension is the collector extension `tare_page`: it serves the
-// page, the JSON API and Jaeger's query API (package web) from the store of a
-// tare_store extension.
+// Package pageextension is the collector extension `tare_page`: it serves the page, the
+// JSON API and Jaeger's query API (package web) from the store of a tare_store extension.
 //
-// It decides who may read: on a loopback address everybody on this machine, by
-// a name that is this machine's; anywhere else nobody without authentication
-// over TLS, and it does not start before both are configured. Each request that
-// it refuses is logged. It keeps no sessions and sets no cookies.
+// It decides who may read. On a loopback address everybody on this machine may, if the
+// request's Host header names this machine. On another address authentication and TLS are
+// required; without them the extension does not start. Each refused request is logged. It
+// keeps no sessions and sets no cookies.
 package pageextension
 
 import (
@@ -29,13 +28,13 @@ import (
 	"github.com/tare-trace/tare/web"
 )
 
-// shutdownTimeout is how long requests in progress may still take.
+// shutdownTimeout is how long Shutdown waits for requests in progress.
 const shutdownTimeout = 2 * time.Second
 
-// Extension is what the component is to others.
+// Extension is the component's interface for other components.
 type Extension interface {
 	extension.Extension
-	// Addr is where the page is served; nil before Start and after Shutdown.
+	// Addr is the page's address; nil before Start and after Shutdown.
 	Addr() net.Addr
 }
 
@@ -52,8 +51,8 @@ var (
 	_ extensioncapabilities.Dependent = (*pageExtension)(nil)
 )
 
-// Dependencies are started before, and ended after: the store, and who checks
-// passwords.
+// Dependencies are the store and the authenticator, which start before and stop after
+// this extension.
 func (e *pageExtension) Dependencies() []component.ID {
 	ids := []component.ID{e.config.Store}
 	if e.config.ServerConfig.Auth.HasValue() {
@@ -69,8 +68,8 @@ func (e *pageExtension) Addr() net.Addr {
 	return e.listener.Addr()
 }
 
-// Start listens and serves. The configuration is checked again: who builds it
-// in a program has not validated it.
+// Start listens and serves. It checks the configuration again, because a program that
+// builds it in code has not validated it.
 func (e *pageExtension) Start(ctx context.Context, host component.Host) error {
 	if err := e.config.Validate(); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (e *pageExtension) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// url is what to type into a browser.
+// url is the address for a browser.
 func (e *pageExtension) url() string {
 	a := e.listener.Addr()
 	if a.Network() == "unix" {
@@ -131,7 +130,7 @@ func (e *pageExtension) url() string {
 	return scheme + "://" + a.String() + "/"
 }
 
-// Shutdown lets requests in progress end for a short time, then cuts them.
+// Shutdown waits a short time for requests in progress, then closes their connections.
 func (e *pageExtension) Shutdown(ctx context.Context) error {
 	if e.server == nil {
 		return nil

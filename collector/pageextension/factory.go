@@ -11,13 +11,13 @@ import (
 	"github.com/tare-trace/tare/web"
 )
 
-// Type names the component in a configuration.
+// Type is the component's name in a configuration.
 var Type = component.MustNewType("tare_page")
 
-// DefaultEndpoint is where the page is if the configuration does not say.
+// DefaultEndpoint is the page's address unless configured.
 const DefaultEndpoint = "127.0.0.1:4680"
 
-// NewFactory makes the extension for a distribution.
+// NewFactory makes the factory of tare_page.
 func NewFactory() extension.Factory {
 	return extension.NewFactory(Type, defaultConfig, create, component.StabilityLevelBeta)
 }
@@ -26,8 +26,8 @@ func defaultConfig() component.Config {
 	server := confighttp.NewDefaultServerConfig()
 	server.NetAddr.Endpoint = DefaultEndpoint
 	server.ReadHeaderTimeout = 10 * time.Second
-	server.WriteTimeout = time.Minute // of a large trace to a slow reader, the query included
-	server.MaxRequestBodySize = 1     // nothing here takes a body; 0 would mean the default
+	server.WriteTimeout = time.Minute // enough for a query and a large trace to a slow reader
+	server.MaxRequestBodySize = 1     // no request has a body; 0 would mean the default
 	return &Config{
 		ServerConfig: server,
 		Store:        component.MustNewID("tare_store"),

@@ -14,7 +14,7 @@ import (
 	"github.com/tare-trace/tare/collector/internal/guard"
 )
 
-// refusals logs and counts every request that was refused.
+// refusals logs and counts every refused request.
 type refusals struct {
 	log       *zap.Logger
 	count     metric.Int64Counter
@@ -31,9 +31,8 @@ func newRefusals(set component.TelemetrySettings, c *Config) (*refusals, error) 
 	return &refusals{log: guard.Unsampled(set.Logger), count: count, challenge: challenge(c)}, nil
 }
 
-// challenge is what makes a browser ask for a password (RFC 7617), or a
-// program for a token (RFC 6750). The framework's authenticators do not say
-// which they are but by their type.
+// challenge makes a browser ask for a password (RFC 7617), or a program for a token (RFC
+// 6750). The type's name is all that the framework says about an authenticator.
 func challenge(c *Config) string {
 	if !c.ServerConfig.Auth.HasValue() {
 		return ""
@@ -46,18 +45,18 @@ func challenge(c *Config) string {
 
 func (s *refusals) refused(r *http.Request, status int, reason string) {
 	s.count.Add(context.WithoutCancel(r.Context()), 1, metric.WithAttributes(attribute.Int("status", status)))
-	// Not the query: it has what people look for, in a log that others read.
+	// Without the query, which shows what somebody searched for.
 	s.log.Warn("request refused", zap.String("remote", r.RemoteAddr), zap.String("method", r.Method),
 		zap.String("path", r.URL.Path), zap.Int("status", status), zap.String("reason", reason))
 }
 
-// unauthenticated answers for the framework, which calls it when an
-// authenticator refuses, and when a body cannot be decompressed.
+// unauthenticated writes the response when an authenticator refuses a request, or when a
+// body cannot be decompressed.
 func (s *refusals) unauthenticated(w http.ResponseWriter, r *http.Request, message string, status int) {
 	s.refused(r, status, message)
 	if status == http.StatusUnauthorized && s.challenge != "" {
 		w.Header().Set("WWW-Authenticate", s.challenge)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	http.Error(w, http.StatusText(status), status) // not the message: it may say how close a guess was
+	http.Error(w, http.StatusText(status), status) // the message may say how close a guess was
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/tare-trace/tare/otel/redact"
 )
 
-// Config of tare_redact; the zero value is the library's default. The fields
-// mean what they mean in package redact.
+// Config of tare_redact; the zero value is the library's default. The fields mean what
+// they mean in package redact.
 type Config struct {
-	// RulesFile holds base, without, rules, allow and hash in JSON or YAML; then
-	// none of these stands here, but for Hash if the file has none.
+	// RulesFile names a JSON or YAML file with base, without, rules, allow and hash. The
+	// configuration then must not have them itself, except Hash if the file has none.
 	RulesFile string `mapstructure:"rules_file"`
 
-	// Base is "default" (if left out) or "none".
+	// Base is "default" (also if empty) or "none".
 	Base string `mapstructure:"base"`
 	// Without names rules of the base to leave out.
 	Without []string `mapstructure:"without"`
-	// Rules come before the base's, or take the place of a namesake there.
+	// Rules come before those of the base, or replace the one with the same name.
 	Rules []Rule `mapstructure:"rules"`
-	// Allow, if given, lets only listed keys out, and Tare's own.
+	// Allow, if set, removes all keys except those listed and Tare's own.
 	Allow *AllowList `mapstructure:"allow"`
 	Hash  Hashing    `mapstructure:"hash"`
 
@@ -70,12 +70,12 @@ type Hashing struct {
 	_ struct{}
 }
 
-// ownKeys are the attributes of Tare's own: numbers, states and reasons. Rules
-// hold for them as for others.
+// ownKeys are Tare's own attributes: numbers, states and reasons. An allow list always
+// includes them; rules apply to them as to others.
 const ownKeys = "tare.*"
 
-// Validate implements the collector's check of configurations: everything is
-// compiled, the rules file is read, the key of the hash is not.
+// Validate implements the collector's check of configurations. It reads the rules file
+// and compiles everything, but does not read the hash key.
 func (c *Config) Validate() error {
 	rc, err := c.load()
 	if err != nil {
@@ -119,8 +119,8 @@ func (c *Config) load() (redact.Config, error) {
 	return rc, nil
 }
 
-// inline hands the rules to the library's own parser, which knows what base and
-// without mean.
+// inline passes the rules to the library's own parser, which knows what base and without
+// mean.
 func (c *Config) inline() (redact.Config, error) {
 	document := struct {
 		Base    string            `json:"base,omitempty"`
@@ -144,7 +144,7 @@ func (c *Config) inline() (redact.Config, error) {
 	return redact.Parse(text)
 }
 
-// loadFile reads JSON or YAML. YAML becomes JSON for the library's parser, so
+// loadFile reads JSON or YAML. YAML is converted to JSON for the library's parser, so
 // that both have the same keys and the same errors.
 func loadFile(path string) (redact.Config, error) {
 	text, err := os.ReadFile(path)

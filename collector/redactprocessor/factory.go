@@ -11,10 +11,10 @@ import (
 	"github.com/tare-trace/tare/otel/redact"
 )
 
-// Type names the component in a configuration.
+// Type is the component's name in a configuration.
 var Type = component.MustNewType("tare_redact")
 
-// NewFactory makes the processor for a distribution.
+// NewFactory makes the factory of tare_redact.
 func NewFactory() processor.Factory {
 	return processor.NewFactory(Type,
 		func() component.Config { return &Config{} },

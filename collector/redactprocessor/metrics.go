@@ -11,12 +11,12 @@ import (
 	"github.com/tare-trace/tare/otel/redact"
 )
 
-// metrics publishes what the redactor counts; the package comment lists it.
+// metrics publishes the redactor's counts; the package comment lists them.
 func metrics(provider metric.MeterProvider, id component.ID, r *redact.Redactor) (metric.Registration, error) {
 	meter := provider.Meter("github.com/tare-trace/tare/collector/redactprocessor")
 	redacted, err1 := meter.Int64ObservableCounter("tare_redact_redacted", metric.WithUnit("{value}"), metric.WithDescription("Values replaced, found inside texts, or removed, by rule."))
 	notAllowed, err2 := meter.Int64ObservableCounter("tare_redact_not_allowed", metric.WithUnit("{attribute}"), metric.WithDescription("Attributes dropped because the allow list lacks their key."))
-	unsettled, err3 := meter.Int64ObservableCounter("tare_redact_unsettled", metric.WithUnit("{value}"), metric.WithDescription("Texts given up because their redaction never ends, and values nested too deeply, which are masked."))
+	unsettled, err3 := meter.Int64ObservableCounter("tare_redact_unsettled", metric.WithUnit("{value}"), metric.WithDescription("Values masked as a whole, because redacting their text did not end or because they are nested too deeply."))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/tare-trace/tare/otel/redact"
 )
 
-// redactor walks through OTLP in place. It writes only what changes.
+// redactor redacts OTLP data in place and writes only what changes.
 type redactor struct{ rules *redact.Redactor }
 
 func (r *redactor) process(_ context.Context, td ptrace.Traces) (ptrace.Traces, error) {
@@ -59,7 +59,7 @@ func (r *redactor) span(s ptrace.Span) {
 	}
 }
 
-// text is for what comes once per resource or scope.
+// text redacts a string of a resource or a scope.
 func (r *redactor) text(s string, set func(string)) {
 	if s == "" {
 		return
@@ -69,7 +69,7 @@ func (r *redactor) text(s string, set func(string)) {
 	}
 }
 
-// attributes redacts a map: the outermost at depth 0.
+// attributes redacts a map; the outermost is at depth 0.
 func (r *redactor) attributes(m pcommon.Map, depth int) {
 	renamed := false
 	m.RemoveIf(func(name string, v pcommon.Value) bool {
@@ -86,18 +86,18 @@ func (r *redactor) attributes(m pcommon.Map, depth int) {
 	}
 }
 
-// rename writes a map anew with its keys as they may leave.
+// rename rebuilds a map with its keys redacted.
 func (r *redactor) rename(m pcommon.Map) {
 	var b xpdata.MapBuilder
 	b.EnsureCapacity(m.Len())
-	used := make(map[string]int, m.Len()) // how often
+	used := make(map[string]int, m.Len()) // how often each name occurs
 	for name, v := range m.All() {
 		v.MoveTo(b.AppendEmpty(unique(used, r.rules.Key(name).Name())))
 	}
 	b.UnsafeIntoMap(m)
 }
 
-// unique returns the name, or the name with a number if it is taken.
+// unique returns the name, with a number appended if it is taken.
 func unique(used map[string]int, name string) string {
 	free := name
 	for used[free] > 0 {

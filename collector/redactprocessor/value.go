@@ -7,15 +7,15 @@ import (
 	"github.com/tare-trace/tare/otel/redact"
 )
 
-// value redacts the value of a key in place. What is redacted becomes a text,
-// as in the library; bytes stay bytes, and arrays stay arrays.
+// value redacts the value of a key in place. A redacted value becomes a string, as in the
+// library; bytes stay bytes, and arrays stay arrays.
 func (r *redactor) value(k redact.Key, v pcommon.Value, depth int) {
 	if k.Whole() {
 		whole(k, v)
 		return
 	}
 	switch v.Type() {
-	case pcommon.ValueTypeStr: // by far the most
+	case pcommon.ValueTypeStr: // by far the most frequent
 		if s := v.Str(); s != "" {
 			if out := k.Text(s); out != s {
 				v.SetStr(out)
@@ -50,7 +50,8 @@ func (r *redactor) value(k redact.Key, v pcommon.Value, depth int) {
 	}
 }
 
-// whole replaces a value: of an array of texts each, of all else the text.
+// whole replaces a whole value: each element of an array of strings, else the value by
+// one string.
 func whole(k redact.Key, v pcommon.Value) {
 	if v.Type() == pcommon.ValueTypeSlice && onlyTexts(v.Slice()) {
 		for _, e := range v.Slice().All() {
@@ -75,8 +76,8 @@ func onlyTexts(s pcommon.Slice) bool {
 	return true
 }
 
-// textOf is the library's text of a value, so that hashes agree, except that
-// arrays and maps are written as JSON is in OTLP.
+// textOf is the library's text of a value, so that hashes agree; only arrays and maps are
+// written as OTLP's JSON.
 func textOf(v pcommon.Value) string {
 	if v.Type() == pcommon.ValueTypeDouble {
 		return attribute.Float64Value(v.Double()).String()

@@ -15,13 +15,11 @@ type Config struct {
 	Store component.ID `mapstructure:"store"`
 	// Timeout of one write; default 5s.
 	exporterhelper.TimeoutConfig `mapstructure:",squash"`
-	// Queue before the store, counted in spans by default: 200,000. When it is
-	// full, spans are refused and counted
-	// (otelcol_exporter_enqueue_failed_spans). It is written to disk where
+	// Queue before the store, by default for 200,000 spans. When it is full, spans are
+	// refused and counted (otelcol_exporter_enqueue_failed_spans). It is kept on disk if
 	// `storage` names a file_storage extension.
 	Queue configoptional.Optional[exporterhelper.QueueBatchConfig] `mapstructure:"sending_queue"`
-	// Retry of writes that failed for another reason than a full disk; for 30s
-	// by default.
+	// Retry of writes that failed for another reason than a full disk; by default for 30s.
 	Retry configretry.BackOffConfig `mapstructure:"retry_on_failure"`
 	_     struct{}
 }

@@ -1,10 +1,9 @@
-// Package storeexporter is the collector exporter `tare_store`: it writes traces
-// into the store that the extension tare_store holds open.
+// Package storeexporter is the collector exporter `tare_store`: it writes traces into the
+// store that the extension tare_store holds open.
 //
-// It never waits for a disk that is full: such spans are dropped at once and
-// counted, as failed by the framework (otelcol_exporter_send_failed_spans) and
-// as refused by the store (tare_store_refused_spans). What else fails is tried
-// again.
+// It does not wait for space on a full disk: such spans are dropped at once and counted,
+// as failed by the framework (otelcol_exporter_send_failed_spans) and as refused by the
+// store (tare_store_refused_spans). Writes that fail for other reasons are retried.
 package storeexporter
 
 import (
@@ -41,9 +40,9 @@ func (e *storeExporter) write(ctx context.Context, td ptrace.Traces) error {
 	return err
 }
 
-// permanent: to try again changes nothing. Retention, or a person, may make room
-// on a full disk, but only after minutes: a queue that waited for it would fill
-// and refuse newer spans instead.
+// permanent reports whether a retry is useless. Retention, or an operator, may free space
+// on a full disk, but only after minutes: a queue that waited would fill and refuse newer
+// spans instead.
 func permanent(err error) bool {
 	return errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrInvalid) ||
 		errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrCorrupt)

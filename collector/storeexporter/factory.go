@@ -13,10 +13,10 @@ import (
 	"github.com/tare-trace/tare/collector/storeextension"
 )
 
-// Type names the component in a configuration.
+// Type is the component's name in a configuration.
 var Type = component.MustNewType("tare_store")
 
-// NewFactory makes the exporter for a distribution.
+// NewFactory makes the factory of tare_store.
 func NewFactory() exporter.Factory {
 	return exporter.NewFactory(Type, defaultConfig, exporter.WithTraces(create, component.StabilityLevelBeta))
 }
@@ -25,9 +25,9 @@ func defaultConfig() component.Config {
 	queue := exporterhelper.NewDefaultQueueConfig()
 	queue.Sizer = exporterhelper.RequestSizerTypeItems
 	queue.QueueSize = 200_000
-	// The store commits what comes at once together: more writers only wait.
+	// The store commits concurrent writes together: more writers would only wait.
 	queue.NumConsumers = 2
-	// One fsync for many small messages.
+	// Batching needs one fsync for many small messages.
 	batch := queue.Batch.GetOrInsertDefault()
 	batch.FlushTimeout = 200 * time.Millisecond
 	batch.MinSize, batch.MaxSize = 8192, 0

@@ -9,26 +9,25 @@ import (
 
 // Config is the extension's section of a collector's configuration.
 type Config struct {
-	// Directory of the store; made with mode 0700 where it does not exist.
-	// Default: /var/lib/tare/store for root, else tare/store in
-	// $XDG_STATE_HOME (~/.local/state).
+	// Directory of the store, created with mode 0700 if necessary. Default:
+	// /var/lib/tare/store for root, else tare/store in $XDG_STATE_HOME (~/.local/state).
 	Directory string `mapstructure:"directory"`
-	// Sync: what was acknowledged survives a power cut, too (default). Without
-	// it, it survives a kill of the process only, and writing costs less.
+	// Sync (default) writes acknowledged spans so that they survive a power cut. Without
+	// it they survive only a kill of the process, and writing costs less.
 	Sync bool `mapstructure:"sync"`
 	// Retention removes the oldest spans.
 	Retention Retention `mapstructure:"retention"`
 	_         struct{}
 }
 
-// Retention says how long spans are kept. Both limits hold; 0 is no limit.
+// Retention says how long spans are kept. Both limits apply; 0 is no limit.
 type Retention struct {
 	Age  time.Duration `mapstructure:"age"`  // default 168h
 	Size Size          `mapstructure:"size"` // on disk; default 10GiB
 	_    struct{}
 }
 
-// Validate reports what cannot be meant.
+// Validate reports values that make no sense.
 func (c *Config) Validate() error {
 	if c.Directory == "" {
 		return errors.New("`directory` is empty, and this user has no home directory to take a default from")

@@ -1,10 +1,9 @@
-// Package storeextension is the collector extension `tare_store`: it holds the
-// embedded store open for as long as the collector runs, so that the exporter
-// and the page share one. It is started before the pipelines and closed after
-// them.
+// Package storeextension is the collector extension `tare_store`: it opens the embedded
+// store, which the exporter and the page share. The store is open before the pipelines
+// start and until they have stopped.
 //
-// It neither writes nor reads spans: the exporter tare_store and the extension
-// tare_page do, and find it by its component id, see [Find].
+// It neither writes nor reads spans. The exporter tare_store and the extension tare_page
+// do; they find it by its component id, see [Find].
 package storeextension
 
 import (
@@ -23,16 +22,16 @@ import (
 	"github.com/tare-trace/tare/store"
 )
 
-// Extension is what the component is to others.
+// Extension is the component's interface for other components.
 type Extension interface {
 	extension.Extension
 	// Store is the open store; nil before Start and after Shutdown.
 	Store() *store.Store
 }
 
-// Find returns the open store of the extension with this id, or an error that
-// says what is wrong with the configuration. Extensions that call it in their
-// Start name the id in their Dependencies, or they may be started first.
+// Find returns the open store of the extension with this id, or an error that says what
+// is wrong with the configuration. An extension that calls it in Start has to list the id
+// in its Dependencies, else it may be started first.
 func Find(host component.Host, id component.ID) (*store.Store, error) {
 	c, ok := host.GetExtensions()[id]
 	if !ok {
@@ -58,10 +57,10 @@ type storeExtension struct {
 
 func (e *storeExtension) Store() *store.Store { return e.store.Load() }
 
-// Start creates the directory where there is none, and opens it.
+// Start opens the store, and creates its directory if necessary.
 func (e *storeExtension) Start(context.Context, component.Host) error {
 	dir := e.config.Directory
-	// Spans tell what a system does, and with what: nobody else's business.
+	// Only this user may read spans: they say much about a system.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("the store's directory cannot be made: %w; set `directory` to one that this user may write", err)
 	}
@@ -91,8 +90,8 @@ func (e *storeExtension) Start(context.Context, component.Host) error {
 	return nil
 }
 
-// Shutdown closes the store: pipelines have ended, and whoever depends on this
-// extension has, too.
+// Shutdown closes the store. The pipelines and the extensions that depend on this one
+// have stopped before.
 func (e *storeExtension) Shutdown(context.Context) error {
 	s := e.store.Swap(nil)
 	if s == nil {

@@ -8,10 +8,10 @@ import (
 	"go.opentelemetry.io/collector/extension"
 )
 
-// Type names the component in a configuration.
+// Type is the component's name in a configuration.
 var Type = component.MustNewType("tare_store")
 
-// NewFactory makes the extension for a distribution.
+// NewFactory makes the factory of tare_store.
 func NewFactory() extension.Factory {
 	return extension.NewFactory(Type, defaultConfig, create, component.StabilityLevelBeta)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-trace/tare/store"
 )
 
-// metrics publishes the store's [store.Stats] with the collector's own metrics.
+// metrics publishes the store's [store.Stats] among the collector's own metrics.
 type metrics struct{ registration metric.Registration }
 
 func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
@@ -31,11 +31,11 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 	var (
 		spans   = gauge("tare_store_spans", "{span}", "Spans stored.")
 		traces  = gauge("tare_store_traces", "{trace}", "Traces stored.")
-		bytes   = gauge("tare_store_size", "By", "What the store takes on disk.")
+		bytes   = gauge("tare_store_size", "By", "Size of the store on disk.")
 		oldest  = gauge("tare_store_oldest", "s", "Start of the oldest stored span, as Unix time.")
 		written = counter("tare_store_written_spans", "Spans written since the store was opened.")
 		expired = counter("tare_store_expired_spans", "Spans that retention removed since then.")
-		refused = counter("tare_store_refused_spans", "Spans not taken since then: disk full, closed.")
+		refused = counter("tare_store_refused_spans", "Spans refused since then, because the disk is full or the store closed.")
 	)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 // Size is a number of bytes, written as "10GiB", "500MB" or 1000000.
 type Size int64
 
-// UnmarshalText reads it.
+// UnmarshalText parses a size.
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > math.MaxInt64 {
@@ -20,7 +20,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes it.
+// MarshalText formats a size.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (s Size) String() string { return humanize.IBytes(uint64(max(s, 0))) }

@@ -1,6 +1,6 @@
-// Package guard says who is let in and who was not: it refuses configurations
-// that listen to the network unprotected, and logs every request and connection
-// that was refused, where the framework and its components do not.
+// Package guard protects a collector's listeners: it rejects configurations whose
+// receivers listen on the network without TLS, and logs each refused request and
+// connection where the framework and its components do not.
 //
-// It authenticates nobody itself.
+// It does not authenticate.
 package guard

@@ -11,11 +11,11 @@ import (
 	"go.opentelemetry.io/collector/processor/memorylimiterprocessor"
 )
 
-// LimitMemory makes the memory limiters of a factory tell Go's garbage
-// collector where they begin to refuse: at limit_mib less spike_limit_mib. Else
-// it lets the heap double before it looks, far beyond the limit, while the
-// limiter refuses what there would be room for. GOMEMLIMIT in the environment
-// wins; limits in percent are left to it.
+// LimitMemory sets Go's memory limit to the point at which a factory's memory limiters
+// begin to refuse data: limit_mib less spike_limit_mib. Otherwise the garbage collector
+// lets the heap double before it runs, and the limiter refuses data although most of the
+// heap is garbage. It changes nothing if GOMEMLIMIT is set, or if the limiter's limit is
+// a percentage.
 func LimitMemory(f processor.Factory) processor.Factory {
 	return processor.NewFactory(f.Type(), f.CreateDefaultConfig,
 		processor.WithTraces(func(ctx context.Context, set processor.Settings, cfg component.Config, next consumer.Traces) (processor.Traces, error) {

@@ -12,22 +12,21 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// latest is the core of the collector's logger that was made last. gRPC, whose
-// logger is one for the process, writes to it.
+// latest is the core of the collector's newest logger. gRPC, which has one logger per
+// process, writes to it.
 var latest = &latestCore{}
 
-// LogPeers is an option of the collector's logger that gives gRPC's log to it,
-// in place of what the framework does. grpc-go says that it refused a connection,
-// such as one without a client's certificate, with the severity of information
-// that is not for operators, so the framework drops it.
+// LogPeers is an option of the collector's logger that makes gRPC log to it, in place of
+// the framework's own connection of the two. grpc-go reports refused connections, such as
+// those without a client certificate, at a level that the framework drops.
 func LogPeers() zap.Option {
 	setLogger()
 	return latest.follow()
 }
 
-// Unsampled is a logger that writes every line where log would leave some out:
-// the framework samples its logs, and a refusal must not be lost because others
-// came before it. In a distribution without [LogPeers], it is log itself.
+// Unsampled returns a logger that writes every line: the framework samples its logs, and
+// a refusal must not be lost because others came before it. In a distribution without
+// [LogPeers] it returns log itself.
 func Unsampled(log *zap.Logger) *zap.Logger {
 	if latest.core.Load() == nil {
 		return log
@@ -35,14 +34,14 @@ func Unsampled(log *zap.Logger) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return latest }))
 }
 
-// grpc-go wants to be told before it does anything, and once.
+// setLogger sets gRPC's logger once, as grpc-go requires before any of its calls.
 var setLogger = sync.OnceFunc(func() {
 	log := zap.New(latest)
 	grpclog.SetLoggerV2(&peerLogger{LoggerV2: zapgrpc.NewLogger(log), log: log})
 })
 
-// refusedConnection is in the line that grpc-go's server logs when a handshake
-// failed, with the peer's address.
+// refusedConnection is part of the line, with the peer's address, that grpc-go's server
+// logs when a handshake failed.
 const refusedConnection = "failed to create ServerTransport"
 
 type peerLogger struct {
@@ -60,14 +59,14 @@ func (l *peerLogger) info(message string) {
 	}
 }
 
-// V is verbosity, not severity: grpc-go's own default.
+// V is about verbosity, not severity; this is grpc-go's default.
 func (l *peerLogger) V(level int) bool { return level <= 0 }
 
-// latestCore writes to whatever core was set last: warnings and worse, as the
-// framework has it for gRPC.
+// latestCore writes to the core that was set last; only warnings and worse, as the
+// framework does for gRPC.
 type latestCore struct{ core atomic.Pointer[zapcore.Core] }
 
-// follow is an option that lets a logger's core be the latest.
+// follow is an option that makes a logger's core the latest.
 func (l *latestCore) follow() zap.Option {
 	return zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		l.core.Store(&c)
@@ -86,7 +85,7 @@ func (l *latestCore) Enabled(level zapcore.Level) bool {
 	return level >= zapcore.WarnLevel && l.get().Enabled(level)
 }
 
-// With keeps to the core that is the latest now; nobody here does so.
+// With stays at the current core; it is not used here.
 func (l *latestCore) With(fields []zapcore.Field) zapcore.Core { return l.get().With(fields) }
 
 func (l *latestCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {

@@ -12,19 +12,18 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
-// ErrPlaintext says that a receiver would listen to the network without TLS.
+// ErrPlaintext says that a receiver would listen on the network without TLS.
 var ErrPlaintext = errors.New("without TLS anyone on the network can read the spans on their way, and send false ones")
 
-// protection refuses a configuration whose receivers listen on an address that
-// is not loopback without TLS, unless somebody said that this is meant. The page
-// and its query API check themselves, since they ask for more: who reads, has to
-// show who they are.
+// protection rejects a configuration with a receiver that listens without TLS on an
+// address that is not loopback, unless --plaintext allows it. The page and its query API
+// have a check of their own, which also requires authentication.
 //
-// It is a converter since those see what the configuration comes to, whether it
-// is run, validated, printed or read again while running.
+// It is a converter, because converters see the merged configuration whether it is run,
+// validated, printed or reloaded.
 type protection struct{ plaintext bool }
 
-// NewFactory makes the converter. With plaintext, it lets everything pass.
+// NewFactory makes the converter. With plaintext it accepts everything.
 func NewFactory(plaintext bool) confmap.ConverterFactory {
 	return confmap.NewConverterFactory(func(confmap.ConverterSettings) confmap.Converter {
 		return protection{plaintext: plaintext}
@@ -42,8 +41,8 @@ func (p protection) Convert(_ context.Context, conf *confmap.Conf) error {
 	return unprotected("receivers", receivers)
 }
 
-// unprotected looks for `endpoint` at every depth: where receivers have it
-// differs, what it means does not.
+// unprotected looks for `endpoint` at every depth, because receivers have it at different
+// places, always with the same meaning.
 func unprotected(path string, section map[string]any) error {
 	if endpoint, ok := section["endpoint"].(string); ok && !loopback(endpoint) && !hasCertificate(section["tls"]) {
 		return fmt.Errorf("%s::endpoint: %q is open to the network, and %s::tls has no certificate: %w; "+
@@ -74,8 +73,8 @@ func hasCertificate(tls any) bool {
 	return false
 }
 
-// loopback says whether only this machine reaches an endpoint. A name other than
-// localhost is not asked for: what it means may change.
+// loopback reports whether only this machine can reach an endpoint. Names other than
+// localhost are not looked up, because the answer may change.
 func loopback(endpoint string) bool {
 	if strings.HasPrefix(endpoint, "unix:") || strings.HasPrefix(endpoint, "/") || strings.HasPrefix(endpoint, "@") {
 		return true

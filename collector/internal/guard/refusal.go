@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// LogRefusals makes the authenticators of a factory log every request that they
-// refuse, with the address that it came from. Whatever uses them, receivers and
-// the page alike, answers 401 or Unauthenticated without a word of its own.
+// LogRefusals makes the authenticators of a factory log each request that they refuse,
+// with its source address. Receivers and the page answer 401 or Unauthenticated without
+// logging anything.
 func LogRefusals(f extension.Factory) extension.Factory {
 	return extension.NewFactory(f.Type(), f.CreateDefaultConfig,
 		func(ctx context.Context, set extension.Settings, cfg component.Config) (extension.Extension, error) {
@@ -22,7 +22,7 @@ func LogRefusals(f extension.Factory) extension.Factory {
 			}
 			server, ok := e.(extensionauth.Server)
 			if !ok {
-				return e, nil // authenticates requests that are sent
+				return e, nil // authenticates only outgoing requests
 			}
 			guard := &authenticator{Extension: e, server: server, log: Unsampled(set.Logger).With(zap.Stringer("otelcol.component.id", set.ID))}
 			if c, ok := e.(clientAuth); ok {
@@ -43,7 +43,7 @@ type authenticator struct {
 	log    *zap.Logger
 }
 
-// authenticatorBoth also signs what is sent.
+// authenticatorBoth also authenticates outgoing requests.
 type authenticatorBoth struct {
 	*authenticator
 	clientAuth
