@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// assets are the page's files, with the hash of each as its ETag: a browser
-// asks each time, and gets 304 unless tare was replaced.
+// assets are the page's files, with the hash of each as its ETag: a browser revalidates
+// each time, and gets 304 unless tare was replaced.
 type assets struct {
 	files map[string]asset
 }
@@ -35,7 +35,7 @@ func newAssets(from fs.FS) *assets {
 			return err
 		}
 		sum := sha256.Sum256(body)
-		// Weak: the same page goes out compressed and not.
+		// Weak, because compressed and uncompressed responses share it.
 		a.files["/"+name] = asset{body, `W/"` + hex.EncodeToString(sum[:12]) + `"`, contentType(name)}
 		return nil
 	})
@@ -45,8 +45,8 @@ func newAssets(from fs.FS) *assets {
 	return a
 }
 
-// contentType does not ask the machine's mime.types: with nosniff a script of
-// a wrong type does not run.
+// contentType ignores the machine's mime.types: with nosniff, a script of a wrong type
+// does not run.
 func contentType(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -66,8 +66,8 @@ func contentType(name string) string {
 	return "application/octet-stream"
 }
 
-// ServeHTTP serves a file. The page tells its views apart by the fragment, so
-// that no other path is one.
+// ServeHTTP serves a file. The page's views differ only in the URL's fragment, so that no
+// other path is a view.
 func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

@@ -10,8 +10,8 @@ import (
 	"github.com/tare-trace/tare/web/internal/answer"
 )
 
-// checkHost refuses requests whose Host is neither this machine's loopback nor
-// among the names.
+// checkHost refuses requests whose Host is neither this machine's loopback nor one of
+// names.
 func checkHost(next http.Handler, names []string, refused func(*http.Request, int, string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hostAllowed(r.Host, names) {

@@ -1,7 +1,6 @@
-// Package web serves what is in a store to people and programs: the page, the
-// JSON API that it uses, and the query API of Jaeger. It only reads. It asks
-// nobody who they are: whoever puts it on a network puts authentication in
-// front (collector/pageextension does).
+// Package web serves a store's contents: the page, the JSON API that it uses, and
+// Jaeger's query API. It only reads. It does not authenticate: whoever serves it on a
+// network has to (collector/pageextension does).
 package web
 
 import (
@@ -19,13 +18,13 @@ import (
 	"github.com/tare-trace/tare/web/page"
 )
 
-// Limits of the queries: how long one may take, and how many run at once.
+// Limits of queries: the time of one, and how many run at once.
 const (
 	DefaultTimeout = 15 * time.Second
 	atOnce         = 16
 )
 
-// Options is what the page shows and who may see it.
+// Options of the page and its APIs.
 type Options struct {
 	Store   *store.Store
 	Health  []string      // URLs of Prometheus endpoints, of agents and of the collector itself
@@ -34,18 +33,17 @@ type Options struct {
 	Timeout time.Duration // of a query; 0: DefaultTimeout
 
 	// The Host header must be localhost, a loopback address or one of Hosts:
-	// else a foreign page could have its own name point to 127.0.0.1, and read
-	// what is served here (DNS rebinding). AnyHost is for addresses that are
-	// not loopback, where authentication stands in front.
+	// otherwise a foreign page whose name points to 127.0.0.1 could read what is
+	// served here (DNS rebinding). AnyHost is for addresses that are not loopback,
+	// where readers authenticate.
 	Hosts   []string
 	AnyHost bool
-	// Refused is called for each request that is refused for its Host.
+	// Refused is called for each request that is refused because of its Host header.
 	Refused func(r *http.Request, status int, reason string)
 }
 
-// New serves the page at /, the JSON API at /api/v1 and Jaeger's at /api.
-// A health URL that is none shows as a source that is down; [health.Check]
-// finds it earlier.
+// New serves the page at /, the JSON API at /api/v1 and Jaeger's at /api. An invalid
+// health URL is shown as a source that is down; [health.Check] finds it earlier.
 func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -73,11 +71,11 @@ func New(o Options) http.Handler {
 	return headers(h)
 }
 
-// gzipLevel: level 1 takes half the CPU of 6 for JSON that is a tenth larger,
-// and the page is mostly on the same host.
+// gzipLevel: level 1 takes half the CPU time of level 6 for JSON that is a tenth larger,
+// and most readers of the page are on the same host.
 const gzipLevel = 1
 
-// headers are on every answer.
+// headers adds security headers to every response.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

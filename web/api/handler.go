@@ -10,10 +10,10 @@ import (
 	"github.com/tare-trace/tare/web/internal/answer"
 )
 
-// Prefix is where the API is.
+// Prefix is the API's path.
 const Prefix = "/api/v1/"
 
-// Options is what the API needs.
+// Options of the API.
 type Options struct {
 	Store   *store.Store
 	Health  *health.Sources
@@ -47,14 +47,14 @@ func New(o Options) http.Handler {
 	return mux
 }
 
-// shape is an error in this API.
+// shape is the form of an error in this API.
 func shape(_ int, text string) any {
 	return struct {
 		Error string `json:"error"`
 	}{text}
 }
 
-// Busy answers a request for which there was no turn.
+// Busy answers a request that waited too long for its turn.
 func Busy(w http.ResponseWriter) {
 	answer.JSON(w, http.StatusServiceUnavailable, shape(0, "too many queries at once: try again"))
 }

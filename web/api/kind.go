@@ -10,7 +10,7 @@ func kindName(k int32) string {
 	return kinds[k]
 }
 
-// kindNumber is 0 for "" and for what is no kind.
+// kindNumber is 0 for "" and for unknown kinds.
 func kindNumber(name string) int32 {
 	for i, k := range kinds {
 		if k == name {

@@ -8,11 +8,11 @@ import (
 	"github.com/tare-trace/tare/store"
 )
 
-// lastHour is the time range of numbers when none is asked for.
+// lastHour is the default time range of map and latencies.
 const lastHour = time.Hour
 
-// calls are the numbers of a node or an edge of the map. Requests, errors and
-// rates are weighted by sampling.
+// calls are the numbers of a node or an edge of the map. Requests, errors and rates are
+// estimates, weighted by sampling probability.
 type calls struct {
 	Requests  float64 `json:"requests"`
 	Rate      float64 `json:"rate"` // per second
@@ -56,8 +56,8 @@ func (a *api) serviceMap(r *http.Request) (any, error) {
 	return drawMap(m, a.covered(from, to, now)), nil
 }
 
-// drawMap adds what the store's map only implies: the callees that sent no
-// spans, and callers that were not called by anybody who did.
+// drawMap adds nodes that the store's map only implies: callees that sent no spans, and
+// callers that no traced service called.
 func drawMap(m store.Map, seconds float64) serviceMap {
 	out := serviceMap{Nodes: make([]node, 0, len(m.Nodes)), Edges: make([]edge, 0, len(m.Edges))}
 	at := map[string]int{}
@@ -84,7 +84,7 @@ func drawMap(m store.Map, seconds float64) serviceMap {
 		if implied[e.To] == 0 {
 			continue
 		}
-		// Several callers: counts add up, quantiles do not.
+		// With several callers, counts can be added but quantiles cannot.
 		implied[e.To]++
 		n := &out.Nodes[i]
 		n.Traced = n.Traced || e.Traced
@@ -117,7 +117,7 @@ func share(part, whole float64) float64 {
 	return part / whole
 }
 
-// finite keeps what JSON cannot hold out of it.
+// finite replaces NaN and infinities, which JSON cannot represent, by 0.
 func finite(f float64) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0
@@ -125,7 +125,7 @@ func finite(f float64) float64 {
 	return f
 }
 
-// numbersRange is the range asked for, else the last hour.
+// numbersRange is the requested range, else the last hour.
 func numbersRange(p *params, now time.Time) (from, to time.Time) {
 	from, to = p.timeRange(now)
 	if to.IsZero() {
@@ -140,8 +140,8 @@ func numbersRange(p *params, now time.Time) (from, to time.Time) {
 	return from, to
 }
 
-// covered is for how many seconds of the range there can be spans: not before
-// the oldest one, not after now. A rate over an empty past would be too low.
+// covered returns how many seconds of the range can have spans: from the oldest stored
+// span until now. Otherwise rates would be too low.
 func (a *api) covered(from, to, now time.Time) float64 {
 	if oldest := a.Store.Stats().Oldest; oldest.After(from) {
 		from = oldest

@@ -24,7 +24,7 @@ const (
 	maxAttributes = 32
 )
 
-// params reads a query string. The first error stays.
+// params reads a query string and keeps the first error.
 type params struct {
 	values url.Values
 	known  []string
@@ -50,7 +50,7 @@ func (p *params) fail(name, text, allowed string) {
 	}
 }
 
-// clip keeps an echoed value short.
+// clip shortens a value for an error message.
 func clip(s string) string {
 	if len(s) > 100 {
 		return strconv.Quote(s[:100]) + "…"
@@ -58,7 +58,7 @@ func clip(s string) string {
 	return strconv.Quote(s)
 }
 
-// text is the value of a parameter, "" where it is not given.
+// text is the value of a parameter, "" if it is missing.
 func (p *params) text(name string) string {
 	p.known = append(p.known, name)
 	v := p.values[name]
@@ -71,7 +71,7 @@ func (p *params) text(name string) string {
 	return v[0]
 }
 
-// done gives the first error: that of a value, or of an unknown parameter.
+// done returns the first error: that of a value, or of an unknown parameter.
 func (p *params) done() error {
 	if p.err != nil {
 		return p.err
@@ -125,7 +125,7 @@ func (p *params) duration(name string) time.Duration {
 	return d
 }
 
-// among is one of a few words, "" where it is not given.
+// among is one of the words, "" if it is missing.
 func (p *params) among(name string, words ...string) string {
 	v := p.text(name)
 	if v != "" && !slices.Contains(words, v) {
@@ -134,7 +134,7 @@ func (p *params) among(name string, words ...string) string {
 	return v
 }
 
-// timeRange is [start, end); zero where nothing bounds it.
+// timeRange is [start, end); zero times are unbounded.
 func (p *params) timeRange(now time.Time) (start, end time.Time) {
 	start, end = p.time("start"), p.time("end")
 	last := p.duration("last")
@@ -145,7 +145,7 @@ func (p *params) timeRange(now time.Time) (start, end time.Time) {
 		if !start.IsZero() || !end.IsZero() {
 			p.fail("last", last.String(), "either last, or start and end")
 		}
-		// To the millisecond after now, so that what was just written is in it.
+		// Until a millisecond after now, to include spans that were just written.
 		return now.Add(-last), now.Add(time.Millisecond)
 	}
 	if !start.IsZero() && !end.IsZero() && !start.Before(end) {

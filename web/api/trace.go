@@ -15,9 +15,9 @@ import (
 	"github.com/tare-trace/tare/web/waterfall"
 )
 
-// maxTrace is how large a trace may be, in bytes of OTLP, to be answered with
-// its attributes; JSON is two to three times that. Larger ones are read with
-// attributes=false, and then span by span.
+// maxTrace bounds a trace, in bytes of OTLP, that is answered with its attributes; JSON
+// is two to three times as large. Larger traces are read with attributes=false, then span
+// by span.
 const maxTrace = 128 << 20
 
 type traceHead struct {
@@ -81,7 +81,7 @@ type link struct {
 	Attributes []attribute `json:"attributes"`
 }
 
-// analysed is a trace on its way out, span by span.
+// analysed is a trace as a response, written span by span.
 type analysed struct {
 	*waterfall.Trace
 	attributes bool
@@ -114,9 +114,9 @@ func (a *api) read(r *http.Request) (ptrace.Traces, error) {
 	return a.Store.Trace(r.Context(), id)
 }
 
-// WriteJSON writes span by span: a trace of 100,000 is never one text in
-// memory. The query's time limit is over with the reading: how fast the peer
-// takes the answer is for the server's write timeout to bound.
+// WriteJSON writes span by span, so that a trace of 100,000 spans is never one string in
+// memory. The query's deadline covers only reading the trace; the server's write timeout
+// covers a slow peer.
 func (t analysed) WriteJSON(_ context.Context, w http.ResponseWriter) error {
 	head, err := json.Marshal(t.head())
 	if err != nil {
@@ -205,8 +205,8 @@ func statusName(c ptrace.StatusCode) string {
 	}
 }
 
-// span answers one span with everything that it has. Of several with the same
-// id the first in the trace's order, or with n=1 the next one, and so on.
+// span answers one span with all details: the n-th, in the trace's order, of those with
+// this id.
 func (a *api) span(r *http.Request) (any, error) {
 	p := newParams(r)
 	nth := p.number("n", 0, 1_000_000, 0)
@@ -238,7 +238,7 @@ func spanOf(td ptrace.Traces, id pcommon.SpanID, nth int) (any, error) {
 	return nil, answer.NotFound("the trace has no such span")
 }
 
-// otlp answers the trace as an OTLP/JSON file, as any OTLP receiver takes it.
+// otlp is the trace as an OTLP/JSON file, which any OTLP receiver accepts.
 type otlp struct{ ptrace.Traces }
 
 func (a *api) otlp(r *http.Request) (any, error) {

@@ -35,7 +35,7 @@ type operation struct {
 	Spans uint64 `json:"spans"`
 }
 
-// operations are those of a service; without one there are none to tell apart.
+// operations are the span names of a service, which is required.
 func (a *api) operations(r *http.Request) (any, error) {
 	p := newParams(r)
 	name := p.text("service")

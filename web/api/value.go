@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// attribute has its value as text, whatever its type: numbers beyond 2^53,
-// infinities and bytes are then as they were.
+// attribute has its value as a string, whatever its type, so that numbers beyond 2^53,
+// infinities and bytes keep their value.
 type attribute struct {
 	Key   string `json:"key"`
 	Type  string `json:"type"` // string, int, double, bool, bytes, array, map
@@ -27,7 +27,7 @@ func attributes(m pcommon.Map) []attribute {
 	return out
 }
 
-// value is a value's type and text: bytes in base64, arrays and maps in JSON.
+// value returns a value's type and text: base64 for bytes, JSON for arrays and maps.
 func value(v pcommon.Value) (kind, text string) {
 	switch v.Type() {
 	case pcommon.ValueTypeInt:
@@ -47,8 +47,7 @@ func value(v pcommon.Value) (kind, text string) {
 	}
 }
 
-// doubleText is the shortest text that reads back as f; NaN, +Inf and -Inf
-// have their names.
+// doubleText is the shortest text that parses to f; NaN, +Inf and -Inf are spelled so.
 func doubleText(f float64) string {
 	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
 		return strconv.FormatFloat(f, 'g', -1, 64)
@@ -56,8 +55,8 @@ func doubleText(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// nested is JSON of an array or a map; numbers that JSON does not have are
-// text in it.
+// nested is the JSON of an array or a map; numbers that JSON cannot represent are
+// strings.
 func nested(raw any) string {
 	b, err := json.Marshal(speakable(raw))
 	if err != nil { // nothing that pdata holds
@@ -66,7 +65,7 @@ func nested(raw any) string {
 	return string(b)
 }
 
-// speakable replaces NaN and infinities, in place.
+// speakable replaces NaN and infinities by strings, in place.
 func speakable(raw any) any {
 	switch raw := raw.(type) {
 	case float64:

@@ -2,7 +2,7 @@ package health
 
 import "slices"
 
-// Agent is how an agent fares; docs/agent.md says what each number means.
+// Agent is the state of an agent; docs/agent.md explains each number.
 type Agent struct {
 	SamplingRatio float64            `json:"sampling_ratio"`
 	Roots         Roots              `json:"roots"`
@@ -21,7 +21,7 @@ type Roots struct {
 	Unsampled float64 `json:"unsampled"`
 }
 
-// Program is what a kernel program costs, while BPF statistics are on.
+// Program is the cost of a kernel program, measured while BPF statistics are on.
 type Program struct {
 	Name     string  `json:"name"`
 	Hook     string  `json:"hook"`
@@ -30,7 +30,7 @@ type Program struct {
 	NsPerRun float64 `json:"ns_per_run"` // 0 without runs
 }
 
-// agent is nil unless the source has an agent's metrics.
+// agent returns nil unless the source has an agent's metrics.
 func agent(s series) *Agent {
 	if len(s["tare_roots_total"]) == 0 && len(s["tare_sampling_ratio"]) == 0 {
 		return nil

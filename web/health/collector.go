@@ -1,6 +1,6 @@
 package health
 
-// Collector is how a collector fares.
+// Collector is the state of a collector.
 type Collector struct {
 	AcceptedSpans float64            `json:"accepted_spans"`
 	RefusedSpans  float64            `json:"refused_spans"`
@@ -13,13 +13,13 @@ type Collector struct {
 	Queue         float64            `json:"queue"` // batches that wait for exporters
 }
 
-// Traces are whole traces that tare_tracer gave out.
+// Traces are the traces that tare_tracer has emitted.
 type Traces struct {
 	Complete   float64            `json:"complete"`
-	Incomplete map[string]float64 `json:"incomplete"` // by reasons, with commas between: each trace counts once
+	Incomplete map[string]float64 `json:"incomplete"` // by comma-separated reasons: each trace counts once
 }
 
-// collector is nil unless the source has a collector's metrics.
+// collector returns nil unless the source has a collector's metrics.
 func collector(s series) *Collector {
 	if !s.has("otelcol_") && !s.has("tare_tracer_") && !s.has("tare_keep_") {
 		return nil

@@ -1,7 +1,6 @@
-// Package health reads the Prometheus endpoints of agents and collectors, and
-// picks from them what tells whether traces can be trusted: what was lost, why,
-// and what tracing costs. It keeps nothing: whoever wants history asks a
-// Prometheus.
+// Package health reads the Prometheus endpoints of agents and collectors, and selects the
+// metrics that say whether traces can be trusted: what was lost, why, and what tracing
+// costs. It keeps no history; a Prometheus server does.
 package health
 
 import (
@@ -23,12 +22,12 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The limits of one reading.
+// Limits of reading.
 const (
-	patience  = 3 * time.Second
-	maxBody   = 4 << 20         // bytes of an answer
-	maxAtOnce = 8               // endpoints
-	freshness = 1 * time.Second // a reading this old is given again: many open pages cost one
+	readTimeout = 3 * time.Second // of one endpoint
+	maxBody     = 4 << 20         // bytes of a response
+	maxAtOnce   = 8               // endpoints
+	freshness   = 1 * time.Second // younger readings are reused: many open pages cost one
 )
 
 // Sources are the endpoints to read.
@@ -43,31 +42,31 @@ type Sources struct {
 	last []Source
 }
 
-// New reads nothing yet.
+// New does not read yet.
 func New(urls []string) *Sources {
-	return &Sources{urls: urls, timeout: patience, fresh: freshness, client: &http.Client{
-		// An endpoint that moves elsewhere is not the one that was named.
+	return &Sources{urls: urls, timeout: readTimeout, fresh: freshness, client: &http.Client{
+		// No redirects: the target would not be the endpoint that was configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy: nil, DisableKeepAlives: true, // at most once a second: no connection waits, none can leak
+			Proxy: nil, DisableKeepAlives: true, // read at most once a second: idle connections are not worth keeping
 		},
 	}}
 }
 
-// Check tells whether this can be the URL of a Prometheus endpoint.
+// Check reports whether this can be the URL of a Prometheus endpoint.
 func Check(address string) error {
 	u, err := url.Parse(address)
 	if err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
 		return nil
 	}
-	if strings.Contains(address, "@") { // there may be a password
-		address = "what stands there"
+	if strings.Contains(address, "@") { // it may contain a password
+		address = "this"
 	}
 	return fmt.Errorf("%s is no URL of a Prometheus endpoint: use one such as http://127.0.0.1:9464/metrics", address)
 }
 
-// Source is what one endpoint said. It is down when it did not answer, or with
-// something that is no Prometheus text.
+// Source is the result of reading one endpoint. It is down if it did not answer, or not
+// with Prometheus text.
 type Source struct {
 	URL       string     `json:"url"`
 	Up        bool       `json:"up"`
@@ -77,7 +76,7 @@ type Source struct {
 	Metrics   []Metric   `json:"metrics"`
 }
 
-// Read reads all endpoints at once. A source that is down is in the list, too.
+// Read reads all endpoints concurrently. The list includes those that are down.
 func (s *Sources) Read(ctx context.Context) []Source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +115,8 @@ func (s *Sources) read(ctx context.Context, address string) Source {
 	return src
 }
 
-// redacted hides a password in a URL; in what is none it could be anywhere.
+// redacted hides the password in a URL. An invalid URL may have one anywhere, and is
+// hidden.
 func redacted(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || Check(address) != nil {
@@ -141,7 +141,7 @@ func (s *Sources) scrape(ctx context.Context, address string) (map[string]*dto.M
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("answered %s", res.Status)
 	}
-	// Read before it is parsed: the time limit is the endpoint's, not ours.
+	// Read it all before parsing: the time limit is for the endpoint only.
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	if err != nil {
 		return nil, s.plain(err)
@@ -152,8 +152,8 @@ func (s *Sources) scrape(ctx context.Context, address string) (map[string]*dto.M
 	return parse(bytes.NewReader(body))
 }
 
-// plain leaves out what url.Error repeats: the method and the URL, which may
-// have a password.
+// plain removes what url.Error adds: the method and the URL, which may contain a
+// password.
 func (s *Sources) plain(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

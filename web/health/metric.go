@@ -10,7 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// maxMetrics is how many single metrics of a source are listed.
+// maxMetrics bounds the listed series of a source.
 const maxMetrics = 2000
 
 // Metric is one series.
@@ -20,15 +20,15 @@ type Metric struct {
 	Value  float64           `json:"value"`
 }
 
-// shown are the families that are listed: Tare's, the collector framework's,
-// and what the process takes. The Go runtime's many are left out.
+// shown reports whether a family is listed: Tare's, the collector framework's, and CPU
+// time, memory and start of the process. The many of the Go runtime are left out.
 func shown(name string) bool {
 	return strings.HasPrefix(name, "tare_") || strings.HasPrefix(name, "otelcol_") ||
 		name == "process_cpu_seconds_total" || name == "process_resident_memory_bytes" || name == "process_start_time_seconds"
 }
 
-// flatten lists the series of a family: of a histogram or summary the count
-// and the sum. What is not a finite number is left out.
+// flatten lists the series of a family; for a histogram or summary, its count and sum. It
+// omits values that are not finite.
 func flatten(f *dto.MetricFamily) []Metric {
 	var out []Metric
 	add := func(name string, m *dto.Metric, v float64) {
@@ -64,7 +64,7 @@ func flatten(f *dto.MetricFamily) []Metric {
 // series are a source's metrics by name.
 type series map[string][]Metric
 
-// group fills in what a source's families say, in the order of their names.
+// group fills in the source from its families, in the order of their names.
 func (s *Source) group(families map[string]*dto.MetricFamily) {
 	all := series{}
 	for _, name := range slices.Sorted(maps.Keys(families)) {
@@ -79,9 +79,8 @@ func (s *Source) group(families map[string]*dto.MetricFamily) {
 	s.Collector = collector(all)
 }
 
-// sum adds up the series of the first name that is there: OpenTelemetry's
-// Prometheus exporter adds _total to a counter's name, or does not, by version
-// and setting.
+// sum adds the series of the first name that exists: depending on version and settings,
+// OpenTelemetry's Prometheus exporter appends _total to a counter's name.
 func (s series) sum(names ...string) float64 {
 	var n float64
 	for _, m := range s.any(names...) {
@@ -99,7 +98,7 @@ func (s series) any(names ...string) []Metric {
 	return nil
 }
 
-// by adds up the series of a name by one label.
+// by adds the series of the first name that exists, by one label.
 func (s series) by(label string, names ...string) map[string]float64 {
 	out := map[string]float64{}
 	for _, m := range s.any(names...) {
@@ -108,7 +107,7 @@ func (s series) by(label string, names ...string) map[string]float64 {
 	return out
 }
 
-// has reports whether there is any of these.
+// has reports whether some name has the prefix.
 func (s series) has(prefix string) bool {
 	for name := range s {
 		if strings.HasPrefix(name, prefix) {

@@ -15,19 +15,19 @@ import (
 	"github.com/tare-trace/tare/web/waterfall"
 )
 
-// Integers beyond these a browser would round; Jaeger writes them as text.
+// A browser would round integers beyond these; Jaeger writes them as strings.
 const maxSafe, minSafe = int64(1)<<53 - 1, -(int64(1)<<53 - 1)
 
-// convert makes a trace of Jaeger's. What OTLP means in Jaeger's terms
-// (references, tags of kind and status, logs) is the translator's of the
-// OpenTelemetry Collector; what Jaeger calls warnings is what Tare found wrong.
+// convert makes a Jaeger trace. The OpenTelemetry Collector's translator maps OTLP to
+// Jaeger's terms (references, tags of kind and status, logs); warnings say what Tare
+// found wrong.
 func convert(td ptrace.Traces) trace {
 	t := waterfall.Analyse(td)
 	out := trace{TraceID: idText(t.ID), Spans: make([]span, 0, len(t.Spans)), Processes: map[string]process{}}
 	if t.State == tare.StateIncomplete {
 		out.Warnings = append(out.Warnings, "the trace is incomplete: "+strings.ReplaceAll(t.Reason, ",", ", "))
 	}
-	// The analysis says what is wrong with which span; ids may occur twice.
+	// By span, because ids may occur twice.
 	warnings := map[ptrace.Span][]string{}
 	for i := range t.Spans {
 		if w := warn(&t.Spans[i]); w != nil {
@@ -37,7 +37,7 @@ func convert(td ptrace.Traces) trace {
 	batches := translate.ProtoFromTraces(td)
 	for _, rs := range td.ResourceSpans().All() {
 		if rs.Resource().Attributes().Len() == 0 && rs.ScopeSpans().Len() == 0 {
-			continue // the translator makes no batch of these
+			continue // the translator makes no batch for these
 		}
 		batch := batches[0]
 		batches = batches[1:]
@@ -115,7 +115,7 @@ func warn(s *waterfall.Span) []string {
 		out = append(out, "the called service is traced, but its span is not in the trace")
 	}
 	if s.Late {
-		out = append(out, "the span came after its trace had been given out")
+		out = append(out, "the span arrived after its trace was emitted")
 	}
 	if s.ClockOffset != 0 {
 		out = append(out, fmt.Sprintf("the clock was corrected by %d ns", s.ClockOffset))
@@ -129,7 +129,7 @@ func warn(s *waterfall.Span) []string {
 	return out
 }
 
-// idText is a trace id as Jaeger writes it: 16 digits where the rest is zero.
+// idText is a trace id as Jaeger writes it: 16 digits if the first 16 are zero.
 func idText(id pcommon.TraceID) string {
 	return strings.TrimPrefix(id.String(), "0000000000000000")
 }

@@ -93,7 +93,7 @@ func TestConvert(t *testing.T) {
 	if len(s.Logs) != 1 || s.Logs[0].Timestamp != 1_700_000_000_123_456 || s.Logs[0].Fields[0] != (keyValue{"event", "string", "exception"}) {
 		t.Errorf("logs %+v", s.Logs)
 	}
-	if want := []string{"the parent span 0000000000000001 is not in the trace", "the span came after its trace had been given out",
+	if want := []string{"the parent span 0000000000000001 is not in the trace", "the span arrived after its trace was emitted",
 		"the clock was corrected by 5 ns"}; !slices.Equal(s.Warnings, want) {
 		t.Errorf("warnings %q", s.Warnings)
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/tare-trace/tare/web/internal/answer"
 )
 
-// Prefix is where the API is.
+// Prefix is the API's path.
 const Prefix = "/api/"
 
-// Options is what the API needs.
+// Options of the API.
 type Options struct {
 	Store *store.Store
 	Log   *slog.Logger
@@ -25,7 +25,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	for path, f := range map[string]answer.Func{
 		"services": a.services,
-		// Services have slashes in their names, and not every client escapes them.
+		// Names of services may contain slashes, and not every client escapes them.
 		"services/{rest...}": a.serviceOperations,
 		"operations":         a.operations,
 		"traces":             a.search,
@@ -39,7 +39,7 @@ func New(o Options) http.Handler {
 	return mux
 }
 
-// response is the envelope of every answer.
+// response is the envelope of every response.
 type response struct {
 	Data   any             `json:"data"`
 	Total  int             `json:"total"`
@@ -58,7 +58,7 @@ func shape(status int, text string) any {
 	return response{Errors: []responseError{{Code: status, Msg: text}}}
 }
 
-// Busy answers a request for which there was no turn.
+// Busy answers a request that waited too long for its turn.
 func Busy(w http.ResponseWriter) {
 	answer.JSON(w, http.StatusServiceUnavailable, shape(http.StatusServiceUnavailable, "too many queries at once: try again"))
 }

@@ -1,7 +1,7 @@
 package jaeger
 
-// kinds are OTLP's span kinds by number, as Jaeger writes them; it has no
-// word for an unspecified one.
+// kinds are OTLP's span kinds by number, as Jaeger writes them; it has no name for
+// unspecified.
 var kinds = []string{"", "internal", "server", "client", "producer", "consumer"}
 
 func kindName(k int32) string {

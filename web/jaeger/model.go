@@ -1,7 +1,6 @@
 package jaeger
 
-// The JSON that Jaeger's query service answers traces in. Times and durations
-// are microseconds.
+// The JSON of traces in Jaeger's query service. Times and durations are microseconds.
 type (
 	trace struct {
 		TraceID   string             `json:"traceID"`

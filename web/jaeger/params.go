@@ -15,7 +15,7 @@ import (
 	"github.com/tare-trace/tare/web/internal/answer"
 )
 
-// Bounds of a query, and what Jaeger takes where nothing is said.
+// Bounds of a query, and Jaeger's defaults.
 const (
 	maxQuery        = 16 << 10 // bytes
 	maxConditions   = 32
@@ -27,7 +27,7 @@ const (
 // The latest time that the store can hold, rounded down: int64 nanoseconds.
 var maxTime = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// params reads a query string. The first error stays.
+// params reads a query string and keeps the first error.
 type params struct {
 	url.Values
 	err error
@@ -93,9 +93,8 @@ func (p *params) duration(name string) time.Duration {
 	return d
 }
 
-// lookback is how far before the end the search begins, where there is no
-// start: a duration, of which Jaeger's page also writes 2d; it writes "custom"
-// beside a start.
+// lookback is how far before its end a search without start begins: a duration, which
+// Jaeger's page also writes as 2d. With a start the page sends "custom".
 func (p *params) lookback() time.Duration {
 	v := p.Get("lookback")
 	if v == "" || v == "custom" {
@@ -114,7 +113,7 @@ func (p *params) lookback() time.Duration {
 	return d
 }
 
-// search is what /api/traces asks for: traces by id, or by conditions.
+// search is a request of /api/traces: traces by id, or by conditions.
 type search struct {
 	ids []pcommon.TraceID
 	store.Query
@@ -164,7 +163,7 @@ func (p *params) tags(q *store.Query) {
 		tags[k] = v
 	}
 	for _, t := range p.Values["tags"] {
-		// Grafana writes all values as text; numbers and truth values are what people write.
+		// Grafana sends all values as strings; people also write numbers and booleans.
 		var some map[string]any
 		dec := json.NewDecoder(strings.NewReader(t))
 		dec.UseNumber()
@@ -195,8 +194,8 @@ func (p *params) tags(q *store.Query) {
 	}
 }
 
-// condition adds a tag to the query. Some tags are no attributes in
-// OpenTelemetry: Jaeger makes them of a span's status and kind.
+// condition adds a tag to the query. Some tags are not attributes in OpenTelemetry:
+// Jaeger derives them from a span's status and kind.
 func condition(q *store.Query, key, value string) {
 	lower := strings.ToLower(value)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-trace/tare/web/internal/answer"
 )
 
-// services is also what Grafana asks to see whether the data source works.
+// services is also Grafana's test whether the data source works.
 func (a *api) services(r *http.Request) (any, error) {
 	found, err := a.Store.Services(r.Context())
 	if err != nil {
@@ -82,8 +82,8 @@ type dependency struct {
 	CallCount uint64 `json:"callCount"`
 }
 
-// dependencies is /api/dependencies?endTs=&lookback=, both in milliseconds:
-// the calls between services, as many as the sampled ones stand for.
+// dependencies is /api/dependencies?endTs=&lookback=, both in milliseconds: the calls
+// between services, estimated from the sampled ones.
 func (a *api) dependencies(r *http.Request) (any, error) {
 	p := newParams(r)
 	end := p.time("endTs", time.Millisecond, time.Now().Add(time.Millisecond))

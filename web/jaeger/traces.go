@@ -15,21 +15,20 @@ import (
 	"github.com/tare-trace/tare/web/internal/answer"
 )
 
-// maxAnswer is how many bytes of OTLP the traces of one answer may have
-// together; JSON is about three times that. What is beyond is left out, and
-// the answer's errors say so.
+// maxAnswer bounds the traces of one response, in bytes of OTLP; JSON is about three
+// times as large. Further traces are left out, and the response's errors say so.
 const maxAnswer = 128 << 20
 
-// traces is an answer on its way out, trace by trace.
+// traces is a response that is written trace by trace.
 type traces struct {
 	api    *api
 	ids    []pcommon.TraceID
-	strict bool // one trace, that is there
+	strict bool // one trace, already read into first
 	first  ptrace.Traces
 }
 
-// trace is /api/traces/{id}. start and end, which some clients add, say where
-// to look; here the id is enough.
+// trace is /api/traces/{id}. It ignores start and end, which some clients send to narrow
+// the search.
 func (a *api) trace(r *http.Request) (any, error) {
 	id, err := parseTraceID(r.PathValue("id"))
 	if err != nil {
@@ -49,7 +48,7 @@ func (a *api) trace(r *http.Request) (any, error) {
 	return traces{api: a, ids: []pcommon.TraceID{id}, strict: true, first: td}, nil
 }
 
-// search is /api/traces: whole traces of those that have a matching span.
+// search is /api/traces: whole traces that have a matching span.
 func (a *api) search(r *http.Request) (any, error) {
 	q, err := newParams(r).search(time.Now())
 	if err != nil {
@@ -86,7 +85,7 @@ func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
 				problems = append(problems, responseError{Msg: "trace not found", TraceID: idText(id)})
 				continue
 			}
-			if err != nil { // too late for another status: clients get what there is
+			if err != nil { // the status is already sent, so the response has the traces so far
 				status, text := answer.Status(err)
 				problems = append(problems, responseError{Code: status, Msg: fmt.Sprintf(
 					"only %d of %d traces are here: %s", written, len(t.ids), text)})

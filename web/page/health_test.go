@@ -27,7 +27,7 @@ func TestHealth(t *testing.T) {
 	if got := card(2); !strings.Contains(got, "down") || !strings.Contains(got, "Is the process running") {
 		t.Errorf("a source that is away: %s", got)
 	}
-	if got := card(3); !strings.Contains(got, "Every span that came was stored.") || !strings.Contains(got, "v0.0.0-test") {
+	if got := card(3); !strings.Contains(got, "Every span that arrived was stored.") || !strings.Contains(got, "v0.0.0-test") {
 		t.Errorf("the store: %s", got)
 	}
 	if got := p.text("h1"); got != "Health: 1 source down" {

@@ -1,13 +1,11 @@
-// Package page is the web page of Tare: plain HTML, CSS and ES modules, which a
-// browser runs as they stand. It is files and nothing else: package web serves
-// them beside the JSON API that they read.
+// Package page is Tare's web page: plain HTML, CSS and ES modules, without a build step.
+// It only contains the files; package web serves them beside the JSON API that they read.
 //
-// The page asks no other host for anything, keeps nothing but the choice of
-// light or dark (and the width of a column) in the browser, and puts what
-// comes from spans on the screen as text only, never as markup: service and
-// span names come from requests, and so from anybody. It works under
-// Content-Security-Policy default-src 'self', which forbids inline scripts and
-// styles. Its addresses are relative, so that it also works below a path.
+// The page requests nothing from other hosts, and stores only the choice of light or dark
+// and the width of a column in the browser. It shows the contents of spans as text only,
+// never as markup, because service and span names come from requests, and so from
+// anybody. It works under Content-Security-Policy default-src 'self', which forbids
+// inline scripts and styles. Its URLs are relative, so that it also works below a path.
 package page
 
 import (
@@ -18,10 +16,9 @@ import (
 //go:embed assets
 var embedded embed.FS
 
-// Assets holds the page's files at its top: index.html, scripts (.js), styles
-// (.css) and icon.svg. Views are told apart by the fragment of the address
-// (#/traces, #/trace/ID, #/map, #/health), so that index.html is the only
-// document.
+// Assets holds the page's files: index.html, scripts (.js), styles (.css) and icon.svg.
+// Views differ in the URL's fragment (#/traces, #/trace/ID, #/map, #/health), so that
+// index.html is the only document.
 var Assets = mustSub(embedded, "assets")
 
 func mustSub(f fs.FS, dir string) fs.FS {

@@ -116,7 +116,7 @@ func TestTraceLinkToSpan(t *testing.T) {
 func TestIncompleteTraceIsMarked(t *testing.T) {
 	p := openTrace(t, "broken")
 	head := p.text(".trace-head")
-	if !strings.Contains(head, "a span’s parent did not come") || !strings.Contains(head, "stands for 4.0 traces") {
+	if !strings.Contains(head, "the parent of a span did not arrive") || !strings.Contains(head, "stands for 4.0 traces") {
 		t.Errorf("the head is %q", head)
 	}
 	for _, want := range []string{"parent missing", "server missing", "late", "clock corrected", "linked by sequence"} {

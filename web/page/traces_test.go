@@ -55,7 +55,7 @@ func TestSearch(t *testing.T) {
 	// A link opens with the form filled in.
 	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(base+"/#/traces?state=incomplete&attr=service.name%3Dpayment&last=6h"))
 	p.wait("the incomplete one is found", "document.querySelectorAll('.trace-item').length === 1")
-	if got := p.text(".trace-item"); !strings.Contains(got, "parent did not come") || !strings.Contains(got, "stands for 4.0") {
+	if got := p.text(".trace-item"); !strings.Contains(got, "parent of a span did not arrive") || !strings.Contains(got, "stands for 4.0") {
 		t.Errorf("the trace is listed as %q", got)
 	}
 	if got := eval[string](p, "document.querySelector('input[name=attr]').value"); got != "service.name=payment" {

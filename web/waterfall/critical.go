@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// critical finds what the end of the top span waited for: the critical path,
-// as of Zhang et al., "CRISP: Critical Path Analysis of Large-Scale
-// Microservice Architectures" (USENIX ATC 2022), section 3. From the end of a
-// span backwards, always into the child that finished last before that point;
-// what a span did when no such child was open is its own. A child that ran
-// beside the one waited for is not on the path.
+// critical finds the critical path: what the end of the top span waited for (Zhang et
+// al., "CRISP: Critical Path Analysis of Large-Scale Microservice Architectures", USENIX
+// ATC 2022, section 3). It goes backwards from the end of a span, each time into the
+// child that finished last before that point. The times without such a child belong to
+// the span itself. A child that ran in parallel to the one waited for is not on the path.
 //
-// Children are taken only as far as they lie within their parent: what an
-// asynchronous child does after its parent's end, nobody above waited for.
+// Children count only as far as they lie within their parent: no span above waited for
+// what an asynchronous child did after its parent's end.
 func (t *tree) critical(out *Trace) {
 	at := make([]int32, len(t.flats)) // where in out.Spans each span is
 	for pos, i := range t.order {

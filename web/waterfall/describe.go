@@ -39,8 +39,8 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 		}
 	}
 	s.Target = target.Beside(f.span.Name())
-	// A request that failed without an answer need not have reached the peer;
-	// the same rule as tare_tracer's.
+	// A request that failed without a response may not have reached the peer;
+	// tare_tracer has the same rule.
 	unreached := !answer && f.span.Status().Code() == ptrace.StatusCodeError
 	s.MissingServer = peerTraced && !unreached && f.span.Kind() == ptrace.SpanKindClient && !tr.answered(i)
 }
@@ -57,9 +57,8 @@ func (t *tree) answered(i int32) bool {
 	return t.shared[g]
 }
 
-// judge copies what the collector said of the whole trace. It stands on the
-// top span; late spans may have changed which one that is, so that any span
-// may have it.
+// judge copies what the collector wrote about the whole trace. It is on the span that was
+// the top then; late spans may have changed which span this is, so all are searched.
 func (t *Trace) judge(tr *tree) {
 	top := tr.top()
 	take := func(s ptrace.Span) bool {

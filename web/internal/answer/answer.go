@@ -1,5 +1,5 @@
-// Package answer is how the query APIs answer: JSON, errors by status, and the
-// limits that every query has. It knows nothing of what is asked.
+// Package answer has what the query APIs share: JSON responses, errors with their status,
+// and limits. It knows nothing about the queries.
 package answer
 
 import (
@@ -16,11 +16,11 @@ import (
 // Func answers a request with v as JSON, or with an error.
 type Func func(r *http.Request) (v any, err error)
 
-// Streamer is an answer that writes itself, because it may be too large to be
-// put together first.
+// Streamer is a response that writes itself, because it may be too large to build in
+// memory first.
 type Streamer interface {
-	// WriteJSON writes one JSON value. An error after the first byte cuts the
-	// connection: the peer must not take half an answer for a whole one.
+	// WriteJSON writes one JSON value. An error closes the connection, so that the
+	// peer does not take half a response for a whole one.
 	WriteJSON(ctx context.Context, w http.ResponseWriter) error
 }
 
@@ -32,23 +32,23 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// BadRequest is what a wrong parameter gets: the text says what is allowed.
+// BadRequest reports a wrong parameter; the text says what is allowed.
 func BadRequest(format string, args ...any) error {
 	return &Error{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// NotFound is 404.
+// NotFound is status 404.
 func NotFound(format string, args ...any) error {
 	return &Error{http.StatusNotFound, fmt.Sprintf(format, args...)}
 }
 
-// TooLarge is what an answer gets that would be larger than its limit.
+// TooLarge reports a response that would exceed its limit.
 func TooLarge(format string, args ...any) error {
 	return &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf(format, args...)}
 }
 
-// Status turns any error of the store or of an API into a status and a text
-// for whoever asked. What is 500 is not the asker's doing, and is logged.
+// Status returns the HTTP status and the text for an error of the store or of an API. 500
+// means a fault of the server, which is logged.
 func Status(err error) (int, string) {
 	var e *Error
 	switch {
@@ -63,14 +63,14 @@ func Status(err error) (int, string) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, "the query took longer than its time limit: ask for a shorter time range, or name a service"
 	case errors.Is(err, context.Canceled):
-		return 499, "the client went away" // nginx's number: nobody reads it
+		return 499, "the client went away" // nginx's status; nobody reads it
 	default:
 		return http.StatusInternalServerError, err.Error()
 	}
 }
 
-// Rest serves what no path of the API takes: it only reads, and an unknown path
-// is told what there is.
+// Rest serves all other requests of an API: 405 for methods that write, and for an
+// unknown path a 404 that lists the known ones.
 func Rest(shape func(status int, text string) any, known string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -82,7 +82,7 @@ func Rest(shape func(status int, text string) any, known string) http.HandlerFun
 	}
 }
 
-// Handler serves f; shape gives an error the form of the API.
+// Handler serves f; shape gives errors the form of the API.
 func Handler(log *slog.Logger, f Func, shape func(status int, text string) any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, err := f(r)
@@ -108,10 +108,10 @@ func Handler(log *slog.Logger, f Func, shape func(status int, text string) any) 
 	})
 }
 
-// JSON answers with v. Bytes that are not UTF-8 become U+FFFD.
+// JSON writes v as the response. Bytes that are not UTF-8 become U+FFFD.
 func JSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
-	if err != nil { // a value that JSON cannot hold: a mistake of ours
+	if err != nil { // a value that JSON cannot represent: a bug
 		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
 	}
 	header(w)

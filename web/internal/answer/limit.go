@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Turns lets only so many requests run at once.
+// Turns bounds how many requests run at once.
 type Turns chan struct{}
 
-// NewTurns is for n requests at once.
+// NewTurns allows n requests at once.
 func NewTurns(n int) Turns { return make(Turns, n) }
 
-// Limit gives every request a deadline and a turn: what one asker may use is
-// bounded, and so is what all of them may. Those beyond wait for their turn
-// within their own deadline, then busy answers.
+// Limit gives each request a deadline and runs at most cap(t) at once. Further requests
+// wait within their deadline; when it passes, busy answers.
 func (t Turns) Limit(next http.Handler, timeout time.Duration, busy func(w http.ResponseWriter)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)

@@ -65,11 +65,11 @@ function agentCard(agent, before, seconds) {
       tile('Roots', count(sampled + unsampled), `${count(sampled)} sampled`),
       tile('Spans', count(agent.spans), per ? `${per} now` : 'built'),
       tile('In progress', count(agent.open_spans), 'open spans'),
-      armed + unarmed ? tile('Older connections', count(armed), unarmed ? `armed, ${count(unarmed)} not` : 'armed, all of them', unarmed ? 'warn' : '') : ''),
+      armed + unarmed ? tile('Older connections', count(armed), unarmed ? `traced, ${count(unarmed)} not` : 'traced, all of them', unarmed ? 'warn' : '') : ''),
     el('div', {class: 'columns'},
       reasons('Lost', agent.lost, (r) => explain(r, lost), 'Nothing lost.'),
       reasons('Not linked to a request', agent.unlinked, (r) => explain(r, unlinked), 'Every message was linked.'),
-      reasons('Tags not believed', agent.tags_ignored, (r) => explain(r, tagsIgnored), 'Every tag was believed.')),
+      reasons('Tags ignored', agent.tags_ignored, (r) => explain(r, tagsIgnored), 'No tag was ignored.')),
     programs(agent.programs, before?.programs, seconds),
   ];
 }
@@ -81,18 +81,18 @@ function collectorCard(c, before, seconds) {
   const per = before && seconds > 0 && c.accepted_spans >= before.accepted_spans ? rate((c.accepted_spans - before.accepted_spans) / seconds) : '';
   return [
     el('p', {class: `verdict ${trouble ? 'warn' : 'good'}`}, trouble
-      ? `${count(c.refused_spans)} spans were refused and ${count(c.failed_spans)} could not be handed on.`
-      : `Nothing was refused, and everything was handed on.`),
-    tiles(tile('Spans taken', count(c.accepted_spans), per ? `${per} now` : ''),
+      ? `${count(c.refused_spans)} spans were refused and ${count(c.failed_spans)} could not be exported.`
+      : `Nothing was refused, and everything was exported.`),
+    tiles(tile('Spans received', count(c.accepted_spans), per ? `${per} now` : ''),
       tile('Complete traces', count(complete), complete + incomplete ? `${percent(complete / (complete + incomplete))} of all` : ''),
       tile('Incomplete', count(incomplete), '', incomplete ? 'warn' : ''),
       tile('Late spans', count(c.late_spans), 'after their trace', c.late_spans ? 'warn' : ''),
-      tile('Not kept', count(c.dropped_traces), 'traces, by tail decisions'),
-      tile('Handed on', count(c.exported_spans), c.failed_spans ? `spans, ${count(c.failed_spans)} failed` : 'spans', c.failed_spans ? 'warn' : ''),
+      tile('Not kept', count(c.dropped_traces), 'traces, by tail sampling'),
+      tile('Exported', count(c.exported_spans), c.failed_spans ? `spans, ${count(c.failed_spans)} failed` : 'spans', c.failed_spans ? 'warn' : ''),
       tile('Queue', count(c.queue), 'batches waiting')),
     el('div', {class: 'columns'},
       reasons('Incomplete traces', c.traces?.incomplete, whyIncomplete, complete ? 'Every trace was complete.' : 'No trace yet.'),
-      Object.keys(c.kept ?? {}).length ? reasons('Kept by tail decisions', c.kept, whyKept, 'None yet.') : ''),
+      Object.keys(c.kept ?? {}).length ? reasons('Kept by tail sampling', c.kept, whyKept, 'None yet.') : ''),
   ];
 }
 
@@ -119,7 +119,7 @@ function sourceCard(source, before, seconds) {
 function storeCard(stats) {
   return el('section', {class: 'card source'},
     el('h2', {}, 'Store ', badge('good', 'open'), el('span', {class: 'source-url'}, stats.version ? `tare ${stats.version}` : '')),
-    el('p', {class: `verdict ${stats.refused ? 'warn' : 'good'}`}, stats.refused ? `${plural(stats.refused, 'span')} could not be stored: the disk is full, or was.` : 'Every span that came was stored.'),
+    el('p', {class: `verdict ${stats.refused ? 'warn' : 'good'}`}, stats.refused ? `${plural(stats.refused, 'span')} could not be stored: the disk is full, or was.` : 'Every span that arrived was stored.'),
     tiles(tile('Spans', count(stats.spans), stats.traces ? plural(stats.traces, 'trace') : ''), tile('On disk', bytes(stats.bytes), stats.spans ? `${count(stats.bytes / stats.spans)} bytes a span` : ''),
       tile('Oldest', isTime(stats.oldest) ? el('time', {tip: utc(stats.oldest)}, ago(stats.oldest)) : '–', isTime(stats.oldest) ? time(stats.oldest, {short: true}) : 'empty'),
       tile('Newest', isTime(stats.newest) ? el('time', {tip: utc(stats.newest)}, ago(stats.newest)) : '–', isTime(stats.newest) ? time(stats.newest, {short: true}) : 'empty'),

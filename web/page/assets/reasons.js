@@ -3,41 +3,41 @@
 const incomplete = {
   no_root: 'the first span is missing',
   several_roots: 'more than one span has no parent',
-  parent_missing: 'a span’s parent did not come',
+  parent_missing: 'the parent of a span did not arrive',
   server_missing: 'a call to a traced service has no span of that service',
-  call_missing: 'a service made more calls than came',
-  request_open: 'of a request some events came, and not all',
-  id_conflict: 'two different spans have one id',
+  call_missing: 'a service made more calls than arrived here',
+  request_open: 'some events of a request did not arrive',
+  id_conflict: 'two different spans have the same id',
   cycle: 'spans are each other’s ancestors',
-  span_limit: 'it has more spans than are kept together',
-  memory: 'given out early, to make room',
-  shutdown: 'given out early, as the collector ended',
+  span_limit: 'it has too many spans and was emitted in parts',
+  memory: 'emitted early, because memory was full',
+  shutdown: 'emitted early, because the collector ended',
 };
 
 const kept = {
   error: 'something failed',
   slow: 'it was slow',
   rare: 'its path is rare',
-  rule: 'a rule wants it',
+  rule: 'a rule keeps it',
   incomplete: 'it is incomplete',
-  share: 'in the share of the rest',
+  share: 'by the probability for all other traces',
 };
 
 export const lost = {
-  ring_full: 'a record found no room: the agent did not read in time',
+  ring_full: 'the ring buffer was full: the agent did not read in time',
   requests_full: 'too many sampled requests at once',
   storage_full: 'no memory for the state of a socket or thread',
-  tag_no_room: 'a tag’s byte was acknowledged without the tag ever written',
+  tag_no_room: 'the bytes of a tag were acknowledged before the tag was sent',
   tag_queue_full: 'more than four unacknowledged tags on a connection',
-  tag_stale: 'a tag for bytes that were read already',
+  tag_stale: 'a tag arrived after its bytes were read',
   tag_overflow: 'more than four pending tags on a connection',
   record_malformed: 'a record that could not be decoded',
   record_orphaned: 'bytes of a span whose start was lost',
   service_unknown: 'a record of a service that is not known',
-  open_spans_full: 'a span closed early to make room (max_spans)',
+  open_spans_full: 'a span evicted because too many were open (max_spans)',
   span_unanswered: 'a span without a response after 5 minutes, or when the agent ended',
-  queue_full: 'the receiver does not keep up, or is away',
-  export_failed: 'refused, or given up after 2 minutes of retries',
+  queue_full: 'the receiver is too slow, or unreachable',
+  export_failed: 'refused, or dropped after 2 minutes of retries',
   rejected: 'the receiver took a batch but not this span',
   shutdown: 'not sent within 10 s when the agent ended',
 };
@@ -50,7 +50,7 @@ export const unlinked = {
 
 export const tagsIgnored = {
   untrusted: 'from an address outside the trusted networks',
-  malformed: 'not one of ours, or damaged',
+  malformed: 'not Tare’s, or damaged',
   replayed: 'seen before',
 };
 
@@ -65,10 +65,10 @@ export const whyKept = (reason) => words(reason || '', kept);
 
 // What marks on spans mean; the legend and the tooltips say the same.
 export const marks = {
-  missing_parent: 'Parent missing: this span names a parent that did not come.',
-  missing_server: 'Server missing: the peer is traced, but its span did not come.',
-  late: 'Late: this span came after its trace was given out.',
+  missing_parent: 'Parent missing: the parent of this span did not arrive.',
+  missing_server: 'Server missing: the peer is traced, but its span did not arrive.',
+  late: 'Late: this span arrived after its trace was emitted.',
   clock: 'Clock corrected: the clock of this span’s host differs from the caller’s.',
-  linked: 'Linked by sequence: no tag came through; both ends of the connection agree on the place in its stream.',
+  linked: 'Linked by sequence: no tag passed; the spans of both ends begin at the same position of the connection’s stream.',
   gap: 'Gap: no span covers this time.',
 };
