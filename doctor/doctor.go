@@ -1,11 +1,11 @@
-// Package doctor is the command "tare doctor": what this kernel and these
-// privileges allow, which tier the agent would use, what is missing and what
-// that costs.
+// Package doctor is the command "tare doctor": it shows what this kernel and these
+// privileges allow, which tier the agent would use, what is missing and which capability
+// is lost without it.
 //
-// It changes nothing, gives no advice on how to weaken a machine, and does not
-// guess: what it could not try it calls unknown.
+// It changes nothing, gives no advice on how to weaken a machine, and does not guess:
+// what it could not try it calls unknown.
 //
-// Exit status: 0, the agent can run here, with these privileges; 1, it cannot.
+// The exit status is 0 if the agent can run here with these privileges, else 1.
 package doctor
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/tare-trace/tare/agent/probe"
 )
 
-// ErrCannotRun makes the exit status 1. The reasons are on standard output.
+// ErrCannotRun makes the exit status 1. Standard output has the reasons.
 var ErrCannotRun = errors.New("the agent cannot run here")
 
-// Verdict is the answer in one word.
+// Verdict is the result in a few words.
 type Verdict string
 
-// The verdicts; NeedsPrivileges means that nothing is known to be missing
-// but the privileges to use it, or even to look.
+// The verdicts. NeedsPrivileges: as far as known only privileges are missing, to run
+// the agent or to probe the kernel.
 const (
 	CanRun          Verdict = "can run"
 	NeedsPrivileges Verdict = "needs privileges"
@@ -62,12 +62,12 @@ func Command() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what this kernel and these privileges allow",
-		Long: `Tell what this kernel and these privileges allow, by trying it: tiny kernel
+		Short: "Show whether the agent can run here, and with which features",
+		Long: `Shows what this kernel and these privileges allow, by trying it: tiny kernel
 programs are loaded, one is attached to the cgroup hierarchy, and all are
-removed again. Without root it tells what could not be tried.
+removed again. Without root it shows what could not be tried.
 
-Exit status: 0, the agent can run here with these privileges; 1, it cannot.`,
+Exit status: 0 if the agent can run here with these privileges, else 1.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

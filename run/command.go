@@ -22,13 +22,13 @@ func Command() *cobra.Command {
 		Use:   "run",
 		Short: "Trace this host and show it: agent, collector, store and page in one process",
 		Long: `Traces the services of this host that flags, a file or the environment select, as
-"tare agent" does, and takes OTLP of services that are instrumented; groups spans
-into traces, checks and stores them, and serves a page to look at them.
+"tare agent" does, and receives OTLP from instrumented services; groups spans into
+traces, checks and stores them, and serves a page that shows them.
 
-Tracing needs root; without a selection, only OTLP is taken. Ctrl-C stores what is
-under way and ends; a second one ends at once. A change of the agent's file takes
-effect without a gap; SIGHUP reads all configuration again, which starts the
-process' parts anew.`,
+Tracing needs root. If no service is selected, only OTLP is received. Ctrl-C stores
+the spans received so far and stops; a second one stops at once. A change of the
+agent's file takes effect without a gap; SIGHUP reads all configuration again and
+restarts the components.`,
 		Example: `  sudo tare run --port 80 --port shop=8080
   sudo tare run --exe '*/nginx' --sampler-arg 0.01 --retention 24h --max-size 2GiB
   tare run --store /tmp/traces`,
@@ -43,9 +43,9 @@ process' parts anew.`,
 			case !errors.Is(err, config.ErrNoServices):
 				return err
 			case !opts.OTLP:
-				return fmt.Errorf("nothing would be traced or taken: %w", err)
+				return fmt.Errorf("nothing would be traced or received: %w", err)
 			default:
-				cmd.PrintErrln("tare run: no service is selected, so only OTLP is taken; to trace services of this host: sudo tare run --port 8080 (or --exe, --cgroup, --config)")
+				cmd.PrintErrln("tare run: no service is selected, so only OTLP is received; to trace services of this host: sudo tare run --port 8080 (or --exe, --cgroup, --config)")
 			}
 			if opts.Agent != nil && os.Geteuid() != 0 {
 				cmd.PrintErrln("tare run: not root; without the capabilities that `tare agent --help` lists, tracing will fail")
@@ -62,20 +62,20 @@ process' parts anew.`,
 	f := cmd.Flags()
 	config.Flags(f)
 	f.StringVar(&opts.Store, "store", opts.Store, "`directory` of the stored traces")
-	f.StringVar(&opts.Page, "page", opts.Page, `address of the page and its API, or "none"; off loopback it needs authentication and TLS, by --collector-config`)
+	f.StringVar(&opts.Page, "page", opts.Page, `address of the page and its API, or "none"; an address that is not loopback needs authentication and TLS, by --collector-config`)
 	f.DurationVar(&opts.Retention, "retention", opts.Retention, "how long traces are kept")
-	f.StringVar(&opts.MaxSize, "max-size", opts.MaxSize, "how much the store may take on disk; the oldest traces go first")
-	f.BoolVar(&opts.OTLP, "otlp", opts.OTLP, "take OTLP, too, by gRPC at 127.0.0.1:4317 and HTTP at 127.0.0.1:4318")
+	f.StringVar(&opts.MaxSize, "max-size", opts.MaxSize, "maximum size of the store on disk; the oldest traces are removed first")
+	f.BoolVar(&opts.OTLP, "otlp", opts.OTLP, "also receive OTLP, by gRPC at 127.0.0.1:4317 and HTTP at 127.0.0.1:4318")
 	f.StringVar(&opts.Metrics, "collector-listen", opts.Metrics, `address of the collector's own /metrics, or "none"`)
-	f.StringVar(&opts.CollectorConfig, "collector-config", "", "`file` for the collector, merged over what the flags say: docs/collector.md")
+	f.StringVar(&opts.CollectorConfig, "collector-config", "", "collector configuration `file`, merged over the flags' settings: docs/collector.md")
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log more")
 	return cmd
 }
 
-// Defaults are what `tare run` does when it is told nothing.
+// Defaults are the options of `tare run` without flags.
 func Defaults() Options {
 	return Options{Settings: settings.Settings{
-		// Where `tare collector` has it, too.
+		// The default of `tare collector`.
 		Store:     storeextension.NewFactory().CreateDefaultConfig().(*storeextension.Config).Directory,
 		Page:      "127.0.0.1:4680",
 		Retention: 7 * 24 * time.Hour,

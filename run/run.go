@@ -1,10 +1,8 @@
-// Package run is `tare run`: agent, collector, store and page in one process.
-// It turns a handful of flags into a collector's configuration and runs package
-// collector with it; what those flags do not say, a configuration file of the
-// collector's may.
+// Package run is `tare run`: agent, collector, store and page in one process. It
+// translates a few flags into a collector's configuration and runs package collector with
+// it; a configuration file of the collector can set everything else.
 //
-// It refuses to hide the collector: everything that it sets up is a component
-// that docs/collector.md describes, and nothing runs beside them.
+// All that it runs are components that docs/collector.md describes.
 package run
 
 import (
@@ -33,13 +31,13 @@ type Options struct {
 	settings.Settings
 	Agent           *config.Config                // nil: no service of this host is traced
 	Reload          func() (config.Config, error) // reads Agent again; nil: never
-	CollectorConfig string                        // file merged over the rest, "" for none
-	Log             *slog.Logger                  // of the agent; nil: the collector's, which tells less
+	CollectorConfig string                        // file merged over the other settings, "" for none
+	Log             *slog.Logger                  // of the agent; nil: the collector's, which logs less
 	Version         string
 }
 
-// Run runs until ctx ends or a part fails, and returns when everything that was
-// taken is stored. It tells out the page's address once that answers.
+// Run runs until ctx ends or a component fails, and returns when all received spans are
+// stored. It prints the page's address to out once the page answers.
 func Run(ctx context.Context, o Options, out io.Writer) error {
 	uris, err := o.uris()
 	if err != nil {
@@ -70,7 +68,7 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	return explain(err)
 }
 
-// uris are the parts of the collector's configuration, what wins last.
+// uris are the parts of the collector's configuration; later ones win.
 func (o *Options) uris() ([]string, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -102,7 +100,7 @@ func (o *Options) announce(ctx context.Context, out io.Writer) {
 	}
 }
 
-// factories are the distribution's, with the agent configured by us.
+// factories are the distribution's, with the agent configured by the options.
 func (o *Options) factories() (otelcol.Factories, error) {
 	f, err := collector.Components()
 	if err != nil || o.Agent == nil {
@@ -110,8 +108,8 @@ func (o *Options) factories() (otelcol.Factories, error) {
 	}
 	cfg := *o.Agent
 	if o.Reload != nil {
-		// After SIGHUP the collector makes its receivers anew. What does not
-		// read changes nothing, as in the agent itself.
+		// After SIGHUP the collector makes new receivers. A configuration that cannot
+		// be read changes nothing, as in the agent itself.
 		if again, err := o.Reload(); err == nil {
 			cfg = again
 		}
@@ -121,7 +119,7 @@ func (o *Options) factories() (otelcol.Factories, error) {
 	return f, nil
 }
 
-// explain adds what to do about an error that this command's defaults cause.
+// explain adds advice to an error that the defaults of this command cause.
 func explain(err error) error {
 	// Components wrap errors as text.
 	if err == nil || !errors.Is(err, syscall.EADDRINUSE) && !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {

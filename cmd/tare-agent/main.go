@@ -1,6 +1,6 @@
-// Command tare-agent is the agent alone, for nodes that send their spans
-// elsewhere: what `tare agent` does, and `tare doctor`, without the collector,
-// whose packages cost memory by being linked. docs/adr/0014.
+// Command tare-agent is the agent alone, for nodes that send their spans elsewhere: `tare
+// agent` and `tare doctor` without the collector, whose packages take memory as soon as
+// they are linked (docs/adr/0014).
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.AddCommand(doctor.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, doctor.ErrCannotRun) { // its report says it all
+		if !errors.Is(err, doctor.ErrCannotRun) { // the report has the reasons
 			fmt.Fprintln(os.Stderr, "tare-agent:", err)
 		}
 		stop()

@@ -1,5 +1,5 @@
-// Command tare is the one binary of Tare. Its parts are packages; this only
-// puts their commands together.
+// Command tare is the one binary of Tare. Its parts are packages, whose commands it
+// combines.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// After the first signal, a second one kills: what was begun cleans up
-	// behind a parent that is gone.
+	// A second signal kills the process at once; processes that it has started notice
+	// its death and clean up.
 	context.AfterFunc(ctx, stop)
 	root := &cobra.Command{
 		Use:           "tare",
@@ -35,7 +35,7 @@ func main() {
 	}
 	root.AddCommand(agent.Command(), bench.Command(), collector.Command(agent.Version), demo.Command(), doctor.Command(), run.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, doctor.ErrCannotRun) { // its report says it all
+		if !errors.Is(err, doctor.ErrCannotRun) { // the report has the reasons
 			fmt.Fprintln(os.Stderr, "tare:", err)
 		}
 		stop()

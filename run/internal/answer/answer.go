@@ -1,5 +1,5 @@
-// Package answer waits for an HTTP server. It refuses to judge what the server
-// says: one that wants a password is there.
+// Package answer waits until an HTTP server answers. Any response counts, also one that
+// requires a password.
 package answer
 
 import (
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// interval between two attempts.
+// interval is the time between two attempts.
 const interval = 50 * time.Millisecond
 
-// Wait waits until something answers at an address, and returns its URL. It asks
-// without TLS: a server that has it says so.
+// Wait waits until something answers at an address, and returns its URL. It asks without
+// TLS, because a server with TLS says so in its response.
 func Wait(ctx context.Context, address string) (url string, err error) {
 	client := &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second,
@@ -44,8 +44,8 @@ func ask(ctx context.Context, client *http.Client, address string) (scheme strin
 		return "", false
 	}
 	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // whatever came of it
-	// What Go's server says to a client that does not speak TLS.
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // an incomplete body will do
+	// The response of Go's server to a client without TLS.
 	if resp.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server") {
 		return "https", true
 	}

@@ -1,6 +1,6 @@
-// Package settings says what the flags of `tare run` mean to a collector, as
-// configuration that is merged over the collector's default: maps key by key,
-// lists as a whole. It links nothing of a collector.
+// Package settings translates the flags of `tare run` into a collector's configuration,
+// which is merged over the collector's default: maps by key, lists as a whole. It links
+// nothing of a collector.
 package settings
 
 import (
@@ -19,13 +19,13 @@ type Settings struct {
 	Page      string        // address; "" or "none" for none
 	Retention time.Duration // age of the oldest trace
 	MaxSize   string        // of the store, such as 10GiB
-	OTLP      bool          // take it, besides the agent's spans
-	Metrics   string        // address of the collector's own; "" or "none" for none
-	Verbose   bool          // log what is normal, too
+	OTLP      bool          // receive it, besides the agent's spans
+	Metrics   string        // address of the collector's own metrics; "" or "none" for none
+	Verbose   bool          // log at level info
 }
 
-// Validate says which flag cannot be meant. The collector checks sizes and
-// whatever else only it knows.
+// Validate reports an invalid flag. The collector checks sizes and everything else that
+// only it knows.
 func (s *Settings) Validate() error {
 	switch {
 	case s.Store == "":
@@ -44,12 +44,11 @@ func (s *Settings) Validate() error {
 
 func given(address string) bool { return address != "" && address != "none" }
 
-// HasPage says whether a page is wanted.
+// HasPage reports whether the page is served.
 func (s *Settings) HasPage() bool { return given(s.Page) }
 
-// YAML is the configuration. Traced says whether there is an agent in this
-// process, and listen where its /metrics are, "" for nowhere. Settings must be
-// valid.
+// YAML is the configuration. traced says whether there is an agent in this process, and
+// listen is the address of its /metrics, "" for none. The settings must be valid.
 func (s *Settings) YAML(traced bool, listen string) (string, error) {
 	receivers, pipeline := map[string]any{}, []string{}
 	if traced {
@@ -89,7 +88,8 @@ func (s *Settings) YAML(traced bool, listen string) (string, error) {
 	return string(b), err
 }
 
-// Reachable is where to ask something that may listen on all addresses.
+// Reachable returns an address at which to reach a server that may listen on all
+// addresses.
 func Reachable(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
@@ -98,7 +98,7 @@ func Reachable(address string) string {
 	return address
 }
 
-// telemetry is of the collector itself.
+// telemetry configures the collector's own logs and metrics.
 func (s *Settings) telemetry() map[string]any {
 	level := "warn"
 	if s.Verbose {
