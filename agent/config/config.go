@@ -1,12 +1,10 @@
-// Package config reads the agent's configuration: defaults, then a YAML file,
-// then the environment, then flags; what comes later wins. A scalar replaces a
-// scalar and a list replaces a whole list (services, trust); resource
-// attributes are merged by key.
+// Package config reads the agent's configuration: defaults, then a YAML file, then the
+// environment, then flags; later ones win. A scalar replaces a scalar and a list replaces
+// a whole list (services, trust); resource attributes are merged by key.
 //
-// It refuses to guess: an unknown key, a value out of range or a selection of
-// nothing is an error that names its place, the value and what is allowed.
-// It does not look at the machine; which processes a rule selects is decided
-// by package discover.
+// It does not guess: an unknown key, a value out of range or a selection of nothing is an
+// error with its place, the value and what is allowed. It does not read the state of the
+// machine: package discover decides which processes a rule selects.
 package config
 
 import (
@@ -19,9 +17,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Config is what the agent was told. Load returns it complete and checked.
+// Config is the agent's configuration. Load returns it complete and checked.
 type Config struct {
-	File        string // the file that was read, "" if none: reload watches it
+	File        string // the file that was read, "" if none; changes of it trigger a reload
 	Services    []Rule // first match wins; never empty after Load
 	ServiceName string // OTEL_SERVICE_NAME: for services whose rule has no name
 	Resource    map[string]string
@@ -33,35 +31,35 @@ type Config struct {
 	Listen      string  // address of /metrics and /healthz, "" for none
 	Print       string  // "", "tree" or "json"
 	Events      string  // one of EventModes
-	Sequence    bool    // also tell where in its connection's stream a request begins
+	Sequence    bool    // also report the position in its connection's stream where a request begins
 	Metrics     string  // one of MetricsModes
 	BPFStats    bool    // measure the kernel programs' run time
-	MaxSpans    int     // spans in progress that the agent keeps
-	Queue       int     // finished spans that wait for the exporter
+	MaxSpans    int     // bound of the spans in progress
+	Queue       int     // bound of the finished spans that wait for the exporter
 	Export      Export
 
 	samplerGiven, argGiven bool
 }
 
-// Export is what OTEL_EXPORTER_OTLP_* does not already say to the exporter.
+// Export is what the exporter does not read from OTEL_EXPORTER_OTLP_* itself.
 type Export struct {
 	Protocol string // one of Protocols
 }
 
-// Tiers of kernel hooks: found by probing, or forced.
+// Tiers of kernel hooks: chosen by probes, or forced.
 var Tiers = []string{"auto", "tracepoint"}
 
-// What is given out of single messages.
+// Values of Config.Events: whether single messages are reported.
 const (
-	EventsOff  = "off"  // spans of requests, and nothing of messages
+	EventsOff  = "off"  // only spans of requests
 	EventsOn   = "on"   // also an event for each message
-	EventsOnly = "only" // no spans: a collector makes them of the events
+	EventsOnly = "only" // events in place of spans, which a collector makes from them
 )
 
 // EventModes are the values of Config.Events.
 var EventModes = []string{EventsOff, EventsOn, EventsOnly}
 
-// What is measured of requests that are not sampled.
+// Values of Config.Metrics: whether all requests are measured.
 const (
 	MetricsOff      = "off"
 	MetricsRequests = "requests" // number, errors and duration of all requests, by service and edge
@@ -70,11 +68,11 @@ const (
 // MetricsModes are the values of Config.Metrics.
 var MetricsModes = []string{MetricsOff, MetricsRequests}
 
-// Protocols that spans can leave by.
+// Protocols of OTLP.
 var Protocols = []string{"grpc", "http/protobuf"}
 
-// Default is the configuration before anything was read. It follows
-// OpenTelemetry's defaults where there are any, and selects no service.
+// Default is the configuration before anything was read. It has OpenTelemetry's defaults
+// where these exist, and selects no service.
 func Default() Config {
 	return Config{
 		Trust:      []Trust{{Loopback: true}, {Host: true}},
@@ -97,7 +95,7 @@ var ErrNoServices = errors.New(`no service selected: give --port 8080, --exe "*/
 	`(each may be repeated and may begin with a name: --port shop=8080), ` +
 	`or TARE_PORTS, TARE_EXES or TARE_CGROUPS, or a file with "services:" by --config or TARE_CONFIG`)
 
-// Error is one thing that is wrong in the configuration.
+// Error is one error in the configuration.
 type Error struct {
 	Where   string // file:line: key, variable or flag
 	Value   string
@@ -108,9 +106,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %q: allowed: %s", e.Where, e.Value, e.Allowed)
 }
 
-// Load puts the configuration together. The flags are those that Flags
-// registered, already parsed (nil: none); environ is as os.Environ gives it.
-// It may be called again to reload. All errors are reported, not only the first.
+// Load reads the configuration. flags were registered by Flags and are parsed (nil:
+// none); environ has the form of os.Environ. It may be called again to reload. It reports
+// all errors, not only the first.
 func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	c := Default()
 	env := environment(environ)
@@ -135,8 +133,8 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	return c, c.complete()
 }
 
-// environment indexes the variables; an empty one counts as unset, as
-// OpenTelemetry's specification has it.
+// environment indexes the variables; an empty one counts as unset, as OpenTelemetry
+// specifies.
 func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, kv := range environ {

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// applyEnvironment reads the variables that are Tare's and OpenTelemetry's.
-// Unknown TARE_* variables are ignored: Kubernetes sets some by itself in
-// every pod beside a service called tare (TARE_PORT among them, which is why
-// the selectors' variables are in the plural).
+// applyEnvironment reads Tare's and OpenTelemetry's variables. It ignores unknown TARE_*
+// variables, because Kubernetes sets some in every pod if there is a service called tare
+// (such as TARE_PORT, which is why the selectors' variables are in the plural).
 func applyEnvironment(c *Config, env map[string]string) error {
 	var errs []error
 	for _, s := range settings {
@@ -48,7 +47,7 @@ func applySelectors(c *Config, selectors []selector, where func(kind string) str
 	return errors.Join(errs...)
 }
 
-// applyLinking sets the linking of every rule that leaves it to Tare.
+// applyLinking sets the linking of every rule that has none.
 func applyLinking(c *Config, where, text string) error {
 	l, err := parseLinking(where, text)
 	for i := range c.Services {

@@ -11,14 +11,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file walks the YAML tree by hand instead of decoding into structs, because
-// an error must name line, key, value and what is allowed.
+// file walks the YAML tree instead of decoding it into structs, because an error must
+// name the line, the key, the value and what is allowed.
 type file struct {
 	name string
 	errs []error
 }
 
-// maxFile bounds what is read; a configuration is a page, not a book.
+// maxFile bounds the size of a file.
 const maxFile = 1 << 20
 
 func parseFile(c *Config, name string, text []byte) error {
@@ -44,7 +44,7 @@ func parseFile(c *Config, name string, text []byte) error {
 	return errors.Join(f.errs...)
 }
 
-// fields is what a mapping may hold.
+// fields are the keys that a mapping may have.
 type fields map[string]func(where string, n *yaml.Node)
 
 func (f *file) topLevel(c *Config) fields {
@@ -135,8 +135,8 @@ func (f *file) attributes(where string, n *yaml.Node, to map[string]string) {
 	})
 }
 
-// mapping calls the function of each key, and reports unknown keys. It
-// returns false if the mapping has an error, at any depth.
+// mapping calls the function of each key, and reports unknown keys. It returns false if
+// there is an error in the mapping, at any depth.
 func (f *file) mapping(n *yaml.Node, prefix string, known fields) bool {
 	before := len(f.errs)
 	f.pairs(n, strings.TrimSuffix(prefix, "."), func(key, v *yaml.Node) {
@@ -207,7 +207,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 }
 
 func (f *file) at(n *yaml.Node, where string) string {
-	if n.Line == 0 { // not of a text: FromKeys
+	if n.Line == 0 { // from FromKeys, not from a file
 		return f.name + "::" + where
 	}
 	if where == "" {

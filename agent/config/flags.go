@@ -6,16 +6,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags registers the agent's flags. Their values are checked by Load, so
-// that an error reads the same wherever the value came from.
+// Flags registers the agent's flags. Load checks their values, so that errors read the
+// same wherever a value comes from.
 func Flags(fs *pflag.FlagSet) {
 	fs.String("config", "", "YAML `file`; also TARE_CONFIG")
 	selectors := &[]selector{}
-	fs.Var(&selectorFlag{"port", selectors}, "port", "trace what listens on this port or range, such as 8080, 9000-9010, shop=8080; may be repeated")
+	fs.Var(&selectorFlag{"port", selectors}, "port", "trace processes that listen on this port or range, such as 8080, 9000-9010, shop=8080; may be repeated")
 	fs.Var(&selectorFlag{"exe", selectors}, "exe", `trace executables by path, * crosses /, such as "*/nginx", "web=*/python3*"; may be repeated`)
 	fs.Var(&selectorFlag{"cgroup", selectors}, "cgroup", `trace cgroups by path, such as "/system.slice/shop.service*"; may be repeated`)
 	fs.String("linking", "auto", "how receives are linked to sends, where a rule does not say: auto, thread, loop, queue, none")
-	fs.StringArray("trust", nil, `network that tags go to and are believed from: 10.0.0.0/8, loopback, host, or "none"; may be repeated (default loopback and host)`)
+	fs.StringArray("trust", nil, `network that tags are sent to and accepted from: 10.0.0.0/8, loopback, host, or "none"; may be repeated (default loopback and host)`)
 	d := Default()
 	fs.String("sampler", d.Sampler, "OpenTelemetry sampler; also OTEL_TRACES_SAMPLER")
 	fs.String("sampler-arg", "1", "probability, of the ratio samplers; also OTEL_TRACES_SAMPLER_ARG")
@@ -23,15 +23,15 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("payload", "on", "on: read the first bytes of messages to name spans; off: read nothing")
 	fs.String("listen", d.Listen, `address of /metrics and /healthz, or "none"`)
 	fs.String("print", "", "print traces on standard output: tree or json")
-	fs.String("events", d.Events, "also give out an event for each message: off, on; only: no spans, tare_tracer of a collector makes them of the events")
+	fs.String("events", d.Events, "on: also export an event for each message; only: events in place of spans, which a collector's tare_tracer makes from them; off")
 	fs.Lookup("events").NoOptDefVal = EventsOn
-	fs.Bool("sequence", false, "also tell where in its connection's stream a request begins, for a collector that joins spans where no tag passes")
+	fs.Bool("sequence", false, "also export at which position of its connection's stream a request begins, for a collector that joins spans where no tag passes")
 	fs.String("metrics", d.Metrics, "requests: measure every request by service and edge, sampled or not, at /metrics; off")
 	fs.Bool("bpf-stats", false, "measure the run time of the kernel programs")
 }
 
-// selectorFlag collects --port, --exe and --cgroup in one list, because the
-// first match wins and the order of the command line is the user's.
+// selectorFlag collects --port, --exe and --cgroup in one list, so that rules keep the
+// order of the command line: the first match wins.
 type selectorFlag struct {
 	kind string
 	list *[]selector
@@ -45,7 +45,7 @@ func (f *selectorFlag) Set(text string) error {
 func (f *selectorFlag) Type() string   { return f.kind }
 func (f *selectorFlag) String() string { return "" }
 
-// given is what the command line really said.
+// given are the flags that the command line sets.
 type given struct {
 	scalars   map[string]string
 	trust     []string

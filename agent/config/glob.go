@@ -1,12 +1,12 @@
 package config
 
-// Glob matches the whole text: "*" stands for any bytes, none included, and
-// "?" for one byte. Unlike a shell's, "*" also crosses "/", so that
-// "*/python3*" finds an interpreter wherever it is. Everything else is literal,
-// so every pattern is valid. Time is at most the product of the lengths.
+// Glob reports whether the pattern matches the whole text: "*" stands for any number of
+// bytes, "?" for one byte. Unlike in a shell, "*" also matches "/", so that "*/python3*"
+// finds an interpreter in any directory. All other bytes are literal, so every pattern is
+// valid. It takes at most time proportional to the product of the lengths.
 func Glob(pattern, text string) bool {
 	p, t := 0, 0
-	star, from := -1, 0 // the last *, and where its match ends at present
+	star, from := -1, 0 // the last *, and the end of its current match
 	for t < len(text) {
 		switch {
 		case p < len(pattern) && pattern[p] == '*':

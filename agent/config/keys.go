@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// FromKeys reads what a file may hold from keys that were decoded already, by a
-// collector's configuration for instance. Neither the environment nor a file
-// counts. Where names the place in errors, such as "receivers::tare_agent".
+// FromKeys reads a file's keys that were decoded already, for instance by a collector. It
+// reads neither the environment nor a file. where is the place for errors, such as
+// "receivers::tare_agent".
 func FromKeys(where string, keys map[string]any) (Config, error) {
 	c := Default()
 	var n yaml.Node
@@ -25,11 +25,11 @@ func FromKeys(where string, keys map[string]any) (Config, error) {
 	return c, c.complete()
 }
 
-// complete checks what is left when all is read, and derives what follows
-// from it. Only ErrNoServices leaves a configuration that is whole.
+// complete checks the configuration after all is read, and derives values from others.
+// Except after ErrNoServices, a configuration with an error must not be used.
 func (c *Config) complete() error {
 	if c.argGiven && !c.samplerGiven {
-		c.Sampler = "parentbased_traceidratio" // a probability alone says what is wanted
+		c.Sampler = "parentbased_traceidratio" // a probability alone implies it
 	}
 	if _, _, err := Threshold(c.Sampler, c.SamplerArg); err != nil {
 		return err

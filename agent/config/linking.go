@@ -1,7 +1,7 @@
 package config
 
-// Linking says how the messages that a service receives are linked to those
-// that it sends. The numbers are those of enum tare_linking in bpf/event.h.
+// Linking says how the messages that a service receives are linked to those that it
+// sends. The numbers are those of enum tare_linking in bpf/event.h.
 type Linking uint8
 
 // Auto lets package discover decide by the runtime, and the kernel by the

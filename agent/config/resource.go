@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// parseResource reads OTEL_RESOURCE_ATTRIBUTES: key=value pairs with commas
-// between, percent-encoded as in W3C baggage. As the specification asks, an
-// error discards the whole value; here it also stops the agent.
+// parseResource reads OTEL_RESOURCE_ATTRIBUTES: comma-separated key=value pairs,
+// percent-encoded as in W3C baggage. As the specification requires, an error discards the
+// whole value; here it also stops the agent.
 func parseResource(c *Config, where, text string) error {
 	parsed := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Rule selects processes and says how to treat them. Every selector that is
-// given must match; a rule without one is refused.
+// Rule selects processes and says how to trace them. All selectors that it has must
+// match; a rule without any is an error.
 type Rule struct {
-	Name       string // service.name, "" to derive one
+	Name       string // service.name, "" to derive it
 	Ports      []PortRange
 	Executable string // glob on the path of the executable
 	Cgroup     string // glob on the path in the cgroup v2 tree
@@ -44,8 +44,8 @@ func ParsePorts(where, text string) (PortRange, error) {
 	return PortRange{uint16(a), uint16(b)}, nil
 }
 
-// WantsPort reports whether the rule asks for one of these listening ports;
-// true for a rule without ports.
+// WantsPort reports whether the rule selects one of these listening ports; true for a
+// rule without ports.
 func (r *Rule) WantsPort(listening []uint16) bool {
 	if len(r.Ports) == 0 {
 		return true
@@ -60,7 +60,7 @@ func (r *Rule) WantsPort(listening []uint16) bool {
 	return false
 }
 
-// WantsPath reports whether executable and cgroup are what the rule asks for.
+// WantsPath reports whether the rule's patterns match executable and cgroup.
 func (r *Rule) WantsPath(executable, cgroup string) bool {
 	return (r.Executable == "" || Glob(r.Executable, executable)) &&
 		(r.Cgroup == "" || Glob(r.Cgroup, cgroup))
@@ -70,17 +70,16 @@ func (r *Rule) empty() bool {
 	return len(r.Ports) == 0 && r.Executable == "" && r.Cgroup == ""
 }
 
-// selector is one of the short forms that make a rule: "8080", "shop=8080",
-// "*/nginx", "proxy=*/nginx".
+// selector is a short form of a rule: "8080", "shop=8080", "*/nginx", "proxy=*/nginx".
 type selector struct{ kind, text string }
 
-// The kinds of selector: names of flags, and of variables in the plural.
+// The kinds of selectors name flags and, in the plural, variables.
 var selectorKinds = []string{"port", "exe", "cgroup"}
 
 func (s selector) rule(where string) (Rule, error) {
 	text := s.text
 	var r Rule
-	// A path may hold "=", but then it holds "/" or "*" before it.
+	// A path may contain "=", but only after a "/" or "*".
 	if name, rest, ok := strings.Cut(text, "="); ok && !strings.ContainsAny(name, "/*?") {
 		if name == "" {
 			return r, &Error{where, s.text, "a name before the ="}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Samplers are OpenTelemetry's names that the kernel can carry out.
+// Samplers are those of OpenTelemetry's samplers that the kernel side implements.
 var Samplers = []string{
 	"always_on", "always_off", "traceidratio",
 	"parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio",
@@ -16,12 +16,12 @@ var Samplers = []string{
 
 const probabilityRange = "a probability from 0 to 1"
 
-// Never is the threshold that no trace id reaches: rv has 56 bits.
+// Never is the threshold that samples nothing: the random value of a trace has 56 bits.
 const Never = uint64(1) << 56
 
-// Threshold turns a sampler into OpenTelemetry's consistent probability form:
-// a trace is sampled iff the low 56 bits of its id, rv, are >= th. A parent
-// based sampler obeys a parent's decision and uses th at roots only.
+// Threshold returns a sampler's threshold for consistent probability sampling: a trace is
+// sampled iff the low 56 bits of its id are at least th. A parent-based sampler follows
+// the parent's decision and uses th at roots only.
 //
 // A probability below 2^-57 rounds to Never.
 func Threshold(sampler string, arg float64) (th uint64, parentBased bool, err error) {
@@ -42,9 +42,8 @@ func Threshold(sampler string, arg float64) (th uint64, parentBased bool, err er
 	return Never - uint64(math.Round(arg*float64(Never))), parentBased, nil
 }
 
-// TraceState is the tracestate member that tells a threshold to others: 14
-// hexadecimal digits without the zeros at their end. Empty for Never: nothing
-// is sampled, so nothing is told.
+// TraceState is the tracestate member with the threshold: 14 hexadecimal digits without
+// trailing zeros. It is empty for Never, which samples no trace.
 func TraceState(th uint64) string {
 	if th >= Never {
 		return ""
@@ -56,7 +55,7 @@ func TraceState(th uint64) string {
 	return "ot=th:" + digits
 }
 
-// Probability is the share of traces that a threshold keeps.
+// Probability is the share of traces that a threshold samples.
 func Probability(th uint64) float64 {
 	if th >= Never {
 		return 0
@@ -64,8 +63,8 @@ func Probability(th uint64) float64 {
 	return float64(Never-th) / float64(Never)
 }
 
-// ParseTraceState reads the threshold back from a tracestate; ok is false if
-// it has none or a malformed one.
+// ParseTraceState reads the threshold of a tracestate; ok is false if it has none or a
+// malformed one.
 func ParseTraceState(tracestate string) (th uint64, ok bool) {
 	for member := range strings.SplitSeq(tracestate, ",") {
 		fields, found := strings.CutPrefix(strings.TrimSpace(member), "ot=")

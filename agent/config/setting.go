@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// setting is one scalar that a file, the environment or a flag may give. One
-// parser serves all three, so that they cannot differ.
+// setting is a scalar that the file, the environment or a flag can set. All three use the
+// same parser.
 type setting struct {
 	key  string // in the file
 	env  string
-	flag string // "": none
+	flag string // "": no flag
 	set  func(c *Config, where, value string) error
 }
 
@@ -55,7 +55,7 @@ var settings = []setting{
 		return oneOf(where, v, "tree", "json")
 	}},
 	{"events", "TARE_EVENTS", "events", func(c *Config, where, v string) error {
-		switch v { // once it was a boolean
+		switch v { // it used to be a boolean
 		case "true":
 			v = EventsOn
 		case "false":
@@ -81,7 +81,7 @@ var settings = []setting{
 	}},
 	{"", "OTEL_RESOURCE_ATTRIBUTES", "", parseResource},
 	{"", "OTEL_EXPORTER_OTLP_PROTOCOL", "", setProtocol},
-	{"", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "", setProtocol}, // after the general one: it wins
+	{"", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "", setProtocol}, // wins over the general one before it
 }
 
 func setProtocol(c *Config, where, v string) error {
@@ -103,7 +103,7 @@ func boolean(field func(*Config) *bool) func(*Config, string, string) error {
 	}
 }
 
-// maxCount keeps what a slip of the finger can allocate within reason.
+// maxCount bounds what a mistyped number can allocate.
 const maxCount = 1 << 20
 
 func count(field func(*Config) *int) func(*Config, string, string) error {

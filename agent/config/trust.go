@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Trust is a network that tags go to and are believed from: a prefix, or one
-// of two names for what only the running machine knows.
+// Trust is a network that tags are sent to and accepted from: a prefix, or one of two
+// names that the running agent resolves.
 type Trust struct {
-	Prefix   netip.Prefix // masked; the zero value with Loopback or Host
+	Prefix   netip.Prefix // without host bits; zero if Loopback or Host is set
 	Loopback bool         // "loopback": 127.0.0.0/8 and ::1
 	Host     bool         // "host": this host's own addresses
 }
@@ -24,7 +24,7 @@ func (t Trust) String() string {
 	return t.Prefix.String()
 }
 
-// Prefixes are the networks that t means; host gives the own addresses.
+// Prefixes are the networks of t; host are the host's own addresses.
 func (t Trust) Prefixes(host []netip.Prefix) []netip.Prefix {
 	switch {
 	case t.Loopback:
@@ -35,7 +35,7 @@ func (t Trust) Prefixes(host []netip.Prefix) []netip.Prefix {
 	return []netip.Prefix{t.Prefix}
 }
 
-// TrustsHost reports whether the host's own addresses must be found out.
+// TrustsHost reports whether the host's own addresses are needed.
 func (c *Config) TrustsHost() bool {
 	for _, t := range c.Trust {
 		if t.Host {
@@ -45,8 +45,8 @@ func (c *Config) TrustsHost() bool {
 	return false
 }
 
-// ParseTrust reads "10.0.0.0/8", "::1", "loopback" or "host". An address in a
-// prefix's host part is refused: it is more often a slip than a wish.
+// ParseTrust reads "10.0.0.0/8", "::1", "loopback" or "host". A prefix with host bits is
+// an error, because it is usually a mistake.
 func ParseTrust(where, text string) (Trust, error) {
 	switch text {
 	case "loopback":

@@ -1,6 +1,6 @@
-// Package event decodes the records that the kernel side writes to its ring
-// buffer. It copies bytes into the types generated from event.h and checks
-// lengths and discriminants; it interprets nothing.
+// Package event decodes the records that the kernel side writes to its ring buffers. It
+// copies their bytes into the types generated from event.h, and checks lengths and types.
+// It does not interpret them.
 package event
 
 import (
@@ -21,8 +21,8 @@ const (
 // ErrMalformed is wrapped by every error of this package.
 var ErrMalformed = errors.New("malformed record")
 
-// Record holds one decoded record; Type says which field is valid. It is
-// meant to be reused: decoding allocates nothing.
+// Record holds one decoded record; Type says which field is valid. It is meant to be
+// reused: decoding does not allocate.
 type Record struct {
 	Type  bpf.TareRecordType
 	Start bpf.Start
@@ -30,8 +30,8 @@ type Record struct {
 	End   bpf.End
 }
 
-// Payload returns the message bytes that came with the record. They alias the
-// record and are valid until the next Decode.
+// Payload returns the message bytes in the record. They alias the record and are valid
+// until the next Decode.
 func (r *Record) Payload() []byte {
 	switch r.Type {
 	case bpf.TareRecordTypeTARE_START:
@@ -42,7 +42,7 @@ func (r *Record) Payload() []byte {
 	return nil
 }
 
-// Decode reads one record as it came from the ring buffer.
+// Decode decodes one record from the ring buffer.
 func (r *Record) Decode(raw []byte) error {
 	if len(raw) == 0 {
 		return fmt.Errorf("%w: empty", ErrMalformed)
@@ -87,7 +87,7 @@ func bytesOf[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
 
-// DecodeControl reads a record of the control ring.
+// DecodeControl decodes a record of the control ring.
 func DecodeControl(raw []byte) (c bpf.Control, err error) {
 	if len(raw) < int(unsafe.Sizeof(c)) {
 		return c, tooShort("control", len(raw), int(unsafe.Sizeof(c)))

@@ -1,6 +1,6 @@
-// Package print shows traces to a person or to a script: as trees, or as one
-// JSON object per trace and line. It holds spans until a trace has been quiet
-// for a while; it does not judge whether a trace is complete.
+// Package print prints traces for a person or a script: as trees, or as one JSON object
+// per trace and line. It holds the spans of a trace until no more have come for a while;
+// it does not check whether a trace is complete.
 package print
 
 import (
@@ -19,12 +19,12 @@ const (
 	JSON = "json"
 )
 
-// quiet is how long after its last span a trace is printed. A span is
-// reported half a second after its last byte at most, so this suffices for
-// all but traces with long silent parts, which are printed in pieces.
+// quiet is how long after its last span a trace is printed. A span is reported at most
+// half a second after its last byte, so this is enough, except for traces with long
+// pauses, which are printed in pieces.
 const quiet = time.Second
 
-// maxTraces bounds what is held: beyond it, the printer prints early.
+// maxTraces bounds the traces held; beyond it, all are printed at once.
 const maxTraces = 10000
 
 // Printer takes spans and prints traces. It is not safe for concurrent use.
@@ -83,7 +83,7 @@ func (p *printer) Flush(all bool) {
 	now := p.now()
 	for id, t := range p.traces {
 		if all || now.Sub(t.last) > quiet {
-			_ = p.write(p.w, t.spans) // a closed terminal is no reason to stop tracing
+			_ = p.write(p.w, t.spans) // tracing continues although the terminal is closed
 			delete(p.traces, id)
 		}
 	}
