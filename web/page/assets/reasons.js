@@ -25,9 +25,9 @@ const kept = {
 
 export const lost = {
   ring_full: 'the ring buffer was full: the agent did not read in time',
-  requests_full: 'too many sampled requests at once',
+  requests_full: 'too many sampled requests in flight',
   storage_full: 'no memory for the state of a socket or thread',
-  tag_no_room: 'the bytes of a tag were acknowledged before the tag was sent',
+  tag_no_room: 'the first byte of a request was acknowledged before its tag could be written',
   tag_queue_full: 'more than four unacknowledged tags on a connection',
   tag_stale: 'a tag arrived after its bytes were read',
   tag_overflow: 'more than four pending tags on a connection',
