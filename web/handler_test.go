@@ -138,8 +138,8 @@ func TestForeignHostsAreRefused(t *testing.T) {
 	}
 }
 
-// Services have slashes and spaces in their names, and clients escape them in
-// several ways; Grafana's not at all.
+// Services have slashes and spaces in their names; clients escape them in several ways,
+// Grafana not at all.
 func TestJaegerOperationsOfAwkwardServices(t *testing.T) {
 	const name = "team/shop +1%"
 	tr := newTrace(1, noon)
@@ -196,8 +196,7 @@ func TestPagesOfTraces(t *testing.T) {
 	}
 }
 
-// The list and the trace itself are computed by two packages, and must tell the
-// same of a trace, its weight above all.
+// Two packages compute the list and the trace; both must agree, above all on the weight.
 func TestTheListTellsWhatTheTraceTells(t *testing.T) {
 	all := []*trace{order(1, noon), broken(2, noon)}
 	for i, state := range []string{"", "ot=th:0", "ot=th:c", "ot=th:fd70a3d70a3d71", "x=y,ot=rv:01;th:e8", "ot=th:zz", "ot=th:ffffffffffffff"} {

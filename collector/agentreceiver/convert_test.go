@@ -23,7 +23,7 @@ var examples = func() []*span.Span {
 	}
 }()
 
-// What is handed over in this process is what would arrive by OTLP.
+// The converted spans equal those that would arrive by OTLP.
 func TestTracesAreWhatOTLPCarries(t *testing.T) {
 	var body []byte
 	for _, group := range [][]int{{0, 1, 3}, {2}} {

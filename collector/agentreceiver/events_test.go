@@ -18,8 +18,8 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// The same records, once as spans and once as events only, come out of
-// tare_tracer as the same spans.
+// tare_tracer makes the same spans from the same records, exported as spans or as events
+// only.
 func TestEventsOnlyEqualSpans(t *testing.T) {
 	whole, events := traced(t, spans.NoMessages), traced(t, spans.OnlyMessages)
 	if len(whole) != 7 {
@@ -39,8 +39,8 @@ func TestEventsOnlyEqualSpans(t *testing.T) {
 	}
 }
 
-// traced gives the spans that a builder and tare_tracer make of the records, as
-// text, sorted; times count from the first.
+// traced returns the spans that a builder and tare_tracer make of the records, as sorted
+// text, with times relative to the first.
 func traced(t *testing.T, messages spans.Messages) []string {
 	t.Helper()
 	f := tracerprocessor.NewFactory()

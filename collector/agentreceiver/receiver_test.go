@@ -140,8 +140,7 @@ func (c *stuck) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
 	}
 }
 
-// A pipeline that does not keep up costs its spans, each one counted, and
-// never the agent's time.
+// If the pipeline is too slow, spans are lost and counted, and the agent does not wait.
 func TestStuckPipeline(t *testing.T) {
 	s, next := newSource(), &stuck{entered: make(chan struct{}, 100), free: make(chan struct{})}
 	r := started(t, s, next, 100)
@@ -161,7 +160,7 @@ func TestStuckPipeline(t *testing.T) {
 	}
 }
 
-// When the time to shut down is over, what waits is given up and counted.
+// Spans that still wait at the shutdown's deadline are dropped and counted.
 func TestShutdownOutOfTime(t *testing.T) {
 	s, next := newSource(), &stuck{entered: make(chan struct{}, 100), free: make(chan struct{})}
 	r := started(t, s, next, 100)

@@ -45,7 +45,7 @@ func benchConfigs() map[string]*Config {
 	return map[string]*Config{"everything on": all, "errors and share": errors}
 }
 
-// A kept trace takes memory for its reason, a span none.
+// Keeping a trace allocates for its reason, but nothing for each span.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -58,7 +58,7 @@ remember: 1000
 	}
 }
 
-// The configuration in the package comment is one.
+// The configuration in the package comment is valid.
 func TestConfigOfThePackageComment(t *testing.T) {
 	_, text, _ := strings.Cut(readFile(t, "doc.go"), "tare_keep:\n")
 	text, _, _ = strings.Cut(text, "//\n")
@@ -116,7 +116,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// What is turned off need not be right otherwise.
+// The other values of a feature that is turned off are not checked.
 func TestConfigTurnedOff(t *testing.T) {
 	for _, text := range []string{"{}", "slow: {learn: {quantile: 0, operations: 0}}", "rare: {first: 0, interval: 0s, at_most: 0}", "share: {adapt: 0s}", "rules: [{name: a, probability: 0}]"} {
 		if _, err := fromYAML(t, text); err != nil {

@@ -26,7 +26,7 @@ func readFile(t testing.TB, path string) string {
 	return string(b)
 }
 
-// start makes the processor as a collector does.
+// start creates and starts the processor as a collector does.
 func start(t testing.TB, c *Config, set processor.Settings) (processor.Traces, *consumertest.TracesSink) {
 	t.Helper()
 	sink := new(consumertest.TracesSink)
@@ -52,7 +52,7 @@ func consume(t testing.TB, p processor.Traces, td ptrace.Traces) {
 	}
 }
 
-// By default everything passes as it came.
+// By default everything passes unchanged.
 func TestDefaultPasses(t *testing.T) {
 	p, sink := start(t, defaultConfig(), processortest.NewNopSettings(Type))
 	if p.Capabilities().MutatesData {
@@ -67,7 +67,7 @@ func TestDefaultPasses(t *testing.T) {
 	}
 }
 
-// A message of which nothing is left is not handed on.
+// A message whose spans were all dropped is not passed on.
 func TestNothingEmptyIsHandedOn(t *testing.T) {
 	c := quiet()
 	c.Errors = ErrorsAny
@@ -139,7 +139,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Several pipelines may call at a time; what comes in is kept or counted.
+// Several pipelines may call at the same time; each span is kept or counted.
 func TestConcurrent(t *testing.T) {
 	c := defaultConfig()
 	c.Share.TracesPerSecond = 100

@@ -9,8 +9,8 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// FuzzProcess sends whatever reads as OTLP: every span is handed on or counted,
-// all spans of a trace have the same fate, and each kept trace has one reason.
+// FuzzProcess sends arbitrary OTLP: each span is passed on or counted, all spans of a
+// trace are kept or all are dropped, and each kept trace has one reason.
 func FuzzProcess(f *testing.F) {
 	marshal := func(td ptrace.Traces) []byte {
 		b, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)

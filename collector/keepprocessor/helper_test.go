@@ -24,8 +24,7 @@ func newClock() *clock { return &clock{time.Unix(1_800_000_000, 0)} }
 
 func (c *clock) advance(d time.Duration) { c.now = c.now.Add(d) }
 
-// quiet keeps nothing but for the share, of which there is none: tests turn on
-// what they are about.
+// quiet is a configuration that keeps nothing; each test turns on what it tests.
 func quiet() *Config {
 	c := defaultConfig()
 	c.Errors = ErrorsNone
@@ -47,7 +46,7 @@ func keeperOf(t testing.TB, c *Config, at *clock) *keeper {
 	return k
 }
 
-// decided sends a message through k, and returns what is left of it.
+// decided sends a message through k, and returns the remaining spans.
 func decided(t testing.TB, k *keeper, td ptrace.Traces) ptrace.Traces {
 	t.Helper()
 	out, err := k.process(context.Background(), td)
@@ -72,8 +71,8 @@ type spec struct {
 	attributes    map[string]any
 }
 
-// message puts traces into one message, each as service by service, so that
-// its spans lie apart.
+// message puts traces into one message, grouped by service, so that the spans of a trace
+// are not adjacent.
 func message(traces map[pcommon.TraceID][]spec) ptrace.Traces {
 	td := ptrace.NewTraces()
 	resources := map[string]ptrace.SpanSlice{}
@@ -113,7 +112,7 @@ func addTrace(td ptrace.Traces, resources map[string]ptrace.SpanSlice, id pcommo
 	}
 }
 
-// one is a message of one trace, with the random bits of the id.
+// one is a message with one trace, with these random bits in its id.
 func one(bits uint64, specs ...spec) ptrace.Traces {
 	return message(map[pcommon.TraceID][]spec{idOf(bits): specs})
 }

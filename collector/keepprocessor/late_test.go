@@ -11,12 +11,12 @@ import (
 
 func late(s *spec) { s.attributes[span.KeyLate] = true }
 
-// lateOf is a late span of the trace with the bits.
+// lateOf is a late span of the trace with these random bits.
 func lateOf(bits uint64) ptrace.Traces {
 	return one(bits, change([]spec{{service: "stock", name: "late", parent: 7}}, 0, late)...)
 }
 
-// A late span follows the decision on its trace, its own failure or not.
+// A late span gets the decision about its trace, whether it failed itself or not.
 func TestLateSpansFollow(t *testing.T) {
 	config := quiet()
 	config.Errors = ErrorsAny
@@ -54,7 +54,7 @@ func TestLateSpansFollow(t *testing.T) {
 	}
 }
 
-// In one message, late spans of some traces and whole ones are told apart.
+// Late spans and whole traces in the same message are distinguished.
 func TestLateBesideWhole(t *testing.T) {
 	config := quiet()
 	config.Share.Probability = 0.5

@@ -33,7 +33,7 @@ func learn99(after int) *learned {
 	return newLearned(Learn{Quantile: 0.99, Operations: 4, After: after})
 }
 
-// The limit is within 4% above the exact quantile, and what is above it is slow.
+// The limit is at most 4% above the exact quantile, and longer durations are slow.
 func TestLearnedQuantile(t *testing.T) {
 	l, rng := learn99(0), rand.New(rand.NewPCG(2, 2))
 	if l.config.After != 2000 {
@@ -65,8 +65,7 @@ func TestLearnedQuantile(t *testing.T) {
 	}
 }
 
-// Nothing is slow before there are enough observations, and nothing below
-// at_least.
+// Nothing is slow before there are enough observations, nor below at_least.
 func TestLearnedNotYet(t *testing.T) {
 	l, at := learn99(500), newClock()
 	l.config.AtLeast = time.Second
@@ -87,7 +86,7 @@ func TestLearnedNotYet(t *testing.T) {
 	}
 }
 
-// An operation that became slower as a whole is not slow for ever.
+// If all requests of an operation become slower, its limit follows.
 func TestLearnedForgets(t *testing.T) {
 	l, at := learn99(500), newClock()
 	for range 10_000 {

@@ -20,8 +20,7 @@ func pathOf(t *testing.T, specs []spec, bits uint64) uint64 {
 	return s.traces[0].path
 }
 
-// A path is the set of calls: their order, number, ids and durations are none
-// of it.
+// A path is the set of calls; their order, number, ids and durations do not matter.
 func TestPath(t *testing.T) {
 	plain := request("shop", "GET /")
 	twice := append(request("shop", "GET /"),
@@ -95,7 +94,7 @@ func TestFirstOfAPath(t *testing.T) {
 	}
 }
 
-// As often as the package comment says, a path passes for seen that was not.
+// A new path counts as seen only as often as the package comment says.
 func TestPathCollisions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for paths, most := range map[int]float64{1000: 1e-4, 10_000: 0.045} {
@@ -130,7 +129,7 @@ func TestPathCollisions(t *testing.T) {
 	}
 }
 
-// Names with an id in them make every path a new one: the bound holds.
+// If names contain ids, so that every path is new, the bound limits the kept traces.
 func TestRareIsBounded(t *testing.T) {
 	config := quiet()
 	config.Rare = Rare{First: 1, Interval: time.Hour, AtMost: 20}

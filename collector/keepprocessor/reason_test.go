@@ -147,8 +147,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What is dropped by a rule is dropped even if it failed; a probability between
-// 0 and 1 is for what nothing else keeps.
+// A rule with probability 0 drops even failed traces; a probability between 0 and 1
+// applies only to traces that nothing else keeps.
 func TestOrder(t *testing.T) {
 	config := quiet()
 	config.Errors = ErrorsAny
@@ -208,8 +208,8 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// The reason stands on the span that tare_tracer calls the top; without it, on
-// the root; without one, on the earliest.
+// The reason is on the span that tare_tracer has chosen as top, else on the root, else on
+// the earliest span.
 func TestTopSpan(t *testing.T) {
 	config := quiet()
 	config.Share.Probability = 1
@@ -227,7 +227,7 @@ func TestTopSpan(t *testing.T) {
 	}
 }
 
-// One that is called incomplete is, whatever else is said of it.
+// A trace is incomplete if any of its spans says so.
 func TestJudgedTwice(t *testing.T) {
 	config := quiet()
 	config.Incomplete = IncompleteKeep
@@ -237,7 +237,7 @@ func TestJudgedTwice(t *testing.T) {
 	}
 }
 
-// Only a root's duration is that of its operation.
+// Only the durations of roots are learned.
 func TestLearnsFromRoots(t *testing.T) {
 	config := quiet()
 	config.Slow.Learn = Learn{Quantile: 0.99, Operations: 10}
@@ -253,7 +253,7 @@ func TestLearnsFromRoots(t *testing.T) {
 	}
 }
 
-// Traces in one message are decided each for itself, wherever their spans lie.
+// Each trace in a message is decided separately, wherever its spans are.
 func TestManyTracesInOneMessage(t *testing.T) {
 	config := quiet()
 	config.Errors = ErrorsAny

@@ -11,8 +11,8 @@ import (
 	"github.com/tare-trace/tare/otel/consistent"
 )
 
-// arrive lets traces come at the rate for a time, each sampled with one of the
-// probabilities, and returns how many a share keeps.
+// arrive simulates traces that arrive at the rate for a time, each sampled before with
+// one of the probabilities, and returns how many are kept.
 func arrive(s *share, at *clock, rng *rand.Rand, perSecond float64, d time.Duration, heads ...float64) (kept int) {
 	for end := at.now.Add(d); at.now.Before(end); {
 		at.advance(time.Duration(rng.ExpFloat64() / perSecond * 1e9))
@@ -51,7 +51,7 @@ func TestShareHoldsTheRate(t *testing.T) {
 	}
 }
 
-// How many more are kept when the load sets in is what the package comment says.
+// When load begins, as many additional traces are kept as the package comment says.
 func TestShareOvershoot(t *testing.T) {
 	at, rng := newClock(), rand.New(rand.NewPCG(3, 4))
 	const rate, load, adapt = 10.0, 500.0, 10.0
@@ -77,7 +77,8 @@ func TestShareProbabilityIsALimit(t *testing.T) {
 	}
 }
 
-// One message of many traces is judged as a whole, not by the quiet before.
+// The probability for a message of many traces includes these traces, not only earlier
+// ones.
 func TestShareOfABurst(t *testing.T) {
 	at := newClock()
 	s := newShare(Share{Probability: 1, TracesPerSecond: 10, Adapt: 10 * time.Second}, at.now)
@@ -90,8 +91,8 @@ func TestShareOfABurst(t *testing.T) {
 	}
 }
 
-// The processor's share follows what comes, with the weights that it came with,
-// and forgets it.
+// The processor's share follows the rate of traces, with their weights, and forgets old
+// ones.
 func TestShareOfTheProcessor(t *testing.T) {
 	at := newClock()
 	config := quiet()

@@ -70,8 +70,8 @@ func TestRaise(t *testing.T) {
 
 const rv = "f0000000000000"
 
-// Every span of a trace says the probability: those that said less, and those
-// that said nothing; one that says more stays.
+// Every span of a kept trace gets the trace's threshold if it had a lower one or none; a
+// higher one stays.
 func TestThresholdOnEverySpan(t *testing.T) {
 	config := quiet()
 	config.Share.Probability = 0.5

@@ -28,9 +28,9 @@ func (e *estimate) add(weight float64) {
 	e.kept++
 }
 
-// The sums of weights of what is kept estimate how many requests there were: in
-// all, of each class, of each operation, whatever kept them, at whatever rate
-// they were sampled before, and while the share's probability moves.
+// The sums of weights of kept traces estimate the number of requests: in total, of each
+// class and of each operation, for every reason, whatever their sampling rate was before,
+// and while the share's probability changes.
 func TestWeightsAreUnbiased(t *testing.T) {
 	classes := map[string]*estimate{}
 	for seed := range uint64(5) {

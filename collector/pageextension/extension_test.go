@@ -249,7 +249,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// A reader that never ends its request does not hold up the collector.
+// A client that never ends its request does not delay the collector's shutdown.
 func TestShutdownCutsSlowReaders(t *testing.T) {
 	s := start(t, host{}, map[string]any{})
 	c, err := net.Dial("tcp", s.Addr().String())

@@ -12,9 +12,8 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// agentTraces are spans as the agent sends them: of HTTP servers and clients,
-// and of redis, but without the peers' addresses, of which the default cuts
-// every one to its network: so they are clean.
+// agentTraces are spans as the agent sends them, of HTTP servers and clients and of
+// redis, but without the peers' addresses, which the default rules would all change.
 func agentTraces(spans int) ptrace.Traces {
 	td := ptrace.NewTraces()
 	rs := td.ResourceSpans().AppendEmpty()

@@ -140,8 +140,8 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// A key from outside need not be there when the configuration is checked, only
-// when the collector starts; and it is never shown.
+// The hash key's source need not exist when the configuration is checked, only when the
+// collector starts; the key is never shown.
 func TestHashKey(t *testing.T) {
 	const use = "rules: [{name: user, keys: [user.id], do: hash}]\n"
 	hash := func(c *Config) string {
@@ -182,7 +182,7 @@ func TestHashKey(t *testing.T) {
 	}
 }
 
-// The allow list lets through what Tare itself writes, and nothing unknown.
+// An allow list keeps Tare's own attributes, and nothing unknown.
 func TestAllowList(t *testing.T) {
 	c, err := fromYAML(t, "allow: {safe: true, keys: [\"shop.*\"]}")
 	if err != nil {

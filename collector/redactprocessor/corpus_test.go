@@ -13,8 +13,8 @@ import (
 	"github.com/tare-trace/tare/otel/redact/redacttest"
 )
 
-// What the library makes of a text of its corpus, the processor makes of it in
-// every place of a span, and what the library catches is gone from the bytes.
+// The processor redacts each text of the library's corpus, in every place of a span, as
+// the library does; secrets that the library catches are not in the encoded bytes.
 func TestCorpusInEveryPlace(t *testing.T) {
 	const perCell = 3
 	r := newRedactor(t, redact.Default())

@@ -36,8 +36,8 @@ func everyAction(t testing.TB) *redactor {
 	return newRedactor(t, c)
 }
 
-// FuzzProcess sends whatever reads as OTLP. Nothing panics, valid UTF-8 stays
-// valid, no span is lost, and the second time changes nothing.
+// FuzzProcess sends arbitrary OTLP. Nothing panics, valid UTF-8 stays valid, no span is
+// lost, and redacting again changes nothing.
 func FuzzProcess(f *testing.F) {
 	for _, td := range []ptrace.Traces{ptrace.NewTraces(), dirtyTraces(1), nested()} {
 		b, err := wire.MarshalTraces(td)

@@ -58,7 +58,7 @@ func TestEveryType(t *testing.T) {
 	})
 }
 
-// A key rule replaces whatever type the value has.
+// A rule by key replaces values of every type.
 func TestKeyRuleOfEveryType(t *testing.T) {
 	r := newRedactor(t, redact.Default())
 	got := process(t, r, func(m pcommon.Map) {
@@ -90,7 +90,7 @@ func TestKeyRuleOfEveryType(t *testing.T) {
 	}
 }
 
-// A hash of a value is the one that a service makes of it.
+// The hash of a value equals the one that the library makes in a service.
 func TestHashesAgreeWithTheLibrary(t *testing.T) {
 	c := redact.Config{Rules: []redact.Rule{{Name: "all", Keys: []string{"*"}, Do: redact.Hash}}, Hash: redact.Hashing{Key: strings.Repeat("k", 16)}}
 	r := newRedactor(t, c)
@@ -146,8 +146,7 @@ func TestTooDeep(t *testing.T) {
 	}
 }
 
-// Keys hold secrets, too; those that become the same stay apart, and nothing is
-// lost.
+// Keys are redacted too; keys that become equal are kept apart, and no value is lost.
 func TestKeysAreRedacted(t *testing.T) {
 	r := newRedactor(t, redact.Default())
 	got := process(t, r, func(m pcommon.Map) {
@@ -162,8 +161,8 @@ func TestKeysAreRedacted(t *testing.T) {
 	})
 }
 
-// A map with a key twice is not what OTLP allows, and comes all the same: the
-// first value must not hide behind the second.
+// OTLP does not allow a map to have a key twice, but senders may do so: both values must
+// be redacted.
 func TestKeysTwice(t *testing.T) {
 	raw := []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"a","value":{"stringValue":"anna@example.com"}},{"key":"a","value":{"stringValue":"clean"}}]}]}]}]}`)
 	td, err := (&unmarshaler).UnmarshalTraces(raw)
@@ -182,7 +181,7 @@ func TestKeysTwice(t *testing.T) {
 	}
 }
 
-// What is clean stays as it is, and costs no memory.
+// Spans without sensitive values stay unchanged, and nothing is allocated.
 func TestCleanSpansAllocateNothing(t *testing.T) {
 	td := agentTraces(10)
 	r := newRedactor(t, redact.Default())

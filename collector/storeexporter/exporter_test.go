@@ -116,8 +116,8 @@ func TestStartNeedsAStore(t *testing.T) {
 	}
 }
 
-// A store that takes nothing any more: the exporter does not wait for it, and
-// counts.
+// If the store refuses everything, the exporter does not wait for it, and counts the
+// spans.
 func TestWhatCannotBeStoredIsCountedAtOnce(t *testing.T) {
 	s, err := store.Open(store.Options{Dir: t.TempDir(), NoSync: true})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/tare-trace/tare/web/waterfall"
 )
 
-// hostile is a trace with what JSON cannot hold, or not as it is.
+// hostile is a trace with values that JSON cannot represent.
 func hostile() ptrace.Traces {
 	td := ptrace.NewTraces()
 	rs := td.ResourceSpans().AppendEmpty()

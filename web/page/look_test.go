@@ -114,7 +114,7 @@ func TestThemeIsRemembered(t *testing.T) {
 	}
 }
 
-// What is interactive has a name, and the focus goes through it in order.
+// Interactive elements have a name, and the focus visits them in order.
 func TestAccessible(t *testing.T) {
 	base, list := views(t)
 	p := open(t, base, "", 1280, 900)

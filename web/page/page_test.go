@@ -17,8 +17,8 @@ var (
 	referenced   = regexp.MustCompile(`(?:href|src)="([^"#:]+)"`)
 )
 
-// What no browser is needed for: every file that is named is there, nothing
-// turns text into markup, and nothing names another host.
+// Checks that need no browser: every referenced file exists, no code turns text into
+// markup, and nothing refers to another host.
 func TestAssets(t *testing.T) {
 	err := fs.WalkDir(page.Assets, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

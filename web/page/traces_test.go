@@ -72,7 +72,7 @@ func TestSearchFindsNothing(t *testing.T) {
 	}
 }
 
-// With the switch on, what comes is listed without a click, and the focus stays.
+// With automatic refresh, new traces are listed without a click, and the focus stays.
 func TestRefresh(t *testing.T) {
 	now := time.Now()
 	first, _ := shop(3, now)
@@ -96,7 +96,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// From … to, in the reader's zone, down to what the server is asked.
+// From … to, in the reader's time zone, as the server is asked for it.
 func TestTimeRange(t *testing.T) {
 	base, _ := shopServer(t)
 	p := open(t, base, "", 1280, 900)
@@ -149,7 +149,7 @@ func TestTraceIDIsPasted(t *testing.T) {
 	p.wait("the trace is shown", "document.querySelector('.trace-head h1')?.textContent.includes('POST /checkout')")
 }
 
-// An answer that is an error is shown with what to do, and not as an empty list.
+// An error response is shown with advice, and not as an empty list.
 func TestAPIErrorIsShown(t *testing.T) {
 	base, _ := shopServer(t)
 	p := open(t, base, "#/traces?min=nonsense", 1280, 900)

@@ -75,7 +75,7 @@ func random(r *rand.Rand) []one {
 	return spans
 }
 
-// The page and the terminal must not tell different self times.
+// The page and the terminal must show the same self times.
 func TestOrderAndSelfTimeAreTheTerminals(t *testing.T) {
 	for seed := range uint64(3000) {
 		spans := random(rand.New(rand.NewPCG(seed, 1)))

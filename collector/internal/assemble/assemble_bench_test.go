@@ -80,9 +80,9 @@ func benchSpan(sp ptrace.Span, trace, id, parent uint64, kind ptrace.SpanKind) {
 	}
 }
 
-// BenchmarkAdd is what a span costs from a decoded request to a batch that is
-// ready to be sent, clock included: whole traces in one request, or the spans
-// of each host in one of its own.
+// BenchmarkAdd measures the cost of a span from a decoded request to a batch that is
+// ready to be sent, clock correction included: whole traces in one request, or the spans
+// of each host in a request of their own.
 func BenchmarkAdd(b *testing.B) {
 	for _, split := range []bool{false, true} {
 		b.Run(fmt.Sprintf("hosts_apart=%t", split), func(b *testing.B) {

@@ -44,7 +44,7 @@ func TestGivenTracesAreForgotten(t *testing.T) {
 	}
 }
 
-// A trace whose fingerprints were written over takes nothing for a duplicate.
+// A trace whose fingerprints were overwritten has no duplicates.
 func TestFingerprintsAreOverwritten(t *testing.T) {
 	spans := pdata(sp{trace: 1, id: 5}, sp{trace: 2, id: 6}).ResourceSpans()
 	items := make([]item, 2)
@@ -129,8 +129,8 @@ func TestALargeTraceComesInParts(t *testing.T) {
 		want("1/1<0 complete", "1/2<1", "1/3<1")
 }
 
-// TestLargeTrace is 100,000 spans in random order and pieces of 500: it is
-// complete, and found to be so without looking at everything each time.
+// TestLargeTrace adds 100,000 spans in random order and pieces of 500; finding out that
+// the trace is complete does not visit all of them each time.
 func TestLargeTrace(t *testing.T) {
 	const n = 100_000
 	order := rand.Perm(n)
@@ -158,8 +158,8 @@ func TestLargeTrace(t *testing.T) {
 	}
 }
 
-// Spans that wait keep their resource, and not the request in which they came;
-// equal resources are one, different ones are not.
+// Waiting spans keep their resource in memory, but not the request in which they arrived;
+// equal resources are stored once.
 func TestOrigins(t *testing.T) {
 	f := newFixture(t, Options{})
 	var spans []sp
@@ -234,7 +234,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// FuzzAssemble takes any OTLP in two pieces: nothing panics, and every span is
+// FuzzAssemble adds arbitrary OTLP in two pieces: nothing panics, and every span is
 // accounted for.
 func FuzzAssemble(f *testing.F) {
 	var m ptrace.ProtoMarshaler
@@ -295,8 +295,8 @@ func FuzzAssemble(f *testing.F) {
 	})
 }
 
-// FuzzInterleavings makes spans of few ids, so that everything meets: five bytes
-// are one span, or time that passes.
+// FuzzInterleavings makes spans with few distinct ids, so that all cases interact: five
+// bytes are one span, or an advance of time.
 func FuzzInterleavings(f *testing.F) {
 	f.Add([]byte("\x01\x01\x00\x02\x00\x01\x02\x01\x03\x00"), uint8(0))
 	f.Add([]byte("\x01\x01\x00\x02\x10\x01\x02\x01\x03\x20\x02\x03\x00\x02\x2f\x00\x09\x00\x00\x00"), uint8(64))
@@ -358,8 +358,8 @@ func (f *fixture) afterFuzzed(d time.Duration) {
 	f.a.Expire(f.now, &f.out)
 }
 
-// Traces made to be expensive cost what others do: without the bounds each of
-// these takes minutes.
+// Traces made to be expensive cost no more than others; without the bounds each of these
+// would take minutes.
 func TestHostileTraces(t *testing.T) {
 	const n = 30_000
 	for name, make := range map[string]func(i uint64) sp{

@@ -68,8 +68,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// A server span that is longer than its client span is no proof of anything but
-// when it began; events move with their span, and a correction before counts.
+// Only the beginning of a server span that is longer than its client span is proof;
+// events move with their span, and an earlier correction is added.
 func TestWhatMovesWithASpan(t *testing.T) {
 	call := func(start, end uint64) []sp {
 		return []sp{
@@ -107,9 +107,9 @@ func TestClocksThatContradict(t *testing.T) {
 	}
 }
 
-// TestClocksOfManyHosts makes random trees of calls over hosts with wrong
-// clocks. Corrected times meet every call, those of one host move together, and
-// the root's host does not move; where all clocks are right nothing does.
+// TestClocksOfManyHosts makes random trees of calls over hosts with wrong clocks.
+// Corrected times satisfy every call, all spans of a host move together, and the root's
+// host does not move; if all clocks are right, nothing moves.
 func TestClocksOfManyHosts(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

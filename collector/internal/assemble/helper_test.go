@@ -112,7 +112,7 @@ func (f *fixture) addData(td ptrace.Traces) *fixture {
 	return f.collect()
 }
 
-// after lets time pass, in the steps of a processor.
+// after advances time, in the steps of a processor.
 func (f *fixture) after(d time.Duration) *fixture {
 	for end := f.now.Add(d); f.now.Before(end); {
 		f.now = f.now.Add(min(50*time.Millisecond, end.Sub(f.now)))
@@ -152,7 +152,7 @@ func (f *fixture) collect() *fixture {
 	return f
 }
 
-// balance: every span is somewhere.
+// balance checks that the counts account for every span.
 func (f *fixture) balance() {
 	f.Helper()
 	s := f.a.Stats()
@@ -218,7 +218,7 @@ func (f *fixture) want(lines ...string) *fixture {
 	return f
 }
 
-// forget makes the fixture's counts those from now on.
+// forget resets the fixture's counts.
 func (f *fixture) forget() {
 	f.given = f.given[:0]
 	for _, s := range f.a.shards {
@@ -227,7 +227,7 @@ func (f *fixture) forget() {
 	}
 }
 
-// one is the given span with an id.
+// one is the emitted span with this id.
 func (f *fixture) one(id uint64) given1 {
 	f.Helper()
 	for _, g := range f.given {

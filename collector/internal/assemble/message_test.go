@@ -32,7 +32,7 @@ func ended(trace byte, id, parent, at uint64, name string, messages int, attrs m
 	return sp{trace: trace, id: id, parent: parent, kind: internal, name: span.RequestEnded, host: "a", start: at, end: at, attrs: all}
 }
 
-// events is a span's events as text.
+// events formats a span's events.
 func events(x ptrace.Span) string {
 	var list []string
 	for _, e := range x.Events().All() {
@@ -91,7 +91,7 @@ func TestMessagesBecomeEvents(t *testing.T) {
 		want("1/1<0 complete", "1/2<1")
 }
 
-// Where client and server share an id, a message belongs to the one of its service.
+// If client and server share an id, a message belongs to the one of its own service.
 func TestMessagesOfASharedID(t *testing.T) {
 	other := msg(1, 12, 2, "received", 2, 7)
 	other.host = "b"
@@ -130,8 +130,8 @@ func TestManyMessages(t *testing.T) {
 	}
 }
 
-// requestEvents are what the agent sends of a server request 1 and the call 2
-// that it made, without their spans.
+// requestEvents are the events that the agent sends for a server request 1 and its call
+// 2, in place of their spans.
 func requestEvents() []sp {
 	first := begun(msg(1, 11, 1, "received", 0, 100), "server", "")
 	first.state = "ot=th:8"
@@ -206,7 +206,7 @@ func TestRequestsWithoutAllEvents(t *testing.T) {
 	}
 }
 
-// A request says what cannot be read: its events stay what they are.
+// If the attributes of a request cannot be read, its events stay as they are.
 func TestBrokenRequests(t *testing.T) {
 	for _, c := range [][2]string{{"server", "xyz"}, {"server", "zzzzzzzzzzzzzzzz"}, {"internal", ""}, {"", "0000000000000001"}} {
 		newFixture(t, Options{}).add(begun(msg(1, 11, 1, "sent", 1, 1), c[0], c[1])).flush().

@@ -9,7 +9,7 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// TestReasons is one trace for each reason, and what is complete beside it.
+// TestReasons has one trace for each reason, and a similar complete one.
 func TestReasons(t *testing.T) {
 	chain := []sp{
 		{trace: 1, id: 1, host: "a", start: 0, end: 100},
@@ -71,8 +71,9 @@ func TestReasons(t *testing.T) {
 
 func calls(n int64) map[string]any { return map[string]any{span.KeyCalls: n} }
 
-// What the agent's spans tell of each other settles whether a trace is whole,
-// in whatever order they come; only what an SDK sends has to wait for more.
+// The agent's spans say how many spans they have below them, so their traces are emitted
+// as soon as they are complete, in any order of arrival; only traces with an SDK's spans
+// wait.
 func TestWhoTellsItsCallsDoesNotWait(t *testing.T) {
 	agent := []sp{
 		{trace: 1, id: 1, host: "a", attrs: calls(2)},
@@ -121,7 +122,7 @@ func TestCompleteAtOnceIncompleteAtExpiry(t *testing.T) {
 	f.after(300*time.Millisecond).want("3/10<1 incomplete no_root,parent_missing", "3/11<1", "3/12<1", "3/13<1")
 }
 
-// A trace that keeps getting spans does not hold up those after it.
+// A trace that keeps getting spans does not delay traces that began after it.
 func TestEachTraceExpiresByItsOwnLastSpan(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.add(sp{trace: 1, id: 2, parent: 1}).after(time.Second)
@@ -151,8 +152,8 @@ func TestTopIsTheEarliestRootOrSpan(t *testing.T) {
 		"2/1<9", "2/2<1 incomplete no_root,parent_missing")
 }
 
-// The server's side of a shared span is not the top, though it has no parent and
-// its clock says that it was first.
+// The server's side of a shared span is not the top, although it has no parent and, by
+// its clock, began first.
 func TestTopOfASharedRoot(t *testing.T) {
 	f := newFixture(t, Options{}).add(
 		sp{trace: 1, id: 2, kind: server, host: "b", start: 0}, sp{trace: 1, id: 2, kind: client, host: "a", start: 5})

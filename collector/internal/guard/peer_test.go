@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A real server of grpc-go: what it says, and how, may change with its version.
+// Uses a real server of grpc-go, because its messages may change with its version.
 func TestRefusedConnectionIsLogged(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	first, firstLogs := observer.New(zapcore.InfoLevel)

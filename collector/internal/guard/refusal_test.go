@@ -107,8 +107,8 @@ func TestRefusedRequestIsLogged(t *testing.T) {
 	}
 }
 
-// What an authenticator can do besides must not be lost: the framework asks for
-// it by type.
+// Other interfaces of an authenticator are preserved: the framework asks for them by
+// type.
 func TestOtherRolesAreKept(t *testing.T) {
 	type roles struct{ server, http, grpc bool }
 	for _, c := range []struct {

@@ -1,6 +1,6 @@
 // The JSON API, /api/v1. Addresses are relative to the page.
 
-// APIError is an answer that is not what was asked for. hint says what to do.
+// APIError is a response without the requested data. hint says what to do.
 class APIError extends Error {
   constructor(text, status, hint) {
     super(text);

@@ -1,7 +1,7 @@
 // Colours of services: the same name has the same colour in every view. There
 // are twelve, --s0 to --s11 in style.css; a name takes the one that its hash
-// names or the next free one, and shares one when all are taken. Colour never
-// stands alone: the name is always beside it.
+// names or the next free one, and shares one when all are taken. The name is always shown
+// beside the colour.
 
 const SLOTS = 12;
 const taken = new Map(); // name -> slot

@@ -55,8 +55,8 @@ export function say(text) {
   if (said) said.textContent = text;
 }
 
-// refreshed shows new numbers in a box, and leaves the reader where he is: what
-// was unfolded, scrolled to and focused stays so, by its order in the box.
+// refreshed replaces the contents of a box; details that were open, the scroll position
+// and the focus stay, identified by their order in the box.
 export function refreshed(box, show) {
   const all = (selector) => [...box.querySelectorAll(selector)];
   const focusable = 'a[href], button, summary, [tabindex="0"]';

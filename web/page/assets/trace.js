@@ -48,7 +48,7 @@ export function showTrace(root, {id, query, signal}) {
       if (err.name === 'AbortError') return;
       replace(root, message('error', err.status === 404 ? 'This trace is not stored.' : err.message, err.hint ?? '',
         el('p', {class: 'actions'}, el('button', {type: 'button', onclick: load}, 'Try again'), ' ', el('a', {href: '#/traces'}, 'Search traces'))));
-      if (!err.hint && !err.status) throw err; // a fault of the page: the console shall have it
+      if (!err.hint && !err.status) throw err; // a bug of the page: show it in the console
     }
   };
   load();
@@ -64,13 +64,13 @@ function show(root, trace, {query, signal}) {
   let fullSpans;
 
   const panel = el('aside', {class: 'details', 'aria-labelledby': 'details-title', hidden: true});
-  let asking; // of the span whose details are shown: another one ends it
+  let asking; // AbortController of the details being loaded; selecting another span aborts them
   const loadSpan = async (i) => {
     asking?.abort();
     if (fullSpans) return fullSpans[i];
     const mine = new AbortController();
     asking = mine;
-    // Who moves fast through the rows reads none of them.
+    // While the reader moves fast through the rows, no details are loaded.
     await new Promise((resolve) => { setTimeout(resolve, PAUSE); });
     const until = AbortSignal.any([signal, mine.signal]);
     until.throwIfAborted();

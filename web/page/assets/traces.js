@@ -69,7 +69,7 @@ export function showTraces(root, {query, signal}) {
   let traces = [];
   let page; // the last answer
   let drawn; // redraws the plot
-  let turn = 0; // a search that is overtaken by another is forgotten
+  let turn = 0; // number of the newest search; results of older ones are ignored
 
   const draw = async () => {
     if (!traces.length) {
