@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// Trace is an analysed trace. It points into the pdata that it was made from.
+// Trace is an analysed trace. It refers to the pdata that it was made from.
 type Trace struct {
 	ID         pcommon.TraceID
 	Start, End uint64 // nanoseconds since 1970-01-01 UTC: the first start and the last end
@@ -17,15 +17,15 @@ type Trace struct {
 	Services   []Service
 	Gaps       []Interval // times from Start to End at which no span was open
 
-	// What the collector said of the whole trace, on its top span.
+	// What the collector wrote about the trace on its top span.
 	State, Reason, Keep string
-	Weight              float64 // how many traces it stands for: 1 / its sampling probability
+	Weight              float64 // how many traces it represents: 1 / its sampling probability
 }
 
 // Interval is a time span in nanoseconds since the trace's start.
 type Interval struct{ From, To uint64 }
 
-// Resource is what sent spans.
+// Resource is the resource of some spans.
 type Resource struct {
 	Service    int // index in Trace.Services
 	Attributes pcommon.Map
@@ -47,12 +47,11 @@ type Span struct {
 	Depth    int    // 0: below no other span of the trace
 
 	Start    uint64
-	Duration uint64 // 0 where the clock went backwards
-	// Self is the duration less the union of the times of the spans directly
-	// below, as far as they lie within it. The same as package span prints.
+	Duration uint64 // 0 if the span ends before it starts
+	// Self is the duration less the union of the times of its children, as far as
+	// they lie within it; package span prints the same.
 	Self uint64
-	// Critical is when the end of the trace's top span waited for this span
-	// and not for one below it.
+	// Critical are the times at which the critical path runs through this span itself.
 	Critical []Interval
 
 	MissingParent bool // it names a parent that is not in the trace
@@ -62,8 +61,7 @@ type Span struct {
 	LinkedBy      string
 }
 
-// flat is one span while the trace is built: where it is and what of it is
-// compared again and again.
+// flat is a span while the trace is built, with the values that are compared often.
 type flat struct {
 	span       ptrace.Span
 	scope      string
@@ -72,8 +70,8 @@ type flat struct {
 	id, parent pcommon.SpanID
 }
 
-// Analyse analyses the spans as one trace. Spans of other traces than the
-// first span's are part of it, too: whoever calls has selected them.
+// Analyse analyses the spans as one trace, even if their trace ids differ: the caller has
+// selected them.
 func Analyse(td ptrace.Traces) *Trace {
 	t := &Trace{Weight: 1}
 	flats := t.flatten(td)
@@ -81,7 +79,7 @@ func Analyse(td ptrace.Traces) *Trace {
 		return t
 	}
 	t.ID = flats[0].span.TraceID()
-	// Stable, so that spans of one start stay as they came.
+	// Stable, so that spans with the same start keep their order.
 	slices.SortStableFunc(flats, func(a, b flat) int { return cmp.Compare(a.start, b.start) })
 	for i := range flats {
 		t.End = max(t.End, flats[i].end)
@@ -99,9 +97,9 @@ func Analyse(td ptrace.Traces) *Trace {
 	return t
 }
 
-// flatten collects the spans, resources and services. A span without a start
-// begins where it ends, one without both where the trace begins: zero is
-// "unknown" in OTLP, and 1970 would be the start of a very long trace.
+// flatten collects the spans, resources and services. A span without a start begins at
+// its end, and one without both at the start of the trace: in OTLP zero means unknown,
+// and 1970 would make the trace very long.
 func (t *Trace) flatten(td ptrace.Traces) []flat {
 	flats := make([]flat, 0, td.SpanCount())
 	services := map[string]int{}
@@ -151,8 +149,8 @@ func (t *Trace) flatten(td ptrace.Traces) []flat {
 	return flats
 }
 
-// ServiceName is a resource's service.name, "(unknown)" without one: an empty
-// name could not be shown.
+// ServiceName is a resource's service.name, or "(unknown)", because an empty name could
+// not be shown.
 func ServiceName(r pcommon.Resource) string {
 	if v, ok := r.Attributes().Get("service.name"); ok && v.AsString() != "" {
 		return v.AsString()
@@ -160,7 +158,7 @@ func ServiceName(r pcommon.Resource) string {
 	return "(unknown)"
 }
 
-// gaps is what the spans, sorted by start, leave uncovered.
+// gaps are the times that no span covers; spans are sorted by start.
 func gaps(flats []flat, start uint64) []Interval {
 	var out []Interval
 	at := flats[0].start

@@ -5,15 +5,15 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// tree is who is below whom, in indices into flats (sorted by start).
+// tree is the parents and children of spans, as indices into flats (sorted by start).
 //
-// A parent is an id, and several spans may have it: spans that share an id
-// (Zipkin's client and server) or copies. What is below that id is then shown
-// below the first of them, and taken off the self time of each.
+// A parent is named by id, and several spans may have this id: the two sides of a call
+// (Zipkin's shared spans), or copies. The children of an id are shown below the first of
+// these spans, and reduce the self time of each.
 type tree struct {
 	flats []flat
 	group []int32 // of each span: the first span with its id
-	// Of a group: a server's span is among several with the id.
+	// Groups of several spans, one of which is a server span.
 	shared map[int32]bool
 	// The spans below an id: children[from[g]:from[g+1]], by start.
 	from     []int32

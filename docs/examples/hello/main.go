@@ -1,6 +1,5 @@
-// Command hello is the service that docs/bench.md measures: a handler, a health
-// check, and tracing by the OpenTelemetry SDK that the environment switches on. It
-// stands for a service of your own and refuses to be more.
+// Command hello is an example of a service to measure (docs/bench.md): a handler, a
+// health check, and tracing by the OpenTelemetry SDK that the environment switches on.
 package main
 
 import (

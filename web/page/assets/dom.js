@@ -42,8 +42,8 @@ export function message(kind, title, ...what) {
     el('p', {class: 'message-title'}, title), what.map((w) => (w instanceof Node ? w : el('p', {}, w))));
 }
 
-// breakable is a text that may go on in the next line after its punctuation,
-// as long keys should, and not within a word.
+// breakable is a text that may wrap after punctuation, as long keys should, but not
+// within a word.
 export function breakable(text) {
   const parts = text.split(/(?<=[._/:@-])/);
   return parts.flatMap((part, k) => (k ? [el('wbr'), part] : [part]));

@@ -32,7 +32,7 @@ export const traceHref = (id, span) => href(`trace/${encodeURIComponent(id)}`, {
 export const go = (to) => { location.hash = to; };
 
 // rewrite changes the address without a new entry in the history and without
-// showing the view anew.
+// drawing the view again.
 export function rewrite(to) {
   try {
     history.replaceState(history.state, '', to);

@@ -44,8 +44,8 @@ const isFiltered = (query) => [...query.keys()].some((key) => key !== 'last' && 
 function nothing(query, services) {
   if (!services) {
     return message('', 'No spans are stored yet.',
-      el('p', {}, 'Send a request to a service that is traced; its trace is here a moment later. Which services are traced is up to ', el('code', {}, 'tare run --port 8080'), ' or ', el('code', {}, '--exe'), '; others send OTLP to the collector.'),
-      el('p', {}, 'If requests were sent: ', el('a', {href: '#/health'}, 'the health view'), ' tells what was traced and what was lost.'));
+      el('p', {}, 'Send a request to a service that is traced; its trace appears here a moment later. Select services with ', el('code', {}, 'tare run --port 8080'), ' or ', el('code', {}, '--exe'), '; others can send OTLP to the collector.'),
+      el('p', {}, 'If requests were sent: ', el('a', {href: '#/health'}, 'the health view'), ' shows what was traced and what was lost.'));
   }
   return message('', 'No trace matches.',
     isFiltered(query) ? 'Remove a condition, or choose a longer time.' : 'Choose a longer time, or send a request to a traced service.',

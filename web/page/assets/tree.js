@@ -26,7 +26,7 @@ export class Tree {
       this.position[i] = ++this.children[parent < 0 ? n : parent];
       open.push(i);
     }
-    // What goes on after the trace's last end by a wrong duration is still seen.
+    // A span whose duration is wrong may end after the trace does; show it all the same.
     this.length = Math.max(trace.duration_ns, 1);
     this.layout();
   }
@@ -35,7 +35,7 @@ export class Tree {
     return this.children[this.parent[i] < 0 ? this.spans.length : this.parent[i]];
   }
 
-  // layout lists the visible spans anew, after something was collapsed.
+  // layout lists the visible spans again, after a span was collapsed or expanded.
   layout() {
     const n = this.spans.length;
     const rows = new Int32Array(n);

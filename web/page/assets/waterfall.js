@@ -238,7 +238,7 @@ export class Waterfall {
     row.twisty.textContent = !tree.children[i] ? '' : tree.collapsed[i] ? '▸' : '▾';
     row.dot.style.background = color(service);
     row.service.textContent = service;
-    // A call and what answers it have the same name: the arrow tells them apart.
+    // A client span and its server span often have the same name; the arrow marks the former.
     const out = span.kind === 'client' || span.kind === 'producer';
     row.name.textContent = `${out ? '→ ' : ''}${titleOf(span)}${hidden ? ` (+${hidden})` : ''}`;
     row.names.dataset.tip = `${service}\n${titleOf(span)}${out ? ` (${span.kind})` : ''}${hidden ? `\n${hidden} spans below are collapsed` : ''}`;
