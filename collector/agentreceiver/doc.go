@@ -9,6 +9,6 @@
 // refused.
 //
 // The receiver does not retry, because the pipeline owns a refused batch; it does not
-// take settings from the environment, as the agent's command does; and only one can run
-// on a host, because each would trace everything.
+// take settings from the environment, as the agent's command does; and it
+// must not run twice on a host, because both would trace everything.
 package agentreceiver

@@ -120,7 +120,7 @@ func (t *trace) call(i int) (client, server *item) {
 // solve finds the offset to add to the clock of each host; the clock of host 0 is
 // taken as right. It settles one host after the other, each by the settled hosts
 // that called it or that it called. It returns false if some bounds contradict each
-// other; those hosts are moved only as far as the beginnings of spans prove.
+// other; those hosts are moved only as far as the beginnings of spans prove, if at all.
 func solve(pairs []bounds, n int) (offsets []int64, ok bool) {
 	offsets, ok = make([]int64, n), true
 	settled := make([]bool, n)
