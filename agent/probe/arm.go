@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/agent/tier"
 )
 
 const (
@@ -46,7 +48,7 @@ func tryArm(m *maps) error {
 	if err := results.Put(uint32(0), uint64(errnoNotSeen)); err != nil {
 		return err
 	}
-	p, err := iterTCP.load(arm(results.FD(), cookie))
+	p, err := load(tier.IterTCP, arm(results.FD(), cookie))
 	if err != nil {
 		return err
 	}

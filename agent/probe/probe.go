@@ -18,6 +18,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/agent/tier"
 )
 
 // State is what is known of a feature.
@@ -100,9 +102,10 @@ func Run() Report {
 	m := newMaps()
 	defer m.close()
 	privileged := r.Privileged()
-	for _, f := range list(m, r.CgroupV2, mountErr) {
-		err := f.try()
-		res := Result{Name: f.name, State: stateOf(err, privileged), Needed: f.needed, Without: f.without}
+	others := attempts(m, r.CgroupV2, mountErr)
+	for _, f := range tier.Features() {
+		err := attempt(f, others)
+		res := Result{Name: f.Name, State: stateOf(err, privileged), Needed: f.Needed, Without: f.Without}
 		res.OK = res.State == Yes
 		switch {
 		case res.State == Unknown && !privileged && !errors.Is(err, errUnknown):

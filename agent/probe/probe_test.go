@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/agent/tier"
 )
 
 // TestMain turns into the process without privileges, if told so.
@@ -109,7 +112,7 @@ func TestUnprivileged(t *testing.T) {
 	if r.Privileged() {
 		t.Skip("this user may load programs")
 	}
-	for _, name := range needs {
+	for _, name := range tier.All[0].Requires() {
 		f := r.Feature(name)
 		t.Logf("%-32s %-8s %s", f.Name, f.State, f.Error)
 		if f.State == "" || f.State == No && name != "cgroup attach" && !strings.Contains(f.Error, errAbsent.Error()) {
@@ -175,29 +178,81 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-func TestChoose(t *testing.T) {
+// reportOf is a report of a kernel that lacks some features.
+func reportOf(lacks map[string]State) *Report {
 	var r Report
-	for _, name := range needs {
-		r.Features = append(r.Features, Result{Name: name, State: Yes, OK: true})
-	}
-	if tier := Choose(&r); tier.Name != Tracepoint || tier.Missing != nil || tier.Unknown != nil {
-		t.Errorf("%+v", tier)
-	}
-	r.Features[2].State, r.Features[3].State = No, Unknown
-	if tier := Choose(&r); tier.Name != NoTier || len(tier.Missing) != 1 || len(tier.Unknown) != 1 {
-		t.Errorf("%+v", tier)
-	}
-	// Every name that the tier needs is really tried.
-	known := map[string]bool{}
-	for _, f := range list(newMaps(), "", nil) {
-		if known[f.name] {
-			t.Errorf("%s is there twice", f.name)
+	for _, f := range tier.Features() {
+		state, ok := lacks[f.Name]
+		if !ok {
+			state = Yes
 		}
-		known[f.name] = true
+		r.Features = append(r.Features, Result{Name: f.Name, State: state, OK: state == Yes})
 	}
-	for _, name := range needs {
+	return &r
+}
+
+func TestChoose(t *testing.T) {
+	best := tier.All[0].Name
+	if got := Choose(reportOf(nil)); got.Name != best || got.lacks() > 0 || got.Lost != nil {
+		t.Errorf("%+v", got)
+	}
+	got := Choose(reportOf(map[string]State{"ringbuf": No, "lpm_trie": Unknown}))
+	if got.Name != NoTier || !slices.Equal(got.Missing, []string{"ringbuf"}) || !slices.Equal(got.Unknown, []string{"lpm_trie"}) {
+		t.Errorf("%+v", got)
+	}
+	// What no tier needs costs nothing, what a tier can do without costs its capability.
+	got = Choose(reportOf(map[string]State{"uprobe": No, "iter/tcp sets sock_ops flags": No, "tp_btf/sched_process_fork": Unknown}))
+	var lost []string
+	for _, l := range got.Lost {
+		lost = append(lost, l.Capability)
+	}
+	if got.Name != best || got.lacks() > 0 || !slices.Equal(lost, []string{"forked_processes", "open_connections"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Of several tiers the first that is whole is taken, and without one the nearest is told.
+func TestChooseAmongTiers(t *testing.T) {
+	all := tier.All
+	t.Cleanup(func() { tier.All = all })
+	hook := func(name string) tier.Program {
+		return tier.Program{Name: name, Hook: tier.Tracepoint(name), For: name}
+	}
+	tier.All = []tier.Tier{
+		{Name: "new", Programs: []tier.Program{hook("a"), hook("b")}},
+		{Name: "old", Programs: []tier.Program{hook("c")}},
+	}
+	for _, tt := range []struct {
+		lacks map[string]State
+		want  string
+		names []string
+	}{
+		{nil, "new", nil},
+		{map[string]State{"tp_btf/b": No}, "old", nil},
+		{map[string]State{"tp_btf/a": No, "tp_btf/b": No, "tp_btf/c": No}, NoTier, []string{"tp_btf/c"}},
+	} {
+		if got := Choose(reportOf(tt.lacks)); got.Name != tt.want || !slices.Equal(got.Missing, tt.names) {
+			t.Errorf("without %v: %+v", tt.lacks, got)
+		}
+	}
+}
+
+// Every feature that the table names is tried, and nothing else is.
+func TestEveryFeatureIsTried(t *testing.T) {
+	others := attempts(newMaps(), "", nil)
+	known := map[string]bool{}
+	for _, f := range tier.Features() {
+		if known[f.Name] {
+			t.Errorf("%s is there twice", f.Name)
+		}
+		known[f.Name] = true
+		if tried := others[f.Name] != nil; tried == (f.Hook != nil) {
+			t.Errorf("%s: a hook %v, tried in another way %v", f.Name, f.Hook != nil, tried)
+		}
+	}
+	for name := range others {
 		if !known[name] {
-			t.Errorf("%s is never tried", name)
+			t.Errorf("%s is tried, and not in the table", name)
 		}
 	}
 }

@@ -8,45 +8,31 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/tare-trace/tare/agent/tier"
 )
 
 const license = "Dual BSD/GPL"
-
-// program is a kind of program, without its instructions.
-type program struct {
-	kind   ebpf.ProgramType
-	attach ebpf.AttachType
-	to     string
-}
-
-func tracepoint(name string) program {
-	return program{ebpf.Tracing, ebpf.AttachTraceRawTp, name}
-}
-
-var (
-	sockOps = program{ebpf.SockOps, ebpf.AttachCGroupSockOps, ""}
-	iterTCP = program{ebpf.Tracing, ebpf.AttachTraceIter, "tcp"}
-)
 
 func ret(value int32) asm.Instructions {
 	return asm.Instructions{asm.Mov.Imm(asm.R0, value), asm.Return()}
 }
 
-// load loads a program; the caller closes it.
-func (p program) load(ins asm.Instructions) (*ebpf.Program, error) {
+// load loads a program for a hook; the caller closes it.
+func load(h tier.Hook, ins asm.Instructions) (*ebpf.Program, error) {
 	loaded, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "tare_probe", Type: p.kind, AttachType: p.attach, AttachTo: p.to,
+		Name: "tare_probe", Type: h.Type, AttachType: h.Attach, AttachTo: h.To,
 		Instructions: ins, License: license,
 	})
 	if errors.Is(err, btf.ErrNotFound) {
-		return nil, fmt.Errorf("%w: the kernel has no hook %s", errAbsent, p.to)
+		return nil, fmt.Errorf("%w: the kernel has no hook %s", errAbsent, h.To)
 	}
 	return loaded, err
 }
 
-// try loads a program and closes it.
-func (p program) try(ins asm.Instructions) error {
-	loaded, err := p.load(ins)
+// try loads a program for a hook and closes it.
+func try(h tier.Hook, ins asm.Instructions) error {
+	loaded, err := load(h, ins)
 	if err != nil {
 		return err
 	}
@@ -143,13 +129,21 @@ func labelled(symbol string, ins asm.Instructions) asm.Instructions {
 	return ins
 }
 
-// withMap loads a program that uses a map.
-func (p program) withMap(m *maps, kind ebpf.MapType, ins func(fd int) asm.Instructions) error {
+// tryHook loads a program that does nothing. A sock_ops program has to return 1.
+func tryHook(h tier.Hook) error {
+	if h == tier.SockOps {
+		return try(h, ret(1))
+	}
+	return try(h, ret(0))
+}
+
+// tryWithMap loads a program that uses a map.
+func tryWithMap(h tier.Hook, m *maps, kind ebpf.MapType, ins func(fd int) asm.Instructions) error {
 	used, err := m.get(kind)
 	if err != nil {
 		return fmt.Errorf("map: %w", err)
 	}
-	return p.try(ins(used.FD()))
+	return try(h, ins(used.FD()))
 }
 
 // tryCgroup attaches a sock_ops program that does nothing to the hierarchy's
@@ -158,7 +152,7 @@ func tryCgroup(path string, mountErr error) error {
 	if mountErr != nil {
 		return mountErr
 	}
-	p, err := sockOps.load(ret(1))
+	p, err := load(tier.SockOps, ret(1))
 	if err != nil {
 		return err
 	}

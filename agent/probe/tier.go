@@ -1,45 +1,59 @@
 package probe
 
-// Tier is a set of kernel hooks that the agent can work with.
+import "github.com/tare-trace/tare/agent/tier"
+
+// Tier is a set of kernel programs that the agent can work with here.
 type Tier struct {
-	Name    string   `json:"name"` // "tracepoint" or "none"
-	Missing []string `json:"missing,omitempty"`
-	Unknown []string `json:"unknown,omitempty"` // could not be tried
+	Name    string      `json:"name"` // of package tier, or "none"
+	Missing []string    `json:"missing,omitempty"`
+	Unknown []string    `json:"unknown,omitempty"` // could not be tried
+	Lost    []tier.Loss `json:"lost,omitempty"`    // what it does without
 }
 
-// The tiers that there are.
-const (
-	Tracepoint = "tracepoint"
-	NoTier     = "none"
-)
+// NoTier is the name of the tier of a kernel that has none.
+const NoTier = "none"
 
-// needs are the features that the tracepoint tier cannot do without. What it
-// uses but can miss (reading payload, arming old connections, statistics) is
-// not here.
-var needs = []string{
-	"btf",
-	"tp_btf/tcp_rcv_space_adjust", "tp_btf/tcp_sendmsg_locked", "tp_btf/tcp_destroy_sock",
-	"tp_btf/sched_process_fork", "tp_btf/sched_process_exec", "tp_btf/sched_process_exit",
-	"sock_ops", "sock_ops header options", "cgroup attach",
-	"sk_storage in tp_btf", "sk_storage in sock_ops", "task_storage in tp_btf", "task_storage in sock_ops",
-	"ringbuf", "lpm_trie", "bounded loops", "read kernel memory",
-}
-
-// Choose picks the best tier of which every part is there. A feature that
-// could not be tried counts as absent: the agent could not use it either.
+// Choose picks the best tier of which every part is there; if there is none, it
+// tells what the one lacks that is nearest to it. A feature that could not be
+// tried counts as absent: the agent could not use it either.
 func Choose(r *Report) Tier {
-	t := Tier{Name: Tracepoint}
-	for _, name := range needs {
+	var nearest Tier
+	for i := range tier.All {
+		t := judge(r, &tier.All[i])
+		if t.lacks() == 0 {
+			return t
+		}
+		if i == 0 || t.lacks() < nearest.lacks() {
+			nearest = t
+		}
+	}
+	nearest.Name = NoTier
+	return nearest
+}
+
+func (t *Tier) lacks() int { return len(t.Missing) + len(t.Unknown) }
+
+func judge(r *Report, t *tier.Tier) Tier {
+	found := Tier{Name: t.Name}
+	for _, name := range t.Requires() {
 		switch r.Feature(name).State {
 		case Yes:
 		case Unknown:
-			t.Unknown = append(t.Unknown, name)
+			found.Unknown = append(found.Unknown, name)
 		default:
-			t.Missing = append(t.Missing, name)
+			found.Missing = append(found.Missing, name)
 		}
 	}
-	if len(t.Missing)+len(t.Unknown) > 0 {
-		t.Name = NoTier
+	for _, p := range t.Programs {
+		if p.Capability == "" {
+			continue
+		}
+		for _, name := range p.Features() {
+			if f := r.Feature(name); f.State != Yes {
+				found.Lost = append(found.Lost, p.Lost(name+": "+f.Error))
+				break
+			}
+		}
 	}
-	return t
+	return found
 }
