@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +28,7 @@ import (
 	"github.com/tare-trace/tare/agent/print"
 	"github.com/tare-trace/tare/agent/probe"
 	"github.com/tare-trace/tare/agent/spans"
+	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -81,7 +83,8 @@ type Agent struct {
 	printer   print.Printer    // nil where spans are only exported
 	losses    *losses
 	healthy   atomic.Bool
-	builds    atomic.Uint64 // spans built
+	lost      map[string]tier.Loss // by capability, what this kernel has not
+	builds    atomic.Uint64        // spans built
 	openSpans atomic.Int64
 }
 
@@ -141,12 +144,12 @@ func (a *Agent) load() error {
 	if err != nil {
 		return err
 	}
-	tier, err := chooseTier(cfg.Tier)
+	chosen, err := chooseTier(cfg.Tier)
 	if err != nil {
 		return err
 	}
 	a.tracer, err = kernel.Load(kernel.Options{
-		Tier:        tier,
+		Tier:        chosen.Name,
 		Cgroup:      cgroup,
 		Payload:     cfg.Payload,
 		Traceparent: cfg.Payload,
@@ -158,25 +161,32 @@ func (a *Agent) load() error {
 	if err != nil {
 		return err
 	}
+	a.lost = map[string]tier.Loss{}
+	for _, l := range slices.Concat(chosen.Lost, a.tracer.Lost()) {
+		if _, known := a.lost[l.Capability]; !known {
+			a.lost[l.Capability] = l
+			a.log.Warn("this kernel allows less", "capability", l.Capability, "without", l.Without, "reason", l.Reason)
+		}
+	}
 	a.discovery = newDiscovery(a.tracer, *cfg, a.log)
 	return nil
 }
 
 // chooseTier probes the kernel for the best set of hooks, unless one is forced.
-func chooseTier(want string) (kernel.Tier, error) {
+func chooseTier(want string) (probe.Tier, error) {
 	if want != "auto" {
-		return kernel.Tier(want), nil
+		return probe.Tier{Name: want}, nil
 	}
 	report := probe.Run()
-	tier := probe.Choose(&report)
-	if tier.Name == probe.NoTier {
-		lacks := append(tier.Missing, tier.Unknown...)
+	chosen := probe.Choose(&report)
+	if chosen.Name == probe.NoTier {
+		lacks := append(chosen.Missing, chosen.Unknown...)
 		if !report.Privileged() {
-			return "", fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN; `tare doctor` works without (lacking: %s)", strings.Join(lacks, ", "))
+			return chosen, fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN; `tare doctor` works without (lacking: %s)", strings.Join(lacks, ", "))
 		}
-		return "", fmt.Errorf("this kernel has no set of hooks that the agent can use; it lacks: %s; `tare doctor` tells what each is needed for", strings.Join(lacks, ", "))
+		return chosen, fmt.Errorf("this kernel has no set of hooks that the agent can use; it lacks: %s; `tare doctor` tells what each is needed for", strings.Join(lacks, ", "))
 	}
-	return kernel.Tier(tier.Name), nil
+	return chosen, nil
 }
 
 // output sets up where spans go: to an OTLP receiver unless they are only to

@@ -68,6 +68,8 @@ var (
 		"Runs of a kernel program; counted only while BPF statistics are enabled.", []string{"program", "hook"}, nil)
 	descSeconds = prometheus.NewDesc("tare_bpf_program_run_seconds_total",
 		"Time in a kernel program; measured only while BPF statistics are enabled.", []string{"program", "hook"}, nil)
+	descCapability = prometheus.NewDesc("tare_capability",
+		"What the tracer does where the kernel allows it: 1, it does; 0, this kernel has no hook for it.", []string{"name"}, nil)
 	descSpans = prometheus.NewDesc("tare_spans_total", "Spans built.", nil, nil)
 	descOpen  = prometheus.NewDesc("tare_open_spans", "Spans in progress.", nil, nil)
 	descRatio = prometheus.NewDesc("tare_sampling_ratio", "Share of traces that root decisions keep, read back from the kernel side.", nil, nil)
@@ -130,6 +132,13 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			counter(descRuns, float64(p.Runs), p.Name, p.Hook)
 			counter(descSeconds, p.Runtime.Seconds(), p.Name, p.Hook)
 		}
+	}
+	for _, name := range a.tracer.Capabilities() {
+		there := 1.0
+		if _, lost := a.lost[name]; lost {
+			there = 0
+		}
+		ch <- prometheus.MustNewConstMetric(descCapability, prometheus.GaugeValue, there, name)
 	}
 	counter(descSpans, float64(a.builds.Load()))
 	ch <- prometheus.MustNewConstMetric(descOpen, prometheus.GaugeValue, float64(a.openSpans.Load()))

@@ -194,6 +194,9 @@ func (p *printer) missing(title, cost string, features []probe.Result, state pro
 
 func (p *printer) conclusion(d Diagnosis) {
 	p.line("tier        %s", d.Tier.Name)
+	for _, l := range d.Tier.Lost {
+		p.line("lost        %s: %s", l.Capability, l.Without)
+	}
 	switch d.Verdict {
 	case CanRun:
 		p.line("verdict     the agent can run here")

@@ -92,6 +92,9 @@ func TestOptional(t *testing.T) {
 	if err := d.Print(&b); err != nil || d.Verdict != CanRun || !strings.Contains(b.String(), "the cost") {
 		t.Errorf("%v %v\n%s", d.Verdict, err, b.String())
 	}
+	if !strings.Contains(b.String(), "lost        open_connections: ") {
+		t.Errorf("the capability is not named\n%s", b.String())
+	}
 }
 
 type fullDisk struct{}

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tare-trace/tare/agent/tier"
 )
 
 // Config is the agent's configuration. Load returns it complete and checked.
@@ -47,7 +49,7 @@ type Export struct {
 }
 
 // Tiers of kernel hooks: chosen by probes, or forced.
-var Tiers = []string{"auto", "tracepoint"}
+var Tiers = append([]string{"auto"}, tier.Names()...)
 
 // Values of Config.Events: whether single messages are reported.
 const (

@@ -2,8 +2,11 @@ package config
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tare-trace/tare/agent/tier"
 )
 
 // Flags registers the agent's flags. Load checks their values, so that errors read the
@@ -19,7 +22,7 @@ func Flags(fs *pflag.FlagSet) {
 	d := Default()
 	fs.String("sampler", d.Sampler, "OpenTelemetry sampler; also OTEL_TRACES_SAMPLER")
 	fs.String("sampler-arg", "1", "probability, of the ratio samplers; also OTEL_TRACES_SAMPLER_ARG")
-	fs.String("tier", d.Tier, "set of kernel hooks: auto (by probing), or tracepoint without probing")
+	fs.String("tier", d.Tier, "set of kernel hooks: auto (by probing), or without probing: "+strings.Join(tier.Names(), ", "))
 	fs.String("payload", "on", "on: read the first bytes of messages to name spans; off: read nothing")
 	fs.String("listen", d.Listen, `address of /metrics and /healthz, or "none"`)
 	fs.String("print", "", "print traces on standard output: tree or json")

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -16,20 +16,13 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
 
+	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 )
 
-// Tier is a set of kernel hooks that together can trace. Which one a machine
-// allows is found by package probe.
-type Tier string
-
-// TierTracepoint is tp_btf programs and sock_ops (Linux 6.16). Others, with
-// fentry or kprobes for older kernels, will stand beside it.
-const TierTracepoint Tier = "tracepoint"
-
 // Options are fixed once the programs are loaded.
 type Options struct {
-	Tier        Tier   // "" means TierTracepoint
+	Tier        string // of package tier; "" means the best
 	Cgroup      string // directory of the cgroup v2 whose sockets are seen, usually the root
 	Payload     bool   // read the beginnings of messages
 	Traceparent bool   // adopt traceparent headers of trusted peers at entry sockets
@@ -44,12 +37,14 @@ type Options struct {
 
 // Tracer is the kernel side, loaded and attached.
 type Tracer struct {
-	objs    bpf.TareObjects
-	links   []link.Link // held on purpose, see the package comment
-	arm     *link.Iter
-	metrics bool // Options.Metrics
-	events  *ringbuf.Reader
-	control *ringbuf.Reader
+	tier     *tier.Tier
+	objs     objects
+	programs []program
+	links    []link.Link // held on purpose, see the package comment
+	arm      *link.Iter  // nil where it is lost
+	lost     []tier.Loss
+	events   *ringbuf.Reader
+	control  *ringbuf.Reader
 
 	mu      sync.Mutex
 	trusted map[bpf.Prefix]struct{}
@@ -59,8 +54,9 @@ type Tracer struct {
 // Load loads and attaches everything. Entry sockets take no decisions until
 // EnableEntry, so that open connections can be armed first.
 func Load(o Options) (*Tracer, error) {
-	if o.Tier != "" && o.Tier != TierTracepoint {
-		return nil, fmt.Errorf("no tier %q: there is %s", o.Tier, TierTracepoint)
+	chosen, err := tier.Find(o.Tier)
+	if err != nil {
+		return nil, err
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise RLIMIT_MEMLOCK (needed before Linux 5.11): %w", err)
@@ -81,75 +77,36 @@ func Load(o Options) (*Tracer, error) {
 		spec.Maps[bpf.TareMapMeasures].MaxEntries = 1 // nothing uses it
 		spec.Maps[bpf.TareMapMeasuresOther].MaxEntries = 1
 	}
-	for name, value := range map[string]any{
+	switches := map[string]any{
 		"cfg_payload":        o.Payload,
 		"cfg_traceparent":    o.Traceparent,
 		"cfg_parent_based":   o.ParentBased,
 		"cfg_sequence":       o.Sequence,
 		"cfg_wakeup_bytes":   uint32(ring / 2),
 		"sampling_threshold": o.Threshold,
-	} {
+	}
+	if spec.Variables["cfg_measure"] != nil {
+		switches["cfg_measure"] = o.Metrics
+	}
+	for _, name := range chosen.Switches {
+		switches[name] = true
+	}
+	for name, value := range switches {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	t := &Tracer{metrics: o.Metrics, trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
-	err = spec.LoadAndAssign(&t.objs, nil)
-	if err != nil {
-		return nil, explainLoad(err)
+	t := &Tracer{tier: chosen, trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
+	programs := slices.DeleteFunc(slices.Clone(chosen.Programs), func(p tier.Program) bool { return p.Metrics && !o.Metrics })
+	if err := t.load(spec, programs); err != nil {
+		_ = t.Close()
+		return nil, err
 	}
-	if err := t.attachTracepoint(o); err != nil {
+	if err := t.attach(o.Cgroup); err != nil {
 		_ = t.Close()
 		return nil, err
 	}
 	return t, nil
-}
-
-func explainLoad(err error) error {
-	var verifier *ebpf.VerifierError
-	switch {
-	case errors.As(err, &verifier):
-		return fmt.Errorf("this kernel refuses a program; `tare doctor` tells what it allows: %w", err)
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN: %w", err)
-	}
-	return fmt.Errorf("load the kernel programs; `tare doctor` tells what this kernel allows: %w", err)
-}
-
-// attachTracepoint attaches the programs of TierTracepoint, and the walk over
-// sockets, which is the same in all.
-func (t *Tracer) attachTracepoint(o Options) error {
-	so, err := link.AttachCgroup(link.CgroupOptions{
-		Path: o.Cgroup, Attach: ebpf.AttachCGroupSockOps, Program: t.objs.TareSockops,
-	})
-	if err != nil {
-		return fmt.Errorf("attach to cgroup %s: %w", o.Cgroup, err)
-	}
-	t.links = append(t.links, so)
-	programs := []*ebpf.Program{
-		t.objs.TareFork, t.objs.TareExec, t.objs.TareExit,
-		t.objs.TareRecv, t.objs.TareSend, t.objs.TareDestroy,
-	}
-	if o.Metrics { // first: they look at what the others are about to note
-		programs = append([]*ebpf.Program{t.objs.TareMeasureRecv, t.objs.TareMeasureSend, t.objs.TareMeasureDestroy}, programs...)
-	}
-	for _, p := range programs {
-		l, err := link.AttachTracing(link.TracingOptions{Program: p})
-		if err != nil {
-			return fmt.Errorf("attach %v: %w", p, err)
-		}
-		t.links = append(t.links, l)
-	}
-	if t.arm, err = link.AttachIter(link.IterOptions{Program: t.objs.TareArm}); err != nil {
-		return fmt.Errorf("attach the socket iterator: %w", err)
-	}
-	if t.events, err = ringbuf.NewReader(t.objs.Events); err != nil {
-		return fmt.Errorf("open the event ring: %w", err)
-	}
-	if t.control, err = ringbuf.NewReader(t.objs.Control); err != nil {
-		return fmt.Errorf("open the control ring: %w", err)
-	}
-	return nil
 }
 
 // Close detaches and unloads. The kernel does the same when the process dies.
@@ -159,8 +116,8 @@ func (t *Tracer) Close() error {
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
-	if t.arm != nil {
-		errs = append(errs, t.arm.Close())
+	for _, p := range t.programs {
+		errs = append(errs, p.loaded.Close())
 	}
 	if t.events != nil {
 		errs = append(errs, t.events.Close())
@@ -255,8 +212,12 @@ func (t *Tracer) Trust(prefixes []netip.Prefix) error {
 }
 
 // Arm walks the sockets of the calling thread's network namespace, arms what
-// SetInodes named and renews marks.
+// SetInodes named and renews marks. It does nothing where that capability is
+// lost.
 func (t *Tracer) Arm() error {
+	if t.arm == nil {
+		return nil
+	}
 	walk, err := t.arm.Open()
 	if err != nil {
 		return fmt.Errorf("walk the sockets: %w", err)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/agent/probe"
+	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 )
 
@@ -30,16 +33,132 @@ func needRoot(t *testing.T) {
 
 func load(t *testing.T, o Options) *Tracer {
 	t.Helper()
+	tracer, err := Load(withCgroup(t, o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tracer
+}
+
+func withCgroup(t *testing.T, o Options) Options {
+	t.Helper()
 	root, err := probe.CgroupV2()
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Cgroup = root
-	tracer, err := Load(o)
+	return o
+}
+
+// programNames are those that are attached, in their order.
+func programNames(t *testing.T, tracer *Tracer) (names []string) {
+	t.Helper()
+	stats, err := tracer.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tracer
+	for _, p := range stats {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// eachTier runs a test for every tier that this kernel has.
+func eachTier(t *testing.T, test func(t *testing.T, chosen *tier.Tier)) {
+	needRoot(t)
+	report := probe.Run()
+	for i := range tier.All {
+		t.Run(tier.All[i].Name, func(t *testing.T) {
+			for _, name := range tier.All[i].Requires() {
+				if f := report.Feature(name); !f.OK {
+					t.Skipf("%s: %s", name, f.Error)
+				}
+			}
+			test(t, &tier.All[i])
+		})
+	}
+}
+
+// What is attached is what the table says, and nothing is lost here.
+func TestProgramsOfTier(t *testing.T) {
+	eachTier(t, func(t *testing.T, chosen *tier.Tier) {
+		for _, metrics := range []bool{false, true} {
+			var want []string
+			for _, p := range chosen.Programs {
+				if metrics || !p.Metrics {
+					want = append(want, strings.TrimPrefix(p.Name, "tare_"))
+				}
+			}
+			tracer := load(t, Options{Tier: chosen.Name, Metrics: metrics})
+			if got := programNames(t, tracer); !slices.Equal(got, want) || len(tracer.Lost()) > 0 {
+				t.Errorf("attached %v, want %v; lost %+v", got, want, tracer.Lost())
+			}
+			tracer.Close()
+		}
+	})
+}
+
+// withTier replaces the table by its first tier, changed.
+func withTier(t *testing.T, change func(p *tier.Program)) {
+	t.Helper()
+	all := tier.All
+	t.Cleanup(func() { tier.All = all })
+	changed := all[0]
+	changed.Programs = slices.Clone(changed.Programs)
+	for i := range changed.Programs {
+		change(&changed.Programs[i])
+	}
+	tier.All = []tier.Tier{changed}
+}
+
+// A hook that the kernel lacks costs its capability and nothing else, unless the
+// tier cannot do without it.
+func TestHookAbsent(t *testing.T) {
+	needRoot(t)
+	load(t, Options{}).Close() // the library opens descriptors of its own once
+	before := openFiles(t)
+	withTier(t, func(p *tier.Program) {
+		if p.Capability != "" {
+			p.Hook.To = "tare_no_such_hook"
+		}
+	})
+	tracer := load(t, Options{Payload: true})
+	for _, name := range programNames(t, tracer) {
+		if slices.Contains([]string{"fork", "exec", "arm"}, name) {
+			t.Errorf("%s is attached without its hook", name)
+		}
+	}
+	var lost []string
+	for _, l := range tracer.Lost() {
+		lost = append(lost, l.Capability)
+		if !strings.Contains(l.Reason, "tare_no_such_hook") || l.Without == "" {
+			t.Errorf("%+v", l)
+		}
+	}
+	if !slices.Equal(lost, tier.All[0].Capabilities()) {
+		t.Errorf("lost %v", lost)
+	}
+	if err := tracer.Arm(); err != nil {
+		t.Error(err)
+	}
+	if err := tracer.Close(); err != nil {
+		t.Error(err)
+	}
+
+	withTier(t, func(p *tier.Program) {
+		if p.Name == "tare_send" {
+			p.Hook.To = "tare_no_such_hook"
+		}
+	})
+	if tracer, err := Load(Options{}); err == nil {
+		tracer.Close()
+		t.Error("loaded without a hook that the tier cannot do without")
+	} else if text := err.Error(); !strings.Contains(text, "tare_send") || !strings.Contains(text, "tare_no_such_hook") {
+		t.Error(err)
+	}
+	if after := openFiles(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
 }
 
 func openFiles(t *testing.T) int {
@@ -148,5 +267,11 @@ func TestLoadErrors(t *testing.T) {
 	if tracer, err := Load(Options{Cgroup: "/nonexistent"}); err == nil {
 		tracer.Close()
 		t.Error("attached to a cgroup that does not exist")
+	} else if !strings.Contains(err.Error(), "tare_sockops") {
+		t.Error(err)
+	}
+	if tracer, err := Load(Options{Tier: "none"}); err == nil {
+		tracer.Close()
+		t.Error("loaded a tier that there is not")
 	}
 }

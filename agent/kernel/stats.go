@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -41,38 +42,20 @@ type ProgramStats struct {
 	Runtime time.Duration
 }
 
-// Programs lists all programs that are attached, in a fixed order.
+// Programs lists all programs that are attached, in the order of their tier.
 func (t *Tracer) Programs() ([]ProgramStats, error) {
-	type program struct {
-		prog *ebpf.Program
-		name string
-		hook string
-	}
-	list := []program{
-		{t.objs.TareRecv, "recv", "tcp_rcv_space_adjust"},
-		{t.objs.TareSend, "send", "tcp_sendmsg_locked"},
-		{t.objs.TareSockops, "sockops", "sock_ops"},
-		{t.objs.TareDestroy, "destroy", "tcp_destroy_sock"},
-		{t.objs.TareArm, "arm", "iter/tcp"},
-		{t.objs.TareFork, "fork", "sched_process_fork"},
-		{t.objs.TareExec, "exec", "sched_process_exec"},
-		{t.objs.TareExit, "exit", "sched_process_exit"},
-	}
-	if t.metrics {
-		list = append(list,
-			program{t.objs.TareMeasureRecv, "measure_recv", "tcp_rcv_space_adjust"},
-			program{t.objs.TareMeasureSend, "measure_send", "tcp_sendmsg_locked"},
-			program{t.objs.TareMeasureDestroy, "measure_destroy", "tcp_destroy_sock"})
-	}
-	stats := make([]ProgramStats, 0, len(list))
-	for _, p := range list {
-		s, err := p.prog.Stats()
+	list := make([]ProgramStats, 0, len(t.programs))
+	for _, p := range t.programs {
+		s, err := p.loaded.Stats()
 		if err != nil {
-			return nil, fmt.Errorf("statistics of %s: %w", p.name, err)
+			return nil, fmt.Errorf("statistics of %s: %w", p.Name, err)
 		}
-		stats = append(stats, ProgramStats{Name: p.name, Hook: p.hook, Runs: s.RunCount, Runtime: s.Runtime})
+		list = append(list, ProgramStats{
+			Name: strings.TrimPrefix(p.Name, "tare_"), Hook: strings.TrimPrefix(p.Hook.String(), "tp_btf/"),
+			Runs: s.RunCount, Runtime: s.Runtime,
+		})
 	}
-	return stats, nil
+	return list, nil
 }
 
 // EnableStats lets the kernel measure every program until the result is

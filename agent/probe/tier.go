@@ -27,7 +27,7 @@ func Choose(r *Report) Tier {
 			nearest = t
 		}
 	}
-	nearest.Name = NoTier
+	nearest.Name, nearest.Lost = NoTier, nil
 	return nearest
 }
 

@@ -67,7 +67,7 @@ var All = []Tier{
 				For:        "services that start under the agent",
 				Needs:      []string{"ringbuf"},
 				Capability: "started_services",
-				Without:    "services that start are traced from the next scan on, up to 10 s late",
+				Without:    "services that start, and processes that become another program, are known from the next scan on, up to 10 s late",
 			},
 			{
 				Name: "tare_arm", Hook: IterTCP,

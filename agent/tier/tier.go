@@ -17,6 +17,7 @@ import (
 type Tier struct {
 	Name     string
 	Needs    []string  // features that every program of it needs
+	Switches []string  // constants of the object that are true in this tier
 	Programs []Program // in the order in which they are attached
 }
 

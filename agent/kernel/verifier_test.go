@@ -1,0 +1,59 @@
+package kernel
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/tare-trace/tare/agent/tier"
+)
+
+// Instructions that the verifier may walk. It gives up at 1,000,000 for one
+// program, and other kernels walk other paths; the sum is what a start costs.
+const (
+	maxVerified       = 400_000 // of one program
+	maxVerifiedOfTier = 450_000 // of all that a tier loads, with every option
+)
+
+func TestVerifierAccepts(t *testing.T) {
+	eachTier(t, func(t *testing.T, chosen *tier.Tier) {
+		for _, o := range []Options{
+			{},
+			{Payload: true, Traceparent: true, ParentBased: true},
+			{Payload: true, Traceparent: true, ParentBased: true, Sequence: true, Metrics: true},
+		} {
+			o.Tier = chosen.Name
+			tracer, err := Load(withCgroup(t, o))
+			var verifier *ebpf.VerifierError
+			if errors.As(err, &verifier) {
+				log := verifier.Log
+				t.Fatalf("refused; the last lines:\n%s", strings.Join(log[max(0, len(log)-30):], "\n"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tracer.Close()
+			var sum uint32
+			for _, p := range tracer.programs {
+				info, err := p.loaded.Info()
+				if err != nil {
+					t.Fatal(err)
+				}
+				n, ok := info.VerifiedInstructions()
+				if !ok {
+					t.Fatal("the kernel does not tell how many instructions were verified (Linux 5.16)")
+				}
+				t.Logf("%-20s %7d instructions walked", p.Name, n)
+				if sum += n; n > maxVerified {
+					t.Errorf("%s: the verifier walked %d instructions, keep it below %d", p.Name, n, maxVerified)
+				}
+			}
+			t.Logf("%-20s %7d, with %+v", "sum", sum, o)
+			if sum > maxVerifiedOfTier {
+				t.Errorf("the verifier walked %d instructions in all, keep it below %d: %+v", sum, maxVerifiedOfTier, o)
+			}
+		}
+	})
+}

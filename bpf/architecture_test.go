@@ -1,0 +1,55 @@
+package bpf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+// The same C is compiled for both architectures: the same programs at the same
+// hooks, maps and variables of the same names, types and sizes.
+func TestArchitecturesAgree(t *testing.T) {
+	var sides [2]map[string]string
+	for i, file := range []string{"tare_x86_bpfel.o", "tare_arm64_bpfel.o"} {
+		spec, err := ebpf.LoadCollectionSpec(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sides[i] = describe(spec)
+	}
+	if len(sides[0]) == 0 {
+		t.Fatal("nothing to compare")
+	}
+	names := slices.Collect(maps.Keys(sides[0]))
+	names = slices.AppendSeq(names, maps.Keys(sides[1]))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if x86, arm64 := sides[0][name], sides[1][name]; x86 != arm64 {
+			t.Errorf("%s: %q for x86, %q for arm64", name, x86, arm64)
+		}
+	}
+}
+
+// describe tells all that must agree, by kind and name.
+func describe(spec *ebpf.CollectionSpec) map[string]string {
+	all := map[string]string{}
+	for name, p := range spec.Programs {
+		all["program "+name] = fmt.Sprintf("%v %v %s %s %s", p.Type, p.AttachType, p.AttachTo, p.SectionName, p.License)
+	}
+	for name, m := range spec.Maps {
+		m = m.Copy()
+		for i, kv := range m.Contents { // data sections hold strings, and pointers of no size
+			if raw, ok := kv.Value.([]byte); ok {
+				m.Contents[i].Value = len(raw)
+			}
+		}
+		all["map "+name] = fmt.Sprintf("%v %d %d %d %d %v %v %9v %9v", m.Type, m.KeySize, m.ValueSize, m.MaxEntries, m.Flags, m.Pinning, m.Contents, m.Key, m.Value)
+	}
+	for name, v := range spec.Variables {
+		all["variable "+name] = fmt.Sprintf("%s+%d %d bytes %9v %x", v.SectionName, v.Offset, v.Size(), v.Type.Type, v.Value)
+	}
+	return all
+}
