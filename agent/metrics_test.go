@@ -1,8 +1,17 @@
 package agent
 
 import (
+	"bytes"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 )
 
@@ -16,6 +25,62 @@ func TestEveryKernelCounterIsPublished(t *testing.T) {
 	for c := bpf.Counter(0); c < bpf.TareCounterTARE_C_MAX; c++ {
 		if published[c] != 1 {
 			t.Errorf("counter %d of event.h is published %d times", c, published[c])
+		}
+	}
+}
+
+// A capability that this kernel refuses is logged once, and exported as 0; the
+// others are 1.
+func TestCapabilities(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("CI must run this test as root")
+		}
+		t.Skip("loading kernel programs needs root")
+	}
+	all := tier.All
+	t.Cleanup(func() { tier.All = all })
+	changed := all[0]
+	changed.Programs = slices.Clone(changed.Programs)
+	for i := range changed.Programs {
+		if p := &changed.Programs[i]; p.Name == "tare_arm" {
+			p.Hook.To = "tare_no_such_hook"
+		}
+	}
+	tier.All = []tier.Tier{changed}
+
+	var log bytes.Buffer
+	a := &Agent{log: slog.New(slog.NewTextHandler(&log, nil)), losses: newLosses()}
+	cfg := config.Default()
+	a.cfg.Store(&cfg)
+	if err := a.load(); err != nil {
+		t.Fatal(err)
+	}
+	defer a.tracer.Close()
+	if text := log.String(); strings.Count(text, "open_connections") != 1 || !strings.Contains(text, "tare_no_such_hook") || strings.Contains(text, "forked") {
+		t.Error(text)
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collector{a})
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "tare_capability" {
+			for _, m := range f.Metric {
+				found[m.Label[0].GetValue()] = m.Gauge.GetValue()
+			}
+		}
+	}
+	for _, name := range changed.Capabilities() {
+		want := 1.0
+		if name == "open_connections" {
+			want = 0
+		}
+		if got, ok := found[name]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
 }

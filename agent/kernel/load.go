@@ -93,15 +93,15 @@ func (t *Tracer) attach(cgroup string) (err error) {
 		case err == nil:
 			t.links = append(t.links, l)
 			t.programs = append(t.programs, p)
+			if walk, ok := l.(*link.Iter); ok {
+				t.arm = walk
+			}
 		case p.Capability != "":
 			t.lost = append(t.lost, p.Lost(err.Error()))
 			_ = p.loaded.Close() // it never ran
 		default:
 			t.programs = append(t.programs, loaded[i:]...) // to be closed
 			return fmt.Errorf("attach %s to %v: %w", p.Name, p.Hook, err)
-		}
-		if walk, ok := l.(*link.Iter); ok {
-			t.arm = walk
 		}
 	}
 	if t.events, err = ringbuf.NewReader(t.objs.Events); err != nil {
@@ -124,7 +124,7 @@ func attachTo(h tier.Hook, p *ebpf.Program, cgroup string) (l link.Link, err err
 	case ebpf.AttachTraceIter:
 		return link.AttachIter(link.IterOptions{Program: p})
 	}
-	return link.AttachTracing(link.TracingOptions{Program: p, AttachType: h.Attach})
+	return link.AttachTracing(link.TracingOptions{Program: p})
 }
 
 // Capabilities are what the tier has where the kernel allows it.

@@ -18,7 +18,7 @@ const (
 )
 
 func TestVerifierAccepts(t *testing.T) {
-	eachTier(t, func(t *testing.T, chosen *tier.Tier) {
+	eachTier(t, func(t *testing.T, chosen *tier.Tier, _ func(string) bool) {
 		for _, o := range []Options{
 			{},
 			{Payload: true, Traceparent: true, ParentBased: true},

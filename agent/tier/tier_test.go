@@ -51,8 +51,11 @@ func TestProgramsAreTheObjects(t *testing.T) {
 func TestFeatures(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range Features() {
-		if f.Name == "" || f.Needed == "" || f.Without == "" || known[f.Name] {
-			t.Errorf("%+v", f)
+		if f.Name == "" || f.Needed == "" || f.Without == "" {
+			t.Errorf("not all is told of a feature: %+v", f)
+		}
+		if known[f.Name] {
+			t.Errorf("%s is there twice: does a tier use now what none did?", f.Name)
 		}
 		known[f.Name] = true
 	}
