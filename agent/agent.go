@@ -110,6 +110,7 @@ func Run(ctx context.Context, o Options) error {
 		Resource:   a.discovery.resource,
 		Emit:       a.emit,
 		Lost:       a.losses.Lost,
+		Unfinished: a.losses.Unfinished,
 		TraceState: config.TraceState,
 		MaxOpen:    o.Config.MaxSpans,
 		Messages:   messages[o.Config.Events],

@@ -15,23 +15,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/agent/export"
 	"github.com/tare-trace/tare/agent/red"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/bpf"
 )
 
-// losses counts what was lost in user space, by reason.
+// losses counts what was lost in user space, by reason; and apart from that,
+// spans that were exported unfinished.
 type losses struct {
-	mu sync.Mutex
-	n  map[string]uint64
+	mu         sync.Mutex
+	n          map[string]uint64
+	unfinished map[string]uint64
 }
 
 func newLosses() *losses {
-	l := &losses{n: map[string]uint64{}}
-	for _, r := range append(export.Reasons(),
-		spans.LostMalformed, spans.LostOrphan, spans.LostTooMany, spans.LostUnanswered, spans.LostUnknownService, LostRefused) {
+	l := &losses{n: map[string]uint64{}, unfinished: map[string]uint64{}}
+	for _, r := range append(export.Reasons(), spans.LostMalformed, spans.LostOrphan, spans.LostUnknownService, LostRefused) {
 		l.n[r] = 0
+	}
+	for _, r := range []string{spans.UnfinishedEvicted, spans.UnfinishedStopped, spans.UnfinishedTooOld} {
+		l.unfinished[r] = 0
 	}
 	return l
 }
@@ -40,6 +45,13 @@ func newLosses() *losses {
 func (l *losses) Lost(reason string, n uint64) {
 	l.mu.Lock()
 	l.n[reason] += n
+	l.mu.Unlock()
+}
+
+// Unfinished counts a span that was exported before its request was over.
+func (l *losses) Unfinished(reason string) {
+	l.mu.Lock()
+	l.unfinished[reason]++
 	l.mu.Unlock()
 }
 
@@ -62,6 +74,10 @@ var (
 		"Sampled messages that were recognised as no requests: TLS handshakes and alerts, rests of bodies.", []string{"reason"}, nil)
 	descMeasureFull = prometheus.NewDesc("tare_measured_other_total",
 		"Requests measured without their service or edge: there was no room for more.", nil, nil)
+	descHTTP2 = prometheus.NewDesc("tare_http2_connections_total",
+		"HTTP/2 connections, whose requests get no spans: streams are not told apart.", nil, nil)
+	descUnfinished = prometheus.NewDesc("tare_spans_unfinished_total",
+		"Spans that were exported before their request was over, by reason.", []string{"reason"}, nil)
 	descPipelined = prometheus.NewDesc("tare_pipelined_total",
 		"Requests that began before the response to the one before.", nil, nil)
 	descRuns = prometheus.NewDesc("tare_bpf_program_runs_total",
@@ -97,13 +113,11 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_TAG_UNTRUSTED, descIgnored, []string{"untrusted"}},
 	{bpf.TareCounterTARE_C_TAG_MALFORMED, descIgnored, []string{"malformed"}},
 	{bpf.TareCounterTARE_C_TAG_REPLAYED, descIgnored, []string{"replayed"}},
-	{bpf.TareCounterTARE_C_LINK_STALE, descUnlinked, []string{"stale"}},
-	{bpf.TareCounterTARE_C_LINK_NONE, descUnlinked, []string{"runtime"}},
-	{bpf.TareCounterTARE_C_LINK_OVERFLOW, descUnlinked, []string{"overflow"}},
 	{bpf.TareCounterTARE_C_ARMED, descConnections, []string{"armed"}},
 	{bpf.TareCounterTARE_C_UNARMED, descConnections, []string{"unarmed"}},
 	{bpf.TareCounterTARE_C_TLS_HANDSHAKE, descNotRequests, []string{"tls"}},
 	{bpf.TareCounterTARE_C_NOT_REQUEST, descNotRequests, []string{"body"}},
+	{bpf.TareCounterTARE_C_HTTP2, descHTTP2, nil},
 	{bpf.TareCounterTARE_C_PIPELINED, descPipelined, nil},
 	{bpf.TareCounterTARE_C_METRICS_FULL, descMeasureFull, nil},
 }
@@ -119,12 +133,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if n, err := a.tracer.Counters(); err == nil {
 		for _, k := range kernelCounters {
-			counter(k.desc, float64(n[k.counter]), k.label...)
+			counter(k.desc, float64(n.N[k.counter]), k.label...)
+		}
+		for reason := uint32(1); event.UnlinkedName(reason) != ""; reason++ {
+			counter(descUnlinked, float64(n.Unlinked[reason]), event.UnlinkedName(reason))
 		}
 	}
 	a.losses.mu.Lock()
 	for reason, n := range a.losses.n {
 		counter(descLost, float64(n), reason)
+	}
+	for reason, n := range a.losses.unfinished {
+		counter(descUnfinished, float64(n), reason)
 	}
 	a.losses.mu.Unlock()
 	if programs, err := a.tracer.Programs(); err == nil {

@@ -11,9 +11,6 @@
 
 #define SOL_TCP			  6
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
-#define TCP_ESTABLISHED		  1
-#define TCP_CLOSE_WAIT		  8
-#define TCP_LISTEN		  10
 
 INLINE bool arm_flags(struct tcp_sock *tp, int flag)
 {
@@ -44,13 +41,13 @@ INLINE struct service *service_by_inode(struct tcp_sock *tp)
  * The trusted networks may have changed since the connection was opened. What is not trusted any
  * more gets nothing from now on, a tag that is to be sent again included.
  */
-INLINE void renew_trust(struct socket_state *s, bool trusted_peer)
+INLINE void renew_trust(struct conn *c, bool trusted_peer)
 {
 	if (trusted_peer) {
-		s->flags |= S_TRUSTED;
-	} else if (s->flags & S_TRUSTED) {
-		s->flags &= ~(S_TRUSTED | S_PEER_TRACED | S_MARK | S_ANSWERED);
-		s->tags = 0;
+		c->flags |= C_TRUSTED;
+	} else if (c->flags & C_TRUSTED) {
+		c->flags &= ~(C_TRUSTED | C_PEER_TRACED | C_MARK | C_ANSWERED | C_BEHIND);
+		c->tags = 0;
 	}
 }
 
@@ -63,57 +60,56 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(skc);
 	if (!tp)
 		return 0;
-	const struct sock_common *c = common_of(tp);
-	u8 state = c->skc_state;
+	const struct sock_common *k = common_of(tp);
+	u8 state = k->skc_state;
 	if (state != TCP_LISTEN && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
 		return 0;
 
-	struct socket_state *s = bpf_sk_storage_get(&sockets, tp, 0, 0);
-	if (s && s->flags & (S_LISTENER | S_SERVER | S_CLIENT)) {
-		if (!(s->flags & S_LISTENER))
-			renew_trust(s, is_trusted(c));
-		if (s->flags & S_SERVER) {
+	struct conn *c = conn_find(tp);
+	if (c && c->flags & (C_LISTENER | C_SERVER | C_CLIENT)) {
+		if (!(c->flags & C_LISTENER))
+			renew_trust(c, is_trusted(k));
+		if (c->flags & C_SERVER) {
 			arm_flags(tp, BPF_CB_PARSE);
-		} else if (s->flags & S_CLIENT && s->flags & S_TRUSTED) {
-			if (!(s->flags & S_MARK)) { /* the last one arrived: was it answered? */
-				if (!(s->flags & S_ANSWERED))
-					s->flags &= ~S_PEER_TRACED;
-				s->flags &= ~S_ANSWERED;
+		} else if (c->flags & C_CLIENT && c->flags & C_TRUSTED) {
+			if (!(c->flags & C_MARK)) { /* the last one arrived: was it answered? */
+				if (!(c->flags & C_ANSWERED))
+					c->flags &= ~C_PEER_TRACED;
+				c->flags &= ~C_ANSWERED;
 			}
-			s->flags |= S_MARK;
-			s->mark_seq = tp->write_seq;
+			c->flags |= C_MARK;
+			c->mark_seq = tp->write_seq;
 			arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE);
 		}
 		return 0;
 	}
 
-	struct port_key k = local_port_of(c);
-	struct service *svc = state == TCP_LISTEN ? 0 : bpf_map_lookup_elem(&listeners, &k);
+	struct port_key port = local_port_of(k);
+	struct service *svc = state == TCP_LISTEN ? 0 : bpf_map_lookup_elem(&listeners, &port);
 	bool accepted = svc != 0; /* perhaps still in the listener's queue, without an inode */
 	if (!svc)
 		svc = service_by_inode(tp);
 	if (!svc)
 		return 0;
-	s = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s) {
-		count(TARE_C_STORAGE_FULL);
+	c = conn_create(tp);
+	if (!c)
 		return 0;
-	}
-	s->service = svc->index;
-	s->linking = svc->linking;
+	c->service = svc->index;
+	c->linking = svc->linking;
 	if (state == TCP_LISTEN) {
-		s->flags = S_LISTENER;
-		bpf_map_update_elem(&listeners, &k, svc, BPF_ANY);
+		c->flags = C_LISTENER;
+		bpf_map_update_elem(&listeners, &port, svc, BPF_ANY);
 		return 0;
 	}
-	bool trust = is_trusted(c);
+	bool trust = is_trusted(k);
 	if (accepted) {
-		state_server(s, tp, trust);
+		conn_accepted(c, tp, trust, OPENING_OLD);
 		if (arm_flags(tp, BPF_CB_PARSE))
 			count(TARE_C_ARMED);
 	} else {
-		s->flags = 0;
-		state_client(s, tp, trust);
+		conn_connecting(c);
+		c->opening = OPENING_OLD;
+		conn_connected(c, tp, trust);
 		if (!trust || arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE))
 			count(TARE_C_ARMED);
 	}

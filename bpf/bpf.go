@@ -3,4 +3,4 @@
 // nothing by itself: package agent/kernel does.
 package bpf
 
-//go:generate go tool bpf2go -go-package bpf -target amd64,arm64 -cc clang-19 -strip llvm-strip-19 -type start_record -type data_record -type end_record -type control_record -type measure_key -type measure -type counter -type record_type -type control_type -type role -type direction -type linking -type start_flags -type data_flags -type end_reason -type protocol -type outcome Tare tare.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror -I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu
+//go:generate go tool bpf2go -go-package bpf -target amd64,arm64 -cc clang-19 -strip llvm-strip-19 -type start_record -type data_record -type end_record -type control_record -type measure_key -type measure -type counter -type record_type -type control_type -type role -type direction -type linking -type unlinked -type service_state -type start_flags -type data_flags -type end_reason -type protocol -type outcome Tare tare.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror -I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu

@@ -29,6 +29,8 @@ enum control_type {
 	TARE_EXEC = 1,	 /* a process runs a new executable */
 	TARE_EXIT = 2,	 /* a traced process is gone */
 	TARE_LISTEN = 3, /* a process that is not traced listens */
+	TARE_LINKS = 4,	 /* what a service sends is linked; for TARE_LINK_AUTO, at the first link */
+	TARE_REFUSED = 5, /* it will not be linked any more, with the reason */
 };
 
 enum role {
@@ -43,12 +45,33 @@ enum direction {
 
 /* How a service's receives are linked to its sends. The numbers are part of the loader's API. */
 enum linking {
-	TARE_LINK_AUTO = 0,   /* thread where the accepted socket blocks, else none */
+	TARE_LINK_AUTO = 0,   /* thread, under the guard (guard.bpf.h): none once it has evidence */
 	TARE_LINK_THREAD = 1, /* one request at a time per thread, run to completion */
 	TARE_LINK_LOOP = 2,   /* event loop: a receive is followed by what it causes */
 	TARE_LINK_NONE = 3,   /* cannot be linked: server spans only */
 	TARE_LINK_QUEUE =
 	    4, /* event loop: several receives, then what they cause, see queue.bpf.h */
+};
+
+/*
+ * Why something that a service sent was not linked to the request that caused it. The numbers
+ * stand in records: DATA carries the reason for its request.
+ */
+enum unlinked {
+	TARE_UNLINKED_NOT = 0,
+	TARE_UNLINKED_RUNTIME,	   /* the service's runtime is not linked, or the user said so */
+	TARE_UNLINKED_OVERLAP,	   /* its threads receive requests while they work for others */
+	TARE_UNLINKED_HANDED_OVER, /* its threads answer requests that other threads received */
+	TARE_UNLINKED_STACK,	  /* its threads run on stacks that are not their own: coroutines */
+	TARE_UNLINKED_EPOLL,	  /* sent on a socket that an event loop watches */
+	TARE_UNLINKED_NO_REQUEST, /* sent by a thread that works for no request */
+	TARE_UNLINKED_CHILD,	  /* by a thread that a request started, and that may be a pool's */
+	TARE_UNLINKED_STALE,	  /* after the response, or after the event loop slept */
+	TARE_UNLINKED_OVERFLOW,	  /* too many requests waited on the thread */
+	TARE_UNLINKED_AMBIGUOUS,  /* several waiting requests look the same */
+	TARE_UNLINKED_NO_MATCH,	  /* no waiting request looks like it */
+	TARE_UNLINKED_HTTP2,	  /* on an HTTP/2 connection: streams are not told apart */
+	TARE_UNLINKED_MAX,
 };
 
 enum start_flags {
@@ -58,12 +81,19 @@ enum start_flags {
 	TARE_F_UNTAGGED = 1 << 3,  /* client: the peer is not trusted, nothing leaves */
 	TARE_F_PIPELINED = 1 << 4, /* began before the response to the one before it */
 	TARE_F_UNLINKED = 1 << 5,  /* server: this service's sends cannot be linked */
+	TARE_F_BEHIND = 1 << 6,	   /* server: asked by a service whose sends cannot be linked */
 };
 
 enum data_flags {
 	TARE_D_FIRST = 1 << 0,	     /* the response begins here */
 	TARE_D_PEER_TRACED = 1 << 1, /* client: the peer's mark has come */
 };
+
+/*
+ * With TARE_D_FIRST of a server span, in the upper bits of its flags: enum unlinked, if the
+ * service sent something while the request was in flight that was not linked.
+ */
+#define TARE_D_UNLINKED_SHIFT 3
 
 enum end_reason {
 	TARE_END_NEXT = 1,	/* the next request on the socket began */
@@ -73,6 +103,7 @@ enum end_reason {
 
 #define TARE_PAYLOAD_START 192 /* bytes of a request's beginning */
 #define TARE_PAYLOAD_DATA  48  /* bytes of a response's beginning */
+#define TARE_NAME	   24  /* bytes of a service's name that a peer is told */
 
 struct start_record {
 	__u8 type; /* TARE_START */
@@ -96,6 +127,7 @@ struct start_record {
 	__u16 remote_port;
 	__u8 local[16]; /* IPv4: the first 4 bytes */
 	__u8 remote[16];
+	__u8 behind[TARE_NAME]; /* TARE_F_BEHIND: the peer's name, zeroes behind it */
 	__u8 payload[TARE_PAYLOAD_START];
 };
 
@@ -125,9 +157,10 @@ struct end_record {
 struct control_record {
 	__u32 type;
 	__u32 tgid;
-	__u32 netns; /* inode number, TARE_LISTEN */
-	__u16 port;  /* TARE_LISTEN */
-	__u16 pad;
+	__u32 netns;   /* inode number, TARE_LISTEN */
+	__u16 port;    /* TARE_LISTEN */
+	__u16 service; /* TARE_LINKS, TARE_REFUSED: its index */
+	__u32 reason;  /* TARE_REFUSED: enum unlinked */
 };
 
 /* What a message looks like. */
@@ -173,7 +206,10 @@ struct measure {
 	__u64 bucket[BUCKETS];
 };
 
-/* Why something was lost or not done. Each is a label of tare_lost_total or of its kin. */
+/*
+ * Why something was lost or not done. Each is a label of tare_lost_total or of its kin; what was
+ * not linked is counted by enum unlinked, beside these.
+ */
 enum counter {
 	TARE_C_ROOTS_SAMPLED = 0,
 	TARE_C_ROOTS_UNSAMPLED,
@@ -190,15 +226,13 @@ enum counter {
 	TARE_C_TAG_REPLAYED,   /* tags that began a request before */
 	TARE_C_TAG_STALE,      /* tags for bytes that were read already */
 	TARE_C_TAG_OVERFLOW,   /* more pending tags than a socket keeps */
-	TARE_C_LINK_STALE,     /* sends after the response, not linked */
-	TARE_C_LINK_OVERFLOW,  /* requests of a thread that waited behind too many others */
-	TARE_C_LINK_NONE, /* sends of services that cannot be linked, while requests are sampled */
-	TARE_C_UNARMED,	  /* connections that could not be armed */
-	TARE_C_ARMED,	  /* connections that were open before */
-	TARE_C_TLS_HANDSHAKE, /* messages that are TLS handshakes, not requests */
-	TARE_C_PIPELINED,     /* requests that began before the response to the one before */
-	TARE_C_NOT_REQUEST,   /* sampled bytes on an HTTP connection that begin no request */
-	TARE_C_METRICS_FULL,  /* requests that were measured as "other": no room for their edge */
+	TARE_C_UNARMED,	       /* connections that could not be armed */
+	TARE_C_ARMED,	       /* connections that were open before */
+	TARE_C_TLS_HANDSHAKE,  /* messages that are TLS handshakes, not requests */
+	TARE_C_PIPELINED,      /* requests that began before the response to the one before */
+	TARE_C_NOT_REQUEST,    /* sampled bytes on an HTTP connection that begin no request */
+	TARE_C_HTTP2,	       /* HTTP/2 connections: no spans, streams are not told apart */
+	TARE_C_METRICS_FULL,   /* requests that were measured as "other": no room for their edge */
 	TARE_C_MAX,
 };
 

@@ -58,8 +58,14 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct hlist_node;
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct file {
-	unsigned int f_flags;
+	struct hlist_head *f_ep; /* epoll sets that watch it; Linux 5.11 */
 };
 
 struct inode {
@@ -130,10 +136,28 @@ struct msghdr {
 	struct iov_iter msg_iter;
 };
 
+struct mm_struct {
+	unsigned long start_stack;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct thread_struct {
+	unsigned long fsbase;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct thread_struct {
+	struct {
+		unsigned long tp_value;
+	} uw;
+};
+#endif
+
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned long nvcsw;
+	struct mm_struct *mm;
+	struct thread_struct thread;
 	struct bpf_local_storage *bpf_storage;
 };
 
@@ -156,6 +180,7 @@ struct bpf_iter__tcp {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
+	unsigned long sp;
 	unsigned long si;
 	unsigned long orig_ax;
 };
@@ -165,6 +190,7 @@ struct user_pt_regs {
 };
 struct pt_regs {
 	u64 regs[31];
+	u64 sp;
 	s32 syscallno;
 };
 #endif

@@ -22,6 +22,8 @@ enum payload_kind {
 	PAYLOAD_TLS_HANDSHAKE = 4, /* handshake or alert: no request */
 	PAYLOAD_TLS_DATA = 6,
 	PAYLOAD_HTTP_PIECE = 5, /* too short to tell; may begin a request */
+	PAYLOAD_HTTP2 = 7,	/* the beginning of HTTP/2's preface; RFC 9113 3.4 */
+	PAYLOAD_FASTCGI = 8,	/* FCGI_BEGIN_REQUEST; FastCGI specification 5.1 */
 };
 
 #define PAYLOAD_WORD(a, b, c, d)                                                                   \
@@ -49,6 +51,11 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 	case PAYLOAD_WORD('C', 'O', 'N', 'N'):
 	case PAYLOAD_WORD('Q', 'U', 'E', 'R'):
 		return PAYLOAD_HTTP_REQUEST;
+	case PAYLOAD_WORD('P', 'R', 'I', ' '):
+		return p[4] == '*' ? PAYLOAD_HTTP2 : PAYLOAD_OTHER;
+	case PAYLOAD_WORD(1, 1, 0, 1):
+	case PAYLOAD_WORD(1, 1, 0, 0):
+		return len >= 8 && p[4] == 0 && p[5] == 8 ? PAYLOAD_FASTCGI : PAYLOAD_OTHER;
 	case PAYLOAD_WORD('H', 'T', 'T', 'P'):
 		/* "HTTP/1.1 100": RFC 9110 15.2; 101 is final */
 		if (len >= 12 && p[9] == '1' && p[11] != '1')
@@ -63,6 +70,33 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 	if (p[0] == 23 && p[1] == 3)
 		return p[3] == 0 && p[4] == 19 ? PAYLOAD_TLS_HANDSHAKE : PAYLOAD_TLS_DATA;
 	return PAYLOAD_OTHER;
+}
+
+/*
+ * A frame of HTTP/2, for connections whose preface was sent before anybody looked; RFC 9113 4.1
+ * and 6. Needs 9 readable bytes at p.
+ */
+PAYLOAD_INLINE int payload_is_http2_frame(const __u8 *p, __u32 len)
+{
+	__u32 size = (__u32)p[1] << 8 | p[2];
+	int stream = p[5] | p[6] | p[7] | p[8], odd = p[8] & 1;
+	if (len < 9 || p[0] || p[5] & 0x80)
+		return 0;
+	switch (p[3]) {
+	case 0: /* DATA */
+		return odd && !(p[4] & ~0x09);
+	case 1: /* HEADERS */
+		return odd && size && !(p[4] & ~0x2d);
+	case 3: /* RST_STREAM */
+		return odd && size == 4 && !p[4];
+	case 4: /* SETTINGS */
+		return !stream && size % 6 == 0 && !(p[4] & ~0x01);
+	case 6: /* PING */
+		return !stream && size == 8 && !(p[4] & ~0x01);
+	case 8: /* WINDOW_UPDATE */
+		return size == 4 && !p[4];
+	}
+	return 0;
 }
 
 /* The status of a final response by hundreds, 1 to 5; 0: not to be read. Needs 12 bytes at p. */

@@ -2,16 +2,18 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Traced processes come and go: a fork is traced like its parent, an exec is told to the agent,
- * which knows the rules, an exit is forgotten.
+ * Traced processes and their threads come and go: a fork is traced like its parent, an exec is told
+ * to the agent, which knows the rules, an exit is forgotten.
  */
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(tare_fork, struct task_struct *parent, struct task_struct *child)
 {
 	u32 from = parent->tgid, to = child->tgid;
-	if (from == to)
-		return 0; /* a thread */
+	if (from == to) {
+		worker_cloned(parent, child);
+		return 0;
+	}
 	struct service *svc = bpf_map_lookup_elem(&processes, &from);
 	if (svc)
 		bpf_map_update_elem(&processes, &to, svc, BPF_ANY);
@@ -35,6 +37,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(tare_exit, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
+	worker_exited(task);
 	if (task->pid == tgid && !bpf_map_delete_elem(&processes, &tgid))
 		tell(TARE_EXIT, tgid);
 	return 0;

@@ -13,48 +13,6 @@
 #define BPF_CB_WRITE BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
 #define BPF_CB_PARSE BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG
 
-INLINE bool is_trusted(const struct sock_common *c)
-{
-	struct prefix p = {.bits = 128};
-	if (c->skc_family == AF_INET6) {
-		BPF_CORE_READ_INTO(&p.address, c, skc_v6_daddr.in6_u.u6_addr8);
-	} else {
-		p.address[10] = p.address[11] = 0xff;
-		*(__be32 *)&p.address[12] = c->skc_daddr;
-	}
-	return bpf_map_lookup_elem(&trusted, &p) != 0;
-}
-
-INLINE void state_server(struct socket_state *s, const struct tcp_sock *tp, bool trusted_peer)
-{
-	s->flags = S_SERVER | (trusted_peer ? S_TRUSTED : 0);
-	s->tags = 0;
-	s->rcv_seq = tp->copied_seq;
-	s->snd_seq = tp->write_seq - 1; /* the first bytes begin a request */
-	s->msg_end = tp->write_seq;
-	s->ctx.span = s->span = s->last_tag = 0;
-	measure_reset(s);
-}
-
-INLINE void state_client(struct socket_state *s, const struct tcp_sock *tp, bool trusted_peer)
-{
-	s->flags |= S_CLIENT | (trusted_peer ? S_TRUSTED | S_MARK : 0);
-	s->rcv_seq = tp->copied_seq;
-	s->mark_seq = tp->write_seq;
-}
-
-INLINE const struct sock_common *common_of(const struct tcp_sock *tp)
-{
-	return &tp->inet_conn.icsk_inet.sk.__sk_common;
-}
-
-INLINE struct port_key local_port_of(const struct sock_common *c)
-{
-	struct port_key k = {.port = c->skc_num};
-	k.netns = c->skc_net.net->ns.inum;
-	return k;
-}
-
 /* ---- opening ---- */
 
 INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
@@ -71,14 +29,12 @@ INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		bpf_ringbuf_output(&control, &c, sizeof(c), 0);
 		return;
 	}
-	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s) {
-		count(TARE_C_STORAGE_FULL);
+	struct conn *c = conn_create(sk);
+	if (!c)
 		return;
-	}
-	s->flags = S_LISTENER;
-	s->service = svc->index;
-	s->linking = svc->linking;
+	c->flags = C_LISTENER;
+	c->service = svc->index;
+	c->linking = svc->linking;
 	bpf_map_update_elem(&listeners, &k, svc, BPF_ANY);
 }
 
@@ -89,32 +45,25 @@ INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
 	if (!svc)
 		return;
-	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s) {
-		count(TARE_C_STORAGE_FULL);
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct conn *c = tp ? conn_create(sk) : 0;
+	if (!c)
 		return;
-	}
-	s->flags = S_CLIENT;
-	s->service = svc->index;
-	s->linking = svc->linking;
-	s->ctx.span = 0;
-	measure_reset(s);
-	if (svc->linking == TARE_LINK_LOOP) {
-		/* the first send comes when the connection stands, after other requests' turns */
-		s->flags |= S_BOUND;
-		if (any_alive())
-			thread_get(true, true, &s->ctx);
-	}
+	conn_connecting(c);
+	c->service = svc->index;
+	c->linking = svc->linking;
+	conn_addresses(c, common_of(tp));
+	worker_connects(c);
 }
 
 INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
-	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	struct conn *c = conn_find(sk);
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	if (!s || !tp || !(s->flags & S_CLIENT))
+	if (!c || !tp || !(c->flags & C_CLIENT))
 		return;
 	bool trust = is_trusted(common_of(tp));
-	state_client(s, tp, trust);
+	conn_connected(c, tp, trust);
 	if (trust)
 		bpf_sock_ops_cb_flags_set(o,
 					  o->bpf_sock_ops_cb_flags | BPF_CB_WRITE | BPF_CB_PARSE);
@@ -122,15 +71,15 @@ INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 
 /* ---- tags in ---- */
 
-INLINE void rx_push(struct socket_state *s, const struct tag_context *ctx, u32 start, u32 copied)
+INLINE void rx_push(struct conn *c, const struct tag_context *ctx, u32 start, u32 copied)
 {
-	if (ctx->span == s->last_tag)
+	if (ctx->span == c->server.last_tag)
 		return; /* a copy: the kernel or the card cut one large segment into several */
 	for (int i = 0; i < TAGS; i++) {
-		if (i >= s->tags || s->rx[i].ctx.span != ctx->span)
+		if (i >= c->tags || c->server.rx[i].ctx.span != ctx->span)
 			continue;
-		if (before(start, s->rx[i].start))
-			s->rx[i].start = start;
+		if (before(start, c->server.rx[i].start))
+			c->server.rx[i].start = start;
 		return;
 	}
 	if (before(start, copied)) {
@@ -138,46 +87,52 @@ INLINE void rx_push(struct socket_state *s, const struct tag_context *ctx, u32 s
 			count(TARE_C_TAG_STALE);
 		return;
 	}
-	u32 n = s->tags;
+	u32 n = c->tags;
 	if (n >= TAGS) {
 		count(TARE_C_TAG_OVERFLOW);
 		return;
 	}
-	struct rx_tag *t = &s->rx[n & (TAGS - 1)];
+	struct rx_tag *t = &c->server.rx[n & (TAGS - 1)];
 	t->ctx = *ctx;
 	t->start = start;
 	t->read = 0;
-	s->tags = n + 1;
+	c->tags = n + 1;
 }
 
-INLINE bool has_mark(struct bpf_sock_ops *o)
+/* Reads the mark of a segment; returns its length, 0: none. name: of a mark without a promise. */
+INLINE u32 read_mark(struct bpf_sock_ops *o, u8 *mark)
 {
-	u8 mark[MARK_LEN] = {MARK_KIND, MARK_LEN, MARK_ID_0, MARK_ID_1};
-	return bpf_load_hdr_opt(o, mark, sizeof(mark), 0) > 0;
+	__builtin_memset(mark, 0, MARK_LEN + MARK_NAME);
+	mark[0] = MARK_KIND;
+	mark[1] = MARK_LEN; /* how much of this is what to look for */
+	mark[2] = MARK_ID_0;
+	mark[3] = MARK_ID_1;
+	int n = bpf_load_hdr_opt(o, mark, MARK_LEN + MARK_NAME, 0);
+	return n > 0 ? n : 0;
 }
 
 /*
  * A mark is answered by a mark: the peer learns that a traced service listens here. Answered anew
  * whenever it is renewed, so that a peer does not believe forever in a tracer that is gone.
  */
-INLINE void answer_mark(struct bpf_sock_ops *o, struct socket_state *s, const struct tcp_sock *tp)
+INLINE void answer_mark(struct bpf_sock_ops *o, struct conn *c, const struct tcp_sock *tp)
 {
-	s->flags |= S_PEER_TRACED | S_MARK | S_ANSWERED;
-	s->mark_seq = tp->write_seq;
+	c->flags |= C_MARK | C_ANSWERED;
+	c->mark_seq = tp->write_seq;
 	if (o->bpf_sock_ops_cb_flags & BPF_CB_WRITE)
 		return;
-	s->flags |= S_ARMED;
+	c->flags |= C_ARMED;
 	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_WRITE);
 }
 
-INLINE void on_parse(struct bpf_sock_ops *o, struct socket_state *s, const struct tcp_sock *tp)
+INLINE void on_parse(struct bpf_sock_ops *o, struct conn *c, const struct tcp_sock *tp)
 {
 	struct tag_option opt = {.kind = TAG_KIND};
 	int n = bpf_load_hdr_opt(o, &opt, sizeof(opt), 0);
 	if (n > 0 || n == -ENOSPC) {
 		struct tag_context ctx;
 		u32 offset;
-		if (!(s->flags & S_TRUSTED)) {
+		if (!(c->flags & C_TRUSTED)) {
 			count(TARE_C_TAG_UNTRUSTED);
 			return;
 		}
@@ -186,131 +141,142 @@ INLINE void on_parse(struct bpf_sock_ops *o, struct socket_state *s, const struc
 			count(TARE_C_TAG_MALFORMED);
 			return;
 		}
-		if (s->flags & S_ANSWERED)
-			s->flags |= S_PEER_TRACED;
-		else
-			answer_mark(o, s, tp); /* a segment with a tag has no mark */
+		c->flags = (c->flags | C_PEER_TRACED) & ~C_BEHIND;
+		if (!(c->flags & C_ANSWERED))
+			answer_mark(o, c, tp); /* a segment with a tag has no mark */
 		void *th = o->skb_data, *end = o->skb_data_end;
 		if (r == TAG_OK && th + 20 <= end)
-			rx_push(s, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, tp->copied_seq);
+			rx_push(c, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, tp->copied_seq);
 		return;
 	}
-	if (s->flags & S_TRUSTED && has_mark(o))
-		answer_mark(o, s, tp);
+	u8 mark[MARK_LEN + MARK_NAME];
+	u32 len = c->flags & C_TRUSTED ? read_mark(o, mark) : 0;
+	if (len == MARK_LEN) {
+		c->flags = (c->flags | C_PEER_TRACED) & ~C_BEHIND;
+	} else if (len) {
+		c->flags = (c->flags | C_BEHIND) & ~C_PEER_TRACED;
+		__builtin_memcpy(c->server.behind, mark + MARK_LEN, MARK_NAME);
+	}
+	if (len)
+		answer_mark(o, c, tp);
 }
 
 /* What comes back to a connected socket. */
-INLINE void on_parse_answer(struct bpf_sock_ops *o, struct socket_state *s)
+INLINE void on_parse_answer(struct bpf_sock_ops *o, struct conn *c)
 {
-	if (s->flags & S_TRUSTED && has_mark(o))
-		s->flags |= S_PEER_TRACED | S_ANSWERED;
+	u8 mark[MARK_LEN + MARK_NAME];
+	if (c->flags & C_TRUSTED && read_mark(o, mark))
+		c->flags |= C_PEER_TRACED | C_ANSWERED;
 }
 
 INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, 0); /* the listener's copy */
+	struct conn *c = conn_find(sk); /* the listener's copy */
 	if (!tp)
 		return;
-	if (!s) {
+	if (!c) {
 		struct port_key k = local_port_of(common_of(tp));
 		struct service *svc = bpf_map_lookup_elem(&listeners, &k);
 		if (!svc)
 			return;
-		s = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!s) {
-			count(TARE_C_STORAGE_FULL);
+		c = conn_create(sk);
+		if (!c)
 			return;
-		}
-		s->service = svc->index;
-		s->linking = svc->linking;
+		c->service = svc->index;
+		c->linking = svc->linking;
 	}
-	state_server(s, tp, is_trusted(common_of(tp)));
+	conn_accepted(c, tp, is_trusted(common_of(tp)), OPENING_NEW);
 	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_PARSE);
-	on_parse(o, s, tp); /* PARSE does not see the segment that completes the handshake */
+	on_parse(o, c, tp); /* PARSE does not see the segment that completes the handshake */
 }
 
 /* ---- tags out ---- */
 
 /* The mark that answers one goes until the first bytes behind it are acknowledged. */
-INLINE void on_reserve_answer(struct bpf_sock_ops *o, struct socket_state *s)
+INLINE void on_reserve_answer(struct bpf_sock_ops *o, struct conn *c)
 {
-	if (s->flags & S_MARK && before(s->mark_seq, o->snd_una))
-		s->flags &= ~S_MARK;
-	if (s->flags & S_MARK) {
+	if (c->flags & C_MARK && before(c->mark_seq, o->snd_una))
+		c->flags &= ~C_MARK;
+	if (c->flags & C_MARK) {
 		bpf_reserve_hdr_opt(o, MARK_LEN, 0);
-	} else if (s->flags & S_ARMED) { /* else it is armed for another sock_ops program */
-		s->flags &= ~S_ARMED;
+	} else if (c->flags & C_ARMED) { /* else it is armed for another sock_ops program */
+		c->flags &= ~C_ARMED;
 		bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags & ~BPF_CB_WRITE);
 	}
 }
 
-/* The send that follows may carry a tag; only the send hook knows. */
-INLINE bool may_tag(struct socket_state *s)
+INLINE void reserve_mark(struct bpf_sock_ops *o, struct conn *c)
 {
-	if (!(s->flags & S_TRUSTED) || !any_alive() || s->linking == TARE_LINK_NONE)
-		return false;
-	if (s->flags & S_BOUND)
-		return s->ctx.span != 0;
-	if (s->linking == TARE_LINK_QUEUE)
-		return true;
-	struct thread_state *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-	return t && t->ctx.span;
+	if (c->flags & C_MARK)
+		bpf_reserve_hdr_opt(o, c->flags & C_SILENT ? MARK_LEN + MARK_NAME : MARK_LEN, 0);
 }
 
 INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
-	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (s && s->flags & S_SERVER) {
-		on_reserve_answer(o, s);
+	struct conn *c = conn_find(sk);
+	if (c && c->flags & C_SERVER) {
+		on_reserve_answer(o, c);
 		return;
 	}
-	if (!s || !(s->flags & S_CLIENT))
+	if (!c || !(c->flags & C_CLIENT))
 		return;
 	if (o->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS) {
-		if (s->tags)
-			tx_prune(s, o->snd_una);
-		if (s->flags & S_MARK && before(s->mark_seq, o->snd_una))
-			s->flags &= ~S_MARK;
-		if (s->tags || may_tag(s))
+		if (c->tags)
+			tx_prune(c, o->snd_una);
+		if (c->flags & C_MARK && before(c->mark_seq, o->snd_una))
+			c->flags &= ~C_MARK;
+		if (c->tags || (c->flags & C_TRUSTED && worker_may_ask(c)))
 			bpf_reserve_hdr_opt(o, TAG_RESERVE, 0);
-		else if (s->flags & S_MARK)
-			bpf_reserve_hdr_opt(o, MARK_LEN, 0);
+		else
+			reserve_mark(o, c);
 		return;
 	}
-	if (s->tags && o->skb_len)
+	if (c->tags && o->skb_len)
 		bpf_reserve_hdr_opt(o, TAG_RESERVE, 0);
-	else if (s->flags & S_MARK)
-		bpf_reserve_hdr_opt(o, MARK_LEN, 0);
+	else
+		reserve_mark(o, c);
+}
+
+INLINE void write_mark(struct bpf_sock_ops *o, struct conn *c)
+{
+	u8 mark[MARK_LEN + MARK_NAME] = {MARK_KIND, MARK_LEN, MARK_ID_0, MARK_ID_1};
+	if (!(c->flags & C_CLIENT && c->flags & C_SILENT)) {
+		bpf_store_hdr_opt(o, mark, MARK_LEN, 0);
+		return;
+	}
+	struct service_state *svc = service_of(c->service);
+	if (svc)
+		__builtin_memcpy(mark + MARK_LEN, svc->name, MARK_NAME);
+	mark[1] = MARK_LEN + MARK_NAME;
+	bpf_store_hdr_opt(o, mark, sizeof(mark), 0);
 }
 
 INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
-	struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	struct conn *c = conn_find(sk);
 	void *th = o->skb_data, *end = o->skb_data_end;
-	if (!s || th + 20 > end)
+	if (!c || th + 20 > end)
 		return;
 	u32 seq = bpf_ntohl(*(__be32 *)(th + 4));
 	u32 header = (*(u8 *)(th + 12) >> 4) * 4;
 	u32 size = o->skb_len - header;
 	for (int i = 0; i < TAGS; i++) { /* an accepted socket keeps tags that came in */
-		if (i >= s->tags || !(s->flags & S_CLIENT))
+		if (i >= c->tags || !(c->flags & C_CLIENT))
 			break;
-		u32 offset = s->tx[i].start - seq;
+		u32 offset = c->client.tx[i].start - seq;
 		if (offset >= size || offset > TAG_MAX_OFFSET)
 			continue;
 		struct tag_option opt = {};
-		u32 len = tag_encode(&opt, &s->tx[i].ctx, offset);
+		u32 len = tag_encode(&opt, &c->client.tx[i].ctx, offset);
 		if (!bpf_store_hdr_opt(o, &opt, len == TAG_LEN ? TAG_LEN : TAG_LEN_OFFSET, 0)) {
-			s->tx[i].written = 1;
+			c->client.tx[i].written = 1;
 			count(TARE_C_TAG_SENT);
 		}
 		return;
 	}
-	if (s->flags & S_MARK) {
-		u8 mark[MARK_LEN] = {MARK_KIND, MARK_LEN, MARK_ID_0, MARK_ID_1};
-		bpf_store_hdr_opt(o, mark, sizeof(mark), 0);
-	}
+	if (c->flags & C_MARK)
+		write_mark(o, c);
 }
 
 SEC("sockops")
@@ -327,12 +293,12 @@ int tare_sockops(struct bpf_sock_ops *o)
 		on_write(o, sk);
 		break;
 	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB: {
-		struct socket_state *s = bpf_sk_storage_get(&sockets, sk, 0, 0);
+		struct conn *c = conn_find(sk);
 		struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-		if (s && tp && s->flags & S_SERVER)
-			on_parse(o, s, tp);
-		else if (s && s->flags & S_CLIENT)
-			on_parse_answer(o, s);
+		if (c && tp && c->flags & C_SERVER)
+			on_parse(o, c, tp);
+		else if (c && c->flags & C_CLIENT)
+			on_parse_answer(o, c);
 		break;
 	}
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:

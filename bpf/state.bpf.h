@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs remember, and where: state of a socket in the socket, state of a thread in
- * the thread. Every other map is bounded. The socket lock serialises all access to a socket's
- * state (tracepoints here run with the socket owned, sock_ops with it locked); a thread's state
- * is touched by that thread only.
+ * What the programs remember, and where: the state of a connection in its socket, the state of a
+ * thread in the thread. Every other map is bounded. The socket lock serialises all access to a
+ * connection's state (tracepoints here run with the socket owned, sock_ops with it locked); a
+ * thread's state is touched by that thread only.
+ *
+ * Each store is reached by one function, at the end of this file: a kernel without sockets' or
+ * threads' storage in some kind of program gets another one there, and nowhere else.
  */
 #ifndef TARE_STATE_H
 #define TARE_STATE_H
@@ -13,6 +16,7 @@ const volatile bool cfg_payload = true;	     /* read beginnings of messages */
 const volatile bool cfg_traceparent = true;  /* adopt traceparent at entry sockets */
 const volatile bool cfg_parent_based = true; /* obey the decision of an adopted parent */
 const volatile bool cfg_sequence = false;    /* tell where in its stream a request begins */
+const volatile bool cfg_measure = false;     /* measure every request; measure.bpf.h */
 const volatile u32 cfg_wakeup_bytes = 1 << 20;
 
 /* ---- switches that change while running ---- */
@@ -25,27 +29,43 @@ volatile bool entry_enabled = false; /* no root before every open connection is 
 /* Sampled requests that wait for their response, exactly; the first gate of the send path. */
 u64 live_requests __attribute__((aligned(64))) SEC(".data.live");
 
+/* Until when (CLOCK_MONOTONIC, ns) some request counts as in flight though it seems answered. */
+volatile u64 grace_until SEC(".data.live");
+
 struct context {
 	u64 hi, lo; /* trace id, wire order */
 	u64 span;   /* span id of the server span, wire order; 0: no context */
-	u32 slot;   /* where requests says whether it is alive */
+	u32 slot;   /* where requests says whether it is in flight */
+	u32 pad;
 };
 
-enum socket_flags {
-	S_LISTENER = 1 << 0,
-	S_SERVER = 1 << 1,
-	S_CLIENT = 1 << 2,
-	S_TRUSTED = 1 << 3, /* the peer's address is in a trusted network */
-	S_PEER_TRACED =
-	    1 << 4,	  /* the peer left its mark; server: so an untagged request is unsampled */
-	S_MARK = 1 << 5,  /* the mark is not acknowledged yet */
-	S_BOUND = 1 << 6, /* client: ctx was bound at connect, for the first send */
-	S_SENT = 1 << 7,  /* client: something was sent */
-	S_HTTP = 1 << 8,  /* a request on this socket was HTTP/1 */
-	S_WAITING = 1 << 9,   /* server: its request may be in the queue of a thread */
-	S_PLAIN = 1 << 10,    /* client: its messages are not TLS */
-	S_ANSWERED = 1 << 11, /* client: the last mark was answered; server: some mark was */
-	S_ARMED = 1 << 12,    /* server: WRITE is armed for the answer, and by nobody else */
+enum conn_flags {
+	C_LISTENER = 1 << 0,
+	C_SERVER = 1 << 1,	/* accepted */
+	C_CLIENT = 1 << 2,	/* connected */
+	C_TRUSTED = 1 << 3,	/* the peer's address is in a trusted network */
+	C_PEER_TRACED = 1 << 4, /* server: the peer promised tags, so an untagged request is
+				   unsampled; client: the peer answered the mark */
+	C_MARK = 1 << 5,	/* a mark is to be written, or not acknowledged yet */
+	C_BOUND = 1 << 6,	/* client: the caller was bound at connect, for the first send */
+	C_SENT = 1 << 7,	/* client: a request was sent */
+	C_HTTP = 1 << 8,	/* HTTP/1 */
+	C_WAITING = 1 << 9,	/* server: its request may be in the queue of a thread */
+	C_PLAIN = 1 << 10,	/* client: its messages are not TLS */
+	C_ANSWERED = 1 << 11,	/* client: the last mark was answered; server: some mark was */
+	C_ARMED = 1 << 12,	/* server: WRITE is armed for the answer, and by nobody else */
+	C_HTTP2 = 1 << 13,	/* streams are not told apart: nothing is traced */
+	C_FASTCGI = 1 << 14,
+	C_SILENT = 1 << 15, /* client: the last mark took the promise of tags back */
+	C_BEHIND = 1 << 16, /* server: the peer took its promise back */
+};
+
+/* What of a connection's beginning is still to be looked at; opening.bpf.h. */
+enum opening {
+	OPENING_NEW = 0,  /* nothing has been sent by the client */
+	OPENING_TLS = 1,  /* within a TLS handshake */
+	OPENING_OLD = 2,  /* open before the agent, nothing seen of it yet */
+	OPENING_DONE = 3, /* requests and responses */
 };
 
 struct rx_tag {
@@ -60,52 +80,95 @@ struct tx_tag {
 	u32 written;
 };
 
-#define TAGS 4 /* per socket: pipelined requests beyond this are counted and go untagged */
+#define TAGS 4 /* per connection: pipelined requests beyond this are counted and go untagged */
 
-struct socket_state {
+/*
+ * One request and its response on one connection. Today a connection carries one at a time, so
+ * that each half below holds one; with streams they will be keyed by connection and stream.
+ */
+struct server_exchange {
+	struct context ctx; /* the sampled request in flight, until its response begins */
+	u64 responding;	    /* span whose response is being sent */
+	u64 ends;	    /* span that the next START ends, within one call */
+	u32 got;	    /* bytes of the request so far, approximately beyond the first few */
+	u32 begin_seq;	    /* where the request began */
+	u32 unlinked;	    /* the service's count of unlinked sends when it began */
+	u32 holder;	    /* thread that received it, if open */
+	u8 open;	    /* guard: received and not answered, sampled or not */
+	u8 tickets;	    /* sends that may be TLS session tickets and not the response */
+	u8 answered;	    /* such a send has been seen */
+	u8 pad;
+};
+
+struct client_exchange {
+	struct context caller; /* the request that runs on this connection: the parent */
+	u64 span;
+	u32 responding; /* the response has begun */
+	u32 pad;
+};
+
+struct server_half {
+	struct server_exchange x;
+	u64 last_tag;	      /* that began a request */
+	u32 sent_seq;	      /* write_seq at the last receive */
+	u32 interim;	      /* bytes of interim responses (1xx) sent since */
+	u8 behind[TARE_NAME]; /* C_BEHIND: the peer's name */
+	struct rx_tag rx[TAGS];
+};
+
+struct client_half {
+	struct client_exchange x;
+	u32 read_seq; /* copied_seq at the last send */
+	u32 pad;
+	struct tx_tag tx[TAGS];
+};
+
+/* measure.bpf.h: requests, sampled or not. */
+struct measured {
+	u64 asked;	/* when the request in progress began, or the last response; 0: never */
+	u32 answer_seq; /* server: write_seq when the last response began */
+	u8 asking;	/* a request is in progress */
+	u8 protocol;	/* of the last request */
+	u16 pad;
+};
+
+struct conn {
 	u32 flags;
 	u16 service;
 	u8 linking;
 	u8 tags;     /* used entries of rx or tx */
 	u32 rcv_seq; /* copied_seq at the last receive */
-	u32 snd_seq; /* server: write_seq at the last receive; client: copied_seq at the last send
-		      */
 	u32 msg_end; /* sequence number behind the sendmsg that was reported last */
 	u32 mark_seq;
-	/*
-	 * server: the sampled request in progress, until its response begins
-	 * client: the request that runs on this connection (ctx.span: its server span, the parent)
-	 */
-	struct context ctx;
-	u64 span;	/* server: span that is responding; client: span in progress */
-	u64 last_tag;	/* server: the tag that began a request last */
-	u64 ends;	/* server: span that the next START ends, within one call */
-	u64 sent_at;	/* when bytes sent were reported last */
-	u32 responding; /* client: the response has begun */
-	u32 got; /* server: bytes of the request so far, approximately beyond the first few */
+	u32 netns;   /* inode number */
+	u64 sent_at; /* when bytes sent were reported last */
+	u16 local_port, remote_port;
+	u8 family;
+	u8 opening;
+	u16 pad;
+	u8 local[16]; /* IPv4: the first 4 bytes */
+	u8 remote[16];
+	struct tls tls;
+	struct measured measured;
 	union {
-		struct rx_tag rx[TAGS];
-		struct tx_tag tx[TAGS];
+		struct server_half server;
+		struct client_half client;
 	};
-	u32 begin_seq; /* server: where the request began that is read now, if cfg_sequence */
-	/* measure.bpf.c: requests, sampled or not */
-	u64 asked;	/* when the request in progress began, or the last response; 0: never */
-	u32 answer_seq; /* server: write_seq when the last response began */
-	u8 asking;	/* a request is in progress */
-	u8 protocol;	/* of the last request */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
 	__type(key, int);
-	__type(value, struct socket_state);
-} sockets SEC(".maps");
+	__type(value, struct conn);
+} conns SEC(".maps");
 
 struct thread_state {
 	struct context ctx;
-	u64 nvcsw; /* voluntary switches when ctx was set: an event loop that slept moved on */
-	u32 loop;  /* ctx was set by loop linking */
+	u64 nvcsw;    /* voluntary switches when ctx was set: an event loop that slept moved on */
+	u16 service;  /* inherited: of the request */
+	u8 loop;      /* ctx was set by loop linking */
+	u8 inherited; /* ctx is of the request that started this thread */
 	u32 pad;
 };
 
@@ -118,7 +181,7 @@ struct {
 
 /*
  * Sampled requests without a response yet: the server span's id in a slot that its context names,
- * so that a context held elsewhere can be told to be dead. An array and not a hash table: begin,
+ * so that a context held elsewhere can be told to be over. An array and not a hash table: begin,
  * look-up and end are a load and a store each.
  */
 #define SLOTS 65536
@@ -146,6 +209,28 @@ struct service {
 	u8 linking;
 	u8 pad;
 };
+
+/* What the kernel side finds out about a service, by its index. */
+#define SERVICES 4096
+
+struct service_state {
+	u32 in_flight; /* sampled requests */
+	u32 unlinked;  /* sends that were not linked */
+	u32 refused;   /* enum unlinked: why nothing is linked any more */
+	u32 joined;    /* threads that ended before the request that started them */
+	u8 reason;     /* enum unlinked of the last send that was not linked */
+	u8 linked;     /* the first link was reported */
+	u8 outlived;   /* a thread outlived the request that started it: a pool's */
+	u8 pad;
+	u8 name[TARE_NAME]; /* zeroes behind it */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SERVICES);
+	__type(key, u32);
+	__type(value, struct service_state);
+} services SEC(".maps");
 
 /* Traced processes. The agent fills it; forks inherit, exits leave. */
 struct {
@@ -200,8 +285,12 @@ struct {
 	__uint(max_entries, 1 << 16);
 } control SEC(".maps");
 
+#define UNLINKED_ROOM 16 /* a power of two, for the verifier */
+_Static_assert(TARE_UNLINKED_MAX <= UNLINKED_ROOM, "room for each reason");
+
 struct counters {
 	u64 n[TARE_C_MAX];
+	u64 unlinked[UNLINKED_ROOM]; /* by enum unlinked */
 };
 
 struct {
@@ -226,10 +315,21 @@ struct {
 
 #define INLINE static __always_inline
 
-INLINE void count(enum counter which)
+/*
+ * Hides what is known of a number from the compiler, which would make branches of arithmetic, or
+ * drop a bound that the verifier needs.
+ */
+#define OPAQUE(x) asm volatile("" : "+r"(x))
+
+INLINE struct counters *counters_here(void)
 {
 	u32 zero = 0;
-	struct counters *c = bpf_map_lookup_elem(&counters, &zero);
+	return bpf_map_lookup_elem(&counters, &zero);
+}
+
+INLINE void count(enum counter which)
+{
+	struct counters *c = counters_here();
 	if (c && which < TARE_C_MAX)
 		c->n[which]++; /* this CPU's; an interrupt may lose one */
 }
@@ -239,11 +339,46 @@ INLINE bool before(u32 a, u32 b)
 	return (s32)(a - b) < 0;
 }
 
-INLINE struct socket_state *socket_state(struct sock *sk)
+/* ---- the stores ---- */
+
+/* The connection of a socket; 0 if it is not traced. */
+INLINE struct conn *conn_of(struct sock *sk)
 {
 	if (!sk->sk_bpf_storage)
 		return 0;
-	return bpf_sk_storage_get(&sockets, sk, 0, 0);
+	return bpf_sk_storage_get(&conns, sk, 0, 0);
+}
+
+/* sk may be any kind of pointer to a socket that the program has. */
+#define conn_create(sk)                                                                            \
+	({                                                                                         \
+		struct conn *_c = bpf_sk_storage_get(&conns, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);  \
+		if (!_c)                                                                           \
+			count(TARE_C_STORAGE_FULL);                                                \
+		_c;                                                                                \
+	})
+
+/* The same where the type of the pointer is not struct sock. */
+#define conn_find(sk) ((struct conn *)bpf_sk_storage_get(&conns, sk, 0, 0))
+
+INLINE struct thread_state *thread_find(void)
+{
+	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+}
+
+INLINE struct thread_state *thread_create(struct task_struct *task)
+{
+	struct thread_state *t =
+	    bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		count(TARE_C_STORAGE_FULL);
+	return t;
+}
+
+INLINE struct service_state *service_of(u16 index)
+{
+	u32 i = index;
+	return bpf_map_lookup_elem(&services, &i);
 }
 
 #endif

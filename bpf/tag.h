@@ -7,6 +7,7 @@
  *	kind 25, length 27: trace id (16), span id (8), flags (1)  read only
  *	kind 25, length 28: trace id (16), span id (8), offset (2)
  *	kind 253, length 4: RFC 6994 experiment id 0x5461          the mark
+ *	kind 253, length 5 to 28: the same id, name (1 to 24)      the mark of an unlinked request
  *
  * Lengths 26 and 27 are those of OpenTelemetry eBPF Instrumentation; Tare writes length 26
  * whenever the request begins with the segment, so each tracer reads the other. Length 28 adds
@@ -18,6 +19,10 @@
  * The mark says only: "on this connection, a sampled request would carry a tag". It goes with
  * the acknowledgement that completes the handshake and with the first data, until acknowledged.
  * The accepting side answers it by the same: "a traced service listens here".
+ *
+ * The longer mark takes the promise back: "I cannot tell which request I send this for", with the
+ * name of the service that says so. Untagged requests behind it begin traces of their own, until
+ * the short mark comes again.
  */
 #ifndef TARE_TAG_H
 #define TARE_TAG_H
@@ -32,6 +37,7 @@
 #define MARK_LEN       4
 #define MARK_ID_0      0x54
 #define MARK_ID_1      0x61
+#define MARK_NAME      24 /* bytes of a name in a mark */
 
 struct tag_context {
 	__u64 hi, lo; /* trace id, wire order */

@@ -11,23 +11,32 @@
 #include <bpf/bpf_endian.h>
 #include <linux/errno.h>
 
+/* What C and Go share, and pure functions on bytes. */
 #include "event.h"
 #include "tag.h"
 #include "payload.h"
-#include "state.bpf.h"
-#include "context.bpf.h"
-#include "emit.bpf.h"
-#include "userbuf.bpf.h"
-#include "traceparent.bpf.h"
-#include "queue.bpf.h"
-#include "measure.bpf.h"
+#include "tls.h"
 
-#include "recv.bpf.c"
-#include "send.bpf.c"
+/* What is remembered; connections, exchanges, workers: each in one place. */
+#include "state.bpf.h"
+#include "conn.bpf.h"
+#include "exchange.bpf.h"
+#include "bytes.bpf.h"
+#include "traceparent.bpf.h"
+#include "emit.bpf.h"
+#include "opening.bpf.h"
+#include "guard.bpf.h"
+#include "queue.bpf.h"
+#include "worker.bpf.h"
+#include "measure.bpf.h"
+#include "server.bpf.h"
+#include "client.bpf.h"
+
+/* Hooks: thin. */
+#include "hooks.bpf.c"
 #include "sockops.bpf.c"
 #include "arm.bpf.c"
 #include "process.bpf.c"
-#include "measure.bpf.c"
 
 /* bpf2go makes Go types of what is named here. */
 const struct start_record *unused_start __attribute__((unused));
@@ -42,6 +51,7 @@ const enum control_type *unused_control_type __attribute__((unused));
 const enum role *unused_role __attribute__((unused));
 const enum direction *unused_direction __attribute__((unused));
 const enum linking *unused_linking __attribute__((unused));
+const enum unlinked *unused_unlinked __attribute__((unused));
 const enum start_flags *unused_start_flags __attribute__((unused));
 const enum data_flags *unused_data_flags __attribute__((unused));
 const enum end_reason *unused_end_reason __attribute__((unused));

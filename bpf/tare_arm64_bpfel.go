@@ -13,21 +13,100 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type TareConn struct {
+	_          structs.HostLayout
+	Flags      uint32
+	Service    uint16
+	Linking    uint8
+	Tags       uint8
+	RcvSeq     uint32
+	MsgEnd     uint32
+	MarkSeq    uint32
+	Netns      uint32
+	SentAt     uint64
+	LocalPort  uint16
+	RemotePort uint16
+	Family     uint8
+	Opening    uint8
+	Pad        uint16
+	Local      [16]uint8
+	Remote     [16]uint8
+	Tls        struct {
+		_        structs.HostLayout
+		Skip     uint32
+		Ccs      uint8
+		Finished uint8
+		V13      uint8
+		Pad      uint8
+	}
+	Measured struct {
+		_         structs.HostLayout
+		Asked     uint64
+		AnswerSeq uint32
+		Asking    uint8
+		Protocol  uint8
+		Pad       uint16
+	}
+	Server struct {
+		_ structs.HostLayout
+		X struct {
+			_   structs.HostLayout
+			Ctx struct {
+				_    structs.HostLayout
+				Hi   uint64
+				Lo   uint64
+				Span uint64
+				Slot uint32
+				Pad  uint32
+			}
+			Responding uint64
+			Ends       uint64
+			Got        uint32
+			BeginSeq   uint32
+			Unlinked   uint32
+			Holder     uint32
+			Open       uint8
+			Tickets    uint8
+			Answered   uint8
+			Pad        uint8
+			_          [4]byte
+		}
+		LastTag uint64
+		SentSeq uint32
+		Interim uint32
+		Behind  [24]uint8
+		Rx      [4]struct {
+			_   structs.HostLayout
+			Ctx struct {
+				_    structs.HostLayout
+				Hi   uint64
+				Lo   uint64
+				Span uint64
+			}
+			Start uint32
+			Read  uint32
+		}
+	}
+}
+
 type TareControlRecord struct {
-	_     structs.HostLayout
-	Type  uint32
-	Tgid  uint32
-	Netns uint32
-	Port  uint16
-	Pad   uint16
+	_       structs.HostLayout
+	Type    uint32
+	Tgid    uint32
+	Netns   uint32
+	Port    uint16
+	Service uint16
+	Reason  uint32
 }
 
 type TareControlType uint32
 
 const (
-	TareControlTypeTARE_EXEC   TareControlType = 1
-	TareControlTypeTARE_EXIT   TareControlType = 2
-	TareControlTypeTARE_LISTEN TareControlType = 3
+	TareControlTypeTARE_EXEC    TareControlType = 1
+	TareControlTypeTARE_EXIT    TareControlType = 2
+	TareControlTypeTARE_LISTEN  TareControlType = 3
+	TareControlTypeTARE_LINKS   TareControlType = 4
+	TareControlTypeTARE_REFUSED TareControlType = 5
 )
 
 type TareCounter uint32
@@ -48,21 +127,20 @@ const (
 	TareCounterTARE_C_TAG_REPLAYED    TareCounter = 12
 	TareCounterTARE_C_TAG_STALE       TareCounter = 13
 	TareCounterTARE_C_TAG_OVERFLOW    TareCounter = 14
-	TareCounterTARE_C_LINK_STALE      TareCounter = 15
-	TareCounterTARE_C_LINK_OVERFLOW   TareCounter = 16
-	TareCounterTARE_C_LINK_NONE       TareCounter = 17
-	TareCounterTARE_C_UNARMED         TareCounter = 18
-	TareCounterTARE_C_ARMED           TareCounter = 19
-	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 20
-	TareCounterTARE_C_PIPELINED       TareCounter = 21
-	TareCounterTARE_C_NOT_REQUEST     TareCounter = 22
-	TareCounterTARE_C_METRICS_FULL    TareCounter = 23
-	TareCounterTARE_C_MAX             TareCounter = 24
+	TareCounterTARE_C_UNARMED         TareCounter = 15
+	TareCounterTARE_C_ARMED           TareCounter = 16
+	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 17
+	TareCounterTARE_C_PIPELINED       TareCounter = 18
+	TareCounterTARE_C_NOT_REQUEST     TareCounter = 19
+	TareCounterTARE_C_HTTP2           TareCounter = 20
+	TareCounterTARE_C_METRICS_FULL    TareCounter = 21
+	TareCounterTARE_C_MAX             TareCounter = 22
 )
 
 type TareCounters struct {
-	_ structs.HostLayout
-	N [24]uint64
+	_        structs.HostLayout
+	N        [22]uint64
+	Unlinked [16]uint64
 }
 
 type TareDataFlags uint32
@@ -107,6 +185,12 @@ type TareEndRecord struct {
 	Pad    uint32
 	Ts     uint64
 	SpanId uint64
+}
+
+type TareGuard struct {
+	_           structs.HostLayout
+	Outstanding int32
+	Evidence    uint32
 }
 
 type TareLinking uint32
@@ -201,48 +285,17 @@ type TareService struct {
 	Pad     uint8
 }
 
-type TareSocketState struct {
-	_       structs.HostLayout
-	Flags   uint32
-	Service uint16
-	Linking uint8
-	Tags    uint8
-	RcvSeq  uint32
-	SndSeq  uint32
-	MsgEnd  uint32
-	MarkSeq uint32
-	Ctx     struct {
-		_    structs.HostLayout
-		Hi   uint64
-		Lo   uint64
-		Span uint64
-		Slot uint32
-		_    [4]byte
-	}
-	Span       uint64
-	LastTag    uint64
-	Ends       uint64
-	SentAt     uint64
-	Responding uint32
-	Got        uint32
-	Rx         [4]struct {
-		_   structs.HostLayout
-		Ctx struct {
-			_    structs.HostLayout
-			Hi   uint64
-			Lo   uint64
-			Span uint64
-		}
-		Start uint32
-		Read  uint32
-	}
-	BeginSeq  uint32
-	_         [4]byte
-	Asked     uint64
-	AnswerSeq uint32
-	Asking    uint8
-	Protocol  uint8
-	_         [2]byte
+type TareServiceState struct {
+	_        structs.HostLayout
+	InFlight uint32
+	Unlinked uint32
+	Refused  uint32
+	Joined   uint32
+	Reason   uint8
+	Linked   uint8
+	Outlived uint8
+	Pad      uint8
+	Name     [24]uint8
 }
 
 type TareStartFlags uint32
@@ -254,6 +307,7 @@ const (
 	TareStartFlagsTARE_F_UNTAGGED  TareStartFlags = 8
 	TareStartFlagsTARE_F_PIPELINED TareStartFlags = 16
 	TareStartFlagsTARE_F_UNLINKED  TareStartFlags = 32
+	TareStartFlagsTARE_F_BEHIND    TareStartFlags = 64
 )
 
 type TareStartRecord struct {
@@ -279,24 +333,31 @@ type TareStartRecord struct {
 	RemotePort uint16
 	Local      [16]uint8
 	Remote     [16]uint8
+	Behind     [24]uint8
 	Payload    [192]uint8
 }
 
 type TareThreadQueue struct {
-	_     structs.HostLayout
-	Next  uint32
-	Pad   uint32
-	Entry [32]struct {
+	_          structs.HostLayout
+	BlindUntil uint64
+	Next       uint32
+	Pad        uint32
+	Entry      [128]struct {
 		_      structs.HostLayout
 		Socket uint64
-		Hash   uint64
-		Ctx    struct {
+		Look   struct {
+			_    structs.HostLayout
+			Line uint64
+			Tail uint64
+			Head uint64
+		}
+		Ctx struct {
 			_    structs.HostLayout
 			Hi   uint64
 			Lo   uint64
 			Span uint64
 			Slot uint32
-			_    [4]byte
+			Pad  uint32
 		}
 	}
 }
@@ -309,69 +370,94 @@ type TareThreadState struct {
 		Lo   uint64
 		Span uint64
 		Slot uint32
-		_    [4]byte
+		Pad  uint32
 	}
-	Nvcsw uint64
-	Loop  uint32
-	Pad   uint32
+	Nvcsw     uint64
+	Service   uint16
+	Loop      uint8
+	Inherited uint8
+	Pad       uint32
 }
+
+type TareUnlinked uint32
+
+const (
+	TareUnlinkedTARE_UNLINKED_NOT         TareUnlinked = 0
+	TareUnlinkedTARE_UNLINKED_RUNTIME     TareUnlinked = 1
+	TareUnlinkedTARE_UNLINKED_OVERLAP     TareUnlinked = 2
+	TareUnlinkedTARE_UNLINKED_HANDED_OVER TareUnlinked = 3
+	TareUnlinkedTARE_UNLINKED_STACK       TareUnlinked = 4
+	TareUnlinkedTARE_UNLINKED_EPOLL       TareUnlinked = 5
+	TareUnlinkedTARE_UNLINKED_NO_REQUEST  TareUnlinked = 6
+	TareUnlinkedTARE_UNLINKED_CHILD       TareUnlinked = 7
+	TareUnlinkedTARE_UNLINKED_STALE       TareUnlinked = 8
+	TareUnlinkedTARE_UNLINKED_OVERFLOW    TareUnlinked = 9
+	TareUnlinkedTARE_UNLINKED_AMBIGUOUS   TareUnlinked = 10
+	TareUnlinkedTARE_UNLINKED_NO_MATCH    TareUnlinked = 11
+	TareUnlinkedTARE_UNLINKED_HTTP2       TareUnlinked = 12
+	TareUnlinkedTARE_UNLINKED_MAX         TareUnlinked = 13
+)
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TareMapControl             = "control"
-	TareMapCounters            = "counters"
-	TareMapEvents              = "events"
-	TareMapInodes              = "inodes"
-	TareMapListeners           = "listeners"
-	TareMapMeasureZero         = "measure_zero"
-	TareMapMeasures            = "measures"
-	TareMapMeasuresOther       = "measures_other"
-	TareMapProcesses           = "processes"
-	TareMapQueues              = "queues"
-	TareMapRequests            = "requests"
-	TareMapScratch             = "scratch"
-	TareMapSeen                = "seen"
-	TareMapSockets             = "sockets"
-	TareMapThreads             = "threads"
-	TareMapTrusted             = "trusted"
-	TareProgTareArm            = "tare_arm"
-	TareProgTareDestroy        = "tare_destroy"
-	TareProgTareExec           = "tare_exec"
-	TareProgTareExit           = "tare_exit"
-	TareProgTareFork           = "tare_fork"
-	TareProgTareMeasureDestroy = "tare_measure_destroy"
-	TareProgTareMeasureRecv    = "tare_measure_recv"
-	TareProgTareMeasureSend    = "tare_measure_send"
-	TareProgTareRecv           = "tare_recv"
-	TareProgTareSend           = "tare_send"
-	TareProgTareSockops        = "tare_sockops"
-	TareVarCfgParentBased      = "cfg_parent_based"
-	TareVarCfgPayload          = "cfg_payload"
-	TareVarCfgSequence         = "cfg_sequence"
-	TareVarCfgTraceparent      = "cfg_traceparent"
-	TareVarCfgWakeupBytes      = "cfg_wakeup_bytes"
-	TareVarEntryEnabled        = "entry_enabled"
-	TareVarLiveRequests        = "live_requests"
-	TareVarSamplingThreshold   = "sampling_threshold"
-	TareVarUnusedControl       = "unused_control"
-	TareVarUnusedControlType   = "unused_control_type"
-	TareVarUnusedCounter       = "unused_counter"
-	TareVarUnusedData          = "unused_data"
-	TareVarUnusedDataFlags     = "unused_data_flags"
-	TareVarUnusedDirection     = "unused_direction"
-	TareVarUnusedEnd           = "unused_end"
-	TareVarUnusedEndReason     = "unused_end_reason"
-	TareVarUnusedLinking       = "unused_linking"
-	TareVarUnusedMeasure       = "unused_measure"
-	TareVarUnusedMeasureKey    = "unused_measure_key"
-	TareVarUnusedOutcome       = "unused_outcome"
-	TareVarUnusedProtocol      = "unused_protocol"
-	TareVarUnusedRecord        = "unused_record"
-	TareVarUnusedRole          = "unused_role"
-	TareVarUnusedStart         = "unused_start"
-	TareVarUnusedStartFlags    = "unused_start_flags"
+	TareMapConnecting        = "connecting"
+	TareMapConns             = "conns"
+	TareMapControl           = "control"
+	TareMapCounters          = "counters"
+	TareMapEvents            = "events"
+	TareMapGuards            = "guards"
+	TareMapInodes            = "inodes"
+	TareMapListeners         = "listeners"
+	TareMapMeasureZero       = "measure_zero"
+	TareMapMeasures          = "measures"
+	TareMapMeasuresOther     = "measures_other"
+	TareMapProcesses         = "processes"
+	TareMapQueues            = "queues"
+	TareMapRequests          = "requests"
+	TareMapScratch           = "scratch"
+	TareMapSeen              = "seen"
+	TareMapServices          = "services"
+	TareMapThreads           = "threads"
+	TareMapTrusted           = "trusted"
+	TareProgTareArm          = "tare_arm"
+	TareProgTareDestroy      = "tare_destroy"
+	TareProgTareExec         = "tare_exec"
+	TareProgTareExit         = "tare_exit"
+	TareProgTareFork         = "tare_fork"
+	TareProgTareRecv         = "tare_recv"
+	TareProgTareSend         = "tare_send"
+	TareProgTareSockops      = "tare_sockops"
+	TareProgTareState        = "tare_state"
+	TareVarCfgMeasure        = "cfg_measure"
+	TareVarCfgParentBased    = "cfg_parent_based"
+	TareVarCfgPayload        = "cfg_payload"
+	TareVarCfgSequence       = "cfg_sequence"
+	TareVarCfgTraceparent    = "cfg_traceparent"
+	TareVarCfgWakeupBytes    = "cfg_wakeup_bytes"
+	TareVarEntryEnabled      = "entry_enabled"
+	TareVarGraceUntil        = "grace_until"
+	TareVarLiveRequests      = "live_requests"
+	TareVarSamplingThreshold = "sampling_threshold"
+	TareVarUnusedControl     = "unused_control"
+	TareVarUnusedControlType = "unused_control_type"
+	TareVarUnusedCounter     = "unused_counter"
+	TareVarUnusedData        = "unused_data"
+	TareVarUnusedDataFlags   = "unused_data_flags"
+	TareVarUnusedDirection   = "unused_direction"
+	TareVarUnusedEnd         = "unused_end"
+	TareVarUnusedEndReason   = "unused_end_reason"
+	TareVarUnusedLinking     = "unused_linking"
+	TareVarUnusedMeasure     = "unused_measure"
+	TareVarUnusedMeasureKey  = "unused_measure_key"
+	TareVarUnusedOutcome     = "unused_outcome"
+	TareVarUnusedProtocol    = "unused_protocol"
+	TareVarUnusedRecord      = "unused_record"
+	TareVarUnusedRole        = "unused_role"
+	TareVarUnusedStart       = "unused_start"
+	TareVarUnusedStartFlags  = "unused_start_flags"
+	TareVarUnusedUnlinked    = "unused_unlinked"
 )
 
 // LoadTare returns the embedded CollectionSpec for Tare.
@@ -416,26 +502,27 @@ type TareSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareProgramSpecs struct {
-	TareArm            *ebpf.ProgramSpec `ebpf:"tare_arm"`
-	TareDestroy        *ebpf.ProgramSpec `ebpf:"tare_destroy"`
-	TareExec           *ebpf.ProgramSpec `ebpf:"tare_exec"`
-	TareExit           *ebpf.ProgramSpec `ebpf:"tare_exit"`
-	TareFork           *ebpf.ProgramSpec `ebpf:"tare_fork"`
-	TareMeasureDestroy *ebpf.ProgramSpec `ebpf:"tare_measure_destroy"`
-	TareMeasureRecv    *ebpf.ProgramSpec `ebpf:"tare_measure_recv"`
-	TareMeasureSend    *ebpf.ProgramSpec `ebpf:"tare_measure_send"`
-	TareRecv           *ebpf.ProgramSpec `ebpf:"tare_recv"`
-	TareSend           *ebpf.ProgramSpec `ebpf:"tare_send"`
-	TareSockops        *ebpf.ProgramSpec `ebpf:"tare_sockops"`
+	TareArm     *ebpf.ProgramSpec `ebpf:"tare_arm"`
+	TareDestroy *ebpf.ProgramSpec `ebpf:"tare_destroy"`
+	TareExec    *ebpf.ProgramSpec `ebpf:"tare_exec"`
+	TareExit    *ebpf.ProgramSpec `ebpf:"tare_exit"`
+	TareFork    *ebpf.ProgramSpec `ebpf:"tare_fork"`
+	TareRecv    *ebpf.ProgramSpec `ebpf:"tare_recv"`
+	TareSend    *ebpf.ProgramSpec `ebpf:"tare_send"`
+	TareSockops *ebpf.ProgramSpec `ebpf:"tare_sockops"`
+	TareState   *ebpf.ProgramSpec `ebpf:"tare_state"`
 }
 
 // TareMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareMapSpecs struct {
+	Connecting    *ebpf.MapSpec `ebpf:"connecting"`
+	Conns         *ebpf.MapSpec `ebpf:"conns"`
 	Control       *ebpf.MapSpec `ebpf:"control"`
 	Counters      *ebpf.MapSpec `ebpf:"counters"`
 	Events        *ebpf.MapSpec `ebpf:"events"`
+	Guards        *ebpf.MapSpec `ebpf:"guards"`
 	Inodes        *ebpf.MapSpec `ebpf:"inodes"`
 	Listeners     *ebpf.MapSpec `ebpf:"listeners"`
 	MeasureZero   *ebpf.MapSpec `ebpf:"measure_zero"`
@@ -446,7 +533,7 @@ type TareMapSpecs struct {
 	Requests      *ebpf.MapSpec `ebpf:"requests"`
 	Scratch       *ebpf.MapSpec `ebpf:"scratch"`
 	Seen          *ebpf.MapSpec `ebpf:"seen"`
-	Sockets       *ebpf.MapSpec `ebpf:"sockets"`
+	Services      *ebpf.MapSpec `ebpf:"services"`
 	Threads       *ebpf.MapSpec `ebpf:"threads"`
 	Trusted       *ebpf.MapSpec `ebpf:"trusted"`
 }
@@ -455,12 +542,14 @@ type TareMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareVariableSpecs struct {
+	CfgMeasure        *ebpf.VariableSpec `ebpf:"cfg_measure"`
 	CfgParentBased    *ebpf.VariableSpec `ebpf:"cfg_parent_based"`
 	CfgPayload        *ebpf.VariableSpec `ebpf:"cfg_payload"`
 	CfgSequence       *ebpf.VariableSpec `ebpf:"cfg_sequence"`
 	CfgTraceparent    *ebpf.VariableSpec `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes    *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
 	EntryEnabled      *ebpf.VariableSpec `ebpf:"entry_enabled"`
+	GraceUntil        *ebpf.VariableSpec `ebpf:"grace_until"`
 	LiveRequests      *ebpf.VariableSpec `ebpf:"live_requests"`
 	SamplingThreshold *ebpf.VariableSpec `ebpf:"sampling_threshold"`
 	UnusedControl     *ebpf.VariableSpec `ebpf:"unused_control"`
@@ -480,6 +569,7 @@ type TareVariableSpecs struct {
 	UnusedRole        *ebpf.VariableSpec `ebpf:"unused_role"`
 	UnusedStart       *ebpf.VariableSpec `ebpf:"unused_start"`
 	UnusedStartFlags  *ebpf.VariableSpec `ebpf:"unused_start_flags"`
+	UnusedUnlinked    *ebpf.VariableSpec `ebpf:"unused_unlinked"`
 }
 
 // TareObjects contains all objects after they have been loaded into the kernel.
@@ -502,9 +592,12 @@ func (o *TareObjects) Close() error {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TareMaps struct {
+	Connecting    *ebpf.Map `ebpf:"connecting"`
+	Conns         *ebpf.Map `ebpf:"conns"`
 	Control       *ebpf.Map `ebpf:"control"`
 	Counters      *ebpf.Map `ebpf:"counters"`
 	Events        *ebpf.Map `ebpf:"events"`
+	Guards        *ebpf.Map `ebpf:"guards"`
 	Inodes        *ebpf.Map `ebpf:"inodes"`
 	Listeners     *ebpf.Map `ebpf:"listeners"`
 	MeasureZero   *ebpf.Map `ebpf:"measure_zero"`
@@ -515,16 +608,19 @@ type TareMaps struct {
 	Requests      *ebpf.Map `ebpf:"requests"`
 	Scratch       *ebpf.Map `ebpf:"scratch"`
 	Seen          *ebpf.Map `ebpf:"seen"`
-	Sockets       *ebpf.Map `ebpf:"sockets"`
+	Services      *ebpf.Map `ebpf:"services"`
 	Threads       *ebpf.Map `ebpf:"threads"`
 	Trusted       *ebpf.Map `ebpf:"trusted"`
 }
 
 func (m *TareMaps) Close() error {
 	return _TareClose(
+		m.Connecting,
+		m.Conns,
 		m.Control,
 		m.Counters,
 		m.Events,
+		m.Guards,
 		m.Inodes,
 		m.Listeners,
 		m.MeasureZero,
@@ -535,7 +631,7 @@ func (m *TareMaps) Close() error {
 		m.Requests,
 		m.Scratch,
 		m.Seen,
-		m.Sockets,
+		m.Services,
 		m.Threads,
 		m.Trusted,
 	)
@@ -545,12 +641,14 @@ func (m *TareMaps) Close() error {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TareVariables struct {
+	CfgMeasure        *ebpf.Variable `ebpf:"cfg_measure"`
 	CfgParentBased    *ebpf.Variable `ebpf:"cfg_parent_based"`
 	CfgPayload        *ebpf.Variable `ebpf:"cfg_payload"`
 	CfgSequence       *ebpf.Variable `ebpf:"cfg_sequence"`
 	CfgTraceparent    *ebpf.Variable `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes    *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
 	EntryEnabled      *ebpf.Variable `ebpf:"entry_enabled"`
+	GraceUntil        *ebpf.Variable `ebpf:"grace_until"`
 	LiveRequests      *ebpf.Variable `ebpf:"live_requests"`
 	SamplingThreshold *ebpf.Variable `ebpf:"sampling_threshold"`
 	UnusedControl     *ebpf.Variable `ebpf:"unused_control"`
@@ -570,23 +668,22 @@ type TareVariables struct {
 	UnusedRole        *ebpf.Variable `ebpf:"unused_role"`
 	UnusedStart       *ebpf.Variable `ebpf:"unused_start"`
 	UnusedStartFlags  *ebpf.Variable `ebpf:"unused_start_flags"`
+	UnusedUnlinked    *ebpf.Variable `ebpf:"unused_unlinked"`
 }
 
 // TarePrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TarePrograms struct {
-	TareArm            *ebpf.Program `ebpf:"tare_arm"`
-	TareDestroy        *ebpf.Program `ebpf:"tare_destroy"`
-	TareExec           *ebpf.Program `ebpf:"tare_exec"`
-	TareExit           *ebpf.Program `ebpf:"tare_exit"`
-	TareFork           *ebpf.Program `ebpf:"tare_fork"`
-	TareMeasureDestroy *ebpf.Program `ebpf:"tare_measure_destroy"`
-	TareMeasureRecv    *ebpf.Program `ebpf:"tare_measure_recv"`
-	TareMeasureSend    *ebpf.Program `ebpf:"tare_measure_send"`
-	TareRecv           *ebpf.Program `ebpf:"tare_recv"`
-	TareSend           *ebpf.Program `ebpf:"tare_send"`
-	TareSockops        *ebpf.Program `ebpf:"tare_sockops"`
+	TareArm     *ebpf.Program `ebpf:"tare_arm"`
+	TareDestroy *ebpf.Program `ebpf:"tare_destroy"`
+	TareExec    *ebpf.Program `ebpf:"tare_exec"`
+	TareExit    *ebpf.Program `ebpf:"tare_exit"`
+	TareFork    *ebpf.Program `ebpf:"tare_fork"`
+	TareRecv    *ebpf.Program `ebpf:"tare_recv"`
+	TareSend    *ebpf.Program `ebpf:"tare_send"`
+	TareSockops *ebpf.Program `ebpf:"tare_sockops"`
+	TareState   *ebpf.Program `ebpf:"tare_state"`
 }
 
 func (p *TarePrograms) Close() error {
@@ -596,12 +693,10 @@ func (p *TarePrograms) Close() error {
 		p.TareExec,
 		p.TareExit,
 		p.TareFork,
-		p.TareMeasureDestroy,
-		p.TareMeasureRecv,
-		p.TareMeasureSend,
 		p.TareRecv,
 		p.TareSend,
 		p.TareSockops,
+		p.TareState,
 	)
 }
 

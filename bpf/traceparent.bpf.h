@@ -56,17 +56,18 @@ INLINE bool begins(u64 w, u64 mask)
 	       any_zero((w ^ '\r' * ONES) | ~mask) || any_zero((w ^ '\n' * ONES) | ~mask);
 }
 
-INLINE bool find_traceparent(struct bytes b, struct payload_parent *out)
+/* Whether an HTTP/1 request carries a valid traceparent. */
+__noinline int find_traceparent(const struct bytes *b, struct payload_parent *out)
 {
 	u32 zero = 0;
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
-	u32 len = b.len < SCRATCH ? b.len : SCRATCH;
-	if (!sc || !b.data || len < 16)
-		return false;
-	if (bpf_probe_read_user(sc->bytes, len, b.data))
-		return false;
+	if (!sc || !b || !out)
+		return 0;
+	u32 len = b->len < SCRATCH ? b->len : SCRATCH;
+	if (!b->data || len < 16 || bpf_probe_read_user(sc->bytes, len, b->data))
+		return 0;
 	if (payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)
-		return false;
+		return 0;
 	for (u32 at = 0; at < SCRATCH && at < len; at += 8) {
 		u64 w = *(u64 *)&sc->bytes[at] ^ LINES;
 		u64 hit = (w - ONES) & ~w & HIGHS;
@@ -76,7 +77,7 @@ INLINE bool find_traceparent(struct bytes b, struct payload_parent *out)
 				return r == SCAN_FOUND;
 		}
 	}
-	return false;
+	return 0;
 }
 
 #endif

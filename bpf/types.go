@@ -30,6 +30,16 @@ const (
 // DataShort is the size in bytes of a Data record without payload.
 const DataShort = 24
 
+// UnlinkedShift is where in the flags of a Data record enum unlinked stands;
+// TareName how many bytes of a service's name a peer is told. As in event.h.
+const (
+	UnlinkedShift = 3
+	TareName      = len(Start{}.Behind)
+)
+
+// Services is how many services the kernel side can know, index 0 left out.
+const Services = 4096
+
 // Bytes of payload that the records have room for.
 const (
 	TarePayloadStart = len(Start{}.Payload)

@@ -6,9 +6,12 @@ const (
 	// What the agent says of a request; docs/agent.md.
 	KeyBytesReceived = "tare.bytes.received"
 	KeyBytesSent     = "tare.bytes.sent"
-	KeyLinking       = "tare.linking"     // "none": what this service sends cannot be linked
-	KeyPipelined     = "tare.pipelined"   // bool
-	KeyPeerTraced    = "tare.peer.traced" // bool, client spans: the peer showed the mark of a traced one
+	KeyLinking       = "tare.linking"        // "none": what this service sends cannot be linked
+	KeyLinkingReason = "tare.linking.reason" // why a call was not linked, as in tare_unlinked_total
+	KeyBehind        = "tare.behind"         // server spans: the service that asked, which cannot link what it sends
+	KeyUnfinished    = "tare.unfinished"     // bool: exported before the request was over
+	KeyPipelined     = "tare.pipelined"      // bool
+	KeyPeerTraced    = "tare.peer.traced"    // bool, client spans: the peer showed the mark of a traced one
 	// Server spans: how many calls were begun for the request, each of which has
 	// a client span below it. With KeyPeerTraced it tells whether a trace is
 	// whole, without waiting for more.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -82,11 +81,9 @@ func Load(o Options) (*Tracer, error) {
 		"cfg_traceparent":    o.Traceparent,
 		"cfg_parent_based":   o.ParentBased,
 		"cfg_sequence":       o.Sequence,
+		"cfg_measure":        o.Metrics,
 		"cfg_wakeup_bytes":   uint32(ring / 2),
 		"sampling_threshold": o.Threshold,
-	}
-	if spec.Variables["cfg_measure"] != nil {
-		switches["cfg_measure"] = o.Metrics
 	}
 	for _, name := range chosen.Switches {
 		switches[name] = true
@@ -97,8 +94,7 @@ func Load(o Options) (*Tracer, error) {
 		}
 	}
 	t := &Tracer{tier: chosen, trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
-	programs := slices.DeleteFunc(slices.Clone(chosen.Programs), func(p tier.Program) bool { return p.Metrics && !o.Metrics })
-	if err := t.load(spec, programs); err != nil {
+	if err := t.load(spec, chosen.Programs); err != nil {
 		_ = t.Close()
 		return nil, err
 	}

@@ -99,8 +99,8 @@ func TestMeasures(t *testing.T) {
 	if m.Sum == 0 || m.Sum > uint64(took) {
 		t.Errorf("%d ns of %v", m.Sum, took)
 	}
-	if n, err := tracer.Counters(); err != nil || n[bpf.TareCounterTARE_C_METRICS_FULL] != 0 {
-		t.Errorf("%d without room, %v", n[bpf.TareCounterTARE_C_METRICS_FULL], err)
+	if n, err := tracer.Counters(); err != nil || n.N[bpf.TareCounterTARE_C_METRICS_FULL] != 0 {
+		t.Errorf("%d without room, %v", n.N[bpf.TareCounterTARE_C_METRICS_FULL], err)
 	}
 }
 
@@ -127,8 +127,8 @@ func TestMeasuresWithoutRoom(t *testing.T) {
 			t.Errorf("outcome %v: there %v, other %v", o, ok, got)
 		}
 	}
-	if n, err := tracer.Counters(); err != nil || n[bpf.TareCounterTARE_C_METRICS_FULL] != 2 {
-		t.Errorf("%d without room, %v", n[bpf.TareCounterTARE_C_METRICS_FULL], err)
+	if n, err := tracer.Counters(); err != nil || n.N[bpf.TareCounterTARE_C_METRICS_FULL] != 2 {
+		t.Errorf("%d without room, %v", n.N[bpf.TareCounterTARE_C_METRICS_FULL], err)
 	}
 }
 

@@ -11,17 +11,19 @@ import (
 	"github.com/tare-trace/tare/bpf"
 )
 
-// Counters sums the kernel side's counters over all CPUs, by their index in
-// event.h.
-func (t *Tracer) Counters() ([bpf.TareCounterTARE_C_MAX]uint64, error) {
-	var sum [bpf.TareCounterTARE_C_MAX]uint64
+// Counters sums the kernel side's counters over all CPUs: N by enum counter of
+// event.h, Unlinked by enum unlinked.
+func (t *Tracer) Counters() (sum bpf.TareCounters, err error) {
 	var perCPU []bpf.TareCounters
 	if err := t.objs.TareMaps.Counters.Lookup(uint32(0), &perCPU); err != nil {
 		return sum, fmt.Errorf("read the counters: %w", err)
 	}
 	for _, c := range perCPU {
 		for i, n := range c.N {
-			sum[i] += n
+			sum.N[i] += n
+		}
+		for i, n := range c.Unlinked {
+			sum.Unlinked[i] += n
 		}
 	}
 	return sum, nil

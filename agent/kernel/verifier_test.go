@@ -13,8 +13,8 @@ import (
 // Instructions that the verifier may walk. It gives up at 1,000,000 for one
 // program, and other kernels walk other paths; the sum is what a start costs.
 const (
-	maxVerified       = 400_000 // of one program
-	maxVerifiedOfTier = 450_000 // of all that a tier loads, with every option
+	maxVerified       = 150_000 // of one program
+	maxVerifiedOfTier = 200_000 // of all that a tier loads, with every option
 )
 
 func TestVerifierAccepts(t *testing.T) {

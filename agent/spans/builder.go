@@ -20,9 +20,15 @@ import (
 const (
 	LostMalformed      = "record_malformed" // a record that could not be decoded
 	LostOrphan         = "record_orphaned"  // bytes of a span whose start was lost
-	LostTooMany        = "open_spans_full"  // a span that was closed early to make room
-	LostUnanswered     = "span_unanswered"  // a span that had no response when it became too old
 	LostUnknownService = "service_unknown"  // a record of a service that is not known
+)
+
+// Reasons to export a span before its request is over. It is no error of the
+// service, and no loss.
+const (
+	UnfinishedEvicted = "evicted" // too many spans were open
+	UnfinishedStopped = "stopped" // the agent ends
+	UnfinishedTooOld  = "too_old" // nothing was sent or received for Config.MaxAge
 )
 
 // Config of a Builder. The zero value of each field means its default.
@@ -33,6 +39,8 @@ type Config struct {
 	Emit func([]*span.Span)
 	// Lost counts what could not become a span.
 	Lost func(reason string, n uint64)
+	// Unfinished counts a span that is emitted before its request is over.
+	Unfinished func(reason string)
 	// TraceState is the tracestate of roots that were sampled by a threshold.
 	TraceState func(threshold uint64) string
 	// MaxOpen is how many spans may be open, default 65536.
@@ -40,7 +48,7 @@ type Config struct {
 	// Quiet is how long after the last byte of its response a span is
 	// finished where the kernel does not report its end, default 500 ms.
 	Quiet time.Duration
-	// MaxAge is how long a span may wait for bytes, default 5 minutes.
+	// MaxAge is how long a span without a response may be silent, default 5 minutes.
 	MaxAge time.Duration
 	// Sequence gives every span its offset in the connection's stream and its
 	// local address; the kernel side must have been told, too.
@@ -86,6 +94,9 @@ type open struct {
 	response   [bpf.TarePayloadData]byte
 	requestN   int
 	responseN  int
+	unlinked   uint32 // server: enum unlinked, why calls of it were not linked
+	unfinished bool   // emitted before its request was over
+	behind     [bpf.TareName]byte
 	messages   int // given out
 	calls      int // server: client spans begun below it
 	peerTraced bool
@@ -102,6 +113,9 @@ func New(cfg Config) *Builder {
 	}
 	if cfg.MaxAge == 0 {
 		cfg.MaxAge = 5 * time.Minute
+	}
+	if cfg.Unfinished == nil {
+		cfg.Unfinished = func(string) {}
 	}
 	if cfg.TraceState == nil {
 		cfg.TraceState = func(uint64) string { return "" }
@@ -156,6 +170,7 @@ func (b *Builder) begin(s *bpf.Start) {
 	o.local, o.remote = s.Local, s.Remote
 	o.start, o.last = s.Ts, s.Ts
 	o.offset = s.Offset
+	o.behind = s.Behind
 	o.requestN = copy(o.request[:], s.Payload[:s.PayloadLen])
 	sp := &o.span
 	sp.Resource = res
@@ -212,6 +227,9 @@ func (b *Builder) data(d *bpf.Data) {
 		o.requestN += copy(o.request[o.requestN:], d.Payload[:d.PayloadLen])
 	} else {
 		o.answered = d.Ts
+		if reason := uint32(d.Flags >> bpf.UnlinkedShift); reason != 0 && o.role == bpf.TareRoleTARE_SERVER {
+			o.unlinked = reason
+		}
 		if !o.responded {
 			o.responded = true
 			o.responseN = copy(o.response[:], d.Payload[:d.PayloadLen])
@@ -267,18 +285,26 @@ func (b *Builder) take() *open {
 	return &open{span: span.Span{Attrs: make([]span.Attr, 0, 16)}}
 }
 
-// evict finishes some span to make room. Which one does not matter much: the
-// bound is for hosts where something goes wrong already.
+// unfinish emits a span before its request is over, as far as it is known.
+func (b *Builder) unfinish(o *open, why string) {
+	if !o.responded {
+		o.unfinished = true
+		b.cfg.Unfinished(why)
+	}
+	b.finish(o, 0, 0)
+}
+
+// evict emits some span so that another can be kept. Which one does not matter
+// much: the bound is for hosts where something goes wrong already.
 func (b *Builder) evict() {
 	for _, o := range b.open {
-		b.cfg.Lost(LostTooMany, 1)
-		b.finish(o, 0, 0)
+		b.unfinish(o, UnfinishedEvicted)
 		return
 	}
 }
 
-// Sweep finishes spans that have been quiet since their response, and gives
-// up on those that wait for too long. Call it every 100 ms or so.
+// Sweep finishes spans that have been quiet since their response, and emits
+// those that have waited for too long. Call it every 100 ms or so.
 func (b *Builder) Sweep() {
 	now := monotonic()
 	if wall := clockOffset(); diff(wall, b.offset) > uint64(time.Millisecond) {
@@ -290,20 +316,16 @@ func (b *Builder) Sweep() {
 		case o.responded && idle > b.cfg.Quiet:
 			b.finish(o, 0, 0)
 		case idle > b.cfg.MaxAge:
-			b.cfg.Lost(LostUnanswered, 1)
-			b.finish(o, 0, uint16(unix.ETIMEDOUT))
+			b.unfinish(o, UnfinishedTooOld)
 		}
 	}
 	b.Flush()
 }
 
-// FinishAll finishes every span that has a response, at shutdown.
+// FinishAll emits every open span, at shutdown.
 func (b *Builder) FinishAll() {
 	for _, o := range b.open {
-		if !o.responded {
-			b.cfg.Lost(LostUnanswered, 1)
-		}
-		b.finish(o, 0, 0)
+		b.unfinish(o, UnfinishedStopped)
 	}
 	b.Flush()
 }

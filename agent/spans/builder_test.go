@@ -14,12 +14,13 @@ import (
 
 type fixture struct {
 	*Builder
-	spans []span.Span
-	lost  map[string]uint64
+	spans      []span.Span
+	lost       map[string]uint64
+	unfinished map[string]uint64
 }
 
 func newFixture(cfg Config) *fixture {
-	f := &fixture{lost: map[string]uint64{}}
+	f := &fixture{lost: map[string]uint64{}, unfinished: map[string]uint64{}}
 	web := &span.Resource{Service: "web"}
 	cfg.Resource = func(i uint16) *span.Resource {
 		if i == 1 {
@@ -35,6 +36,7 @@ func newFixture(cfg Config) *fixture {
 		}
 	}
 	cfg.Lost = func(reason string, n uint64) { f.lost[reason] += n }
+	cfg.Unfinished = func(reason string) { f.unfinished[reason]++ }
 	f.Builder = New(cfg)
 	return f
 }
@@ -182,12 +184,51 @@ func TestLosses(t *testing.T) {
 		f.start(id, server, 1, "", nil)
 	}
 	f.Sweep()
-	want := map[string]uint64{LostMalformed: 1, LostOrphan: 1, LostUnknownService: 1, LostTooMany: 1, LostUnanswered: 2}
+	want := map[string]uint64{LostMalformed: 1, LostOrphan: 1, LostUnknownService: 1}
 	if !maps.Equal(f.lost, want) {
 		t.Errorf("lost %v, want %v", f.lost, want)
 	}
+	if want := map[string]uint64{UnfinishedEvicted: 1, UnfinishedTooOld: 2}; !maps.Equal(f.unfinished, want) {
+		t.Errorf("unfinished %v, want %v", f.unfinished, want)
+	}
 	if f.Open() != 0 || len(f.spans) != 3 {
 		t.Errorf("%d open, %d emitted", f.Open(), len(f.spans))
+	}
+}
+
+// A request that outlasts the agent, or that nobody asked, is no error of the service.
+func TestUnfinishedIsNoError(t *testing.T) {
+	f := newFixture(Config{})
+	f.start(1, server, 1, "GET / HTTP/1.1\r\n", nil)
+	f.start(2, client, 1, "GET / HTTP/1.1\r\n", nil)
+	f.start(3, server, 1, "", func(s *bpf.Start) { s.Bytes = 0 })
+	f.end(3, closed, 0)
+	f.FinishAll()
+	if len(f.spans) != 3 || len(f.lost) != 0 || f.unfinished[UnfinishedStopped] != 2 {
+		t.Fatalf("%d spans, lost %v, unfinished %v", len(f.spans), f.lost, f.unfinished)
+	}
+	for i := range f.spans {
+		s := &f.spans[i]
+		if _, unfinished := attrs(*s)[span.KeyUnfinished]; s.Status == span.Error || unfinished != (s.ID[0] != 3 && s.ID[7] != 3) {
+			t.Errorf("%v: status %v, %v", s.ID, s.Status, attrs(*s))
+		}
+	}
+}
+
+// What was not linked, and behind whom a request begins, stands on the span.
+func TestUnlinked(t *testing.T) {
+	f := newFixture(Config{})
+	f.start(1, server, 1, "GET / HTTP/1.1\r\n", func(s *bpf.Start) {
+		s.Flags = uint8(bpf.TareStartFlagsTARE_F_ROOT | bpf.TareStartFlagsTARE_F_BEHIND)
+		copy(s.Behind[:], "shop")
+	})
+	d := bpf.Data{Type: uint8(bpf.TareRecordTypeTARE_DATA), Direction: uint8(sent), SpanId: 1, Ts: 2, Bytes: 9}
+	d.Flags = uint8(bpf.TareDataFlagsTARE_D_FIRST) | uint8(bpf.TareUnlinkedTARE_UNLINKED_EPOLL)<<bpf.UnlinkedShift
+	f.Handle(raw(d))
+	f.end(1, closed, 0)
+	got := attrs(f.spans[0])
+	if got[span.KeyLinking] != "none" || got[span.KeyLinkingReason] != "epoll" || got[span.KeyBehind] != "shop" {
+		t.Errorf("attributes %v", got)
 	}
 }
 

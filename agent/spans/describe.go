@@ -1,10 +1,12 @@
 package spans
 
 import (
+	"bytes"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
 )
@@ -57,8 +59,8 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		span.Int("server.port", int64(port)),
 		span.String("network.peer.address", remote),
 		span.Int("network.peer.port", int64(o.remotePort)),
-		span.Int("tare.bytes.received", int64(o.received)),
-		span.Int("tare.bytes.sent", int64(o.sent)))
+		span.Int(span.KeyBytesReceived, int64(o.received)),
+		span.Int(span.KeyBytesSent, int64(o.sent)))
 
 	if server {
 		sp.Attrs = append(sp.Attrs, span.Int(span.KeyCalls, int64(o.calls)))
@@ -75,19 +77,30 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 
 	if !o.responded && sp.Status != span.Error {
 		switch {
+		case o.unfinished:
+			sp.Attrs = append(sp.Attrs, span.Bool(span.KeyUnfinished, true))
+		case server && o.received == 0:
+			// nothing was asked that could have been answered
 		case reason == bpf.TareEndReasonTARE_END_PIPELINED:
-			sp.Attrs = append(sp.Attrs, span.Bool("tare.pipelined", true))
+			sp.Attrs = append(sp.Attrs, span.Bool(span.KeyPipelined, true))
 		case errno != 0:
 			fail(sp, unix.ErrnoName(unix.Errno(errno)))
 		default:
 			fail(sp, "no_response")
 		}
 	}
-	if o.has(bpf.TareStartFlagsTARE_F_UNLINKED) {
-		sp.Attrs = append(sp.Attrs, span.String("tare.linking", "none"))
+	if o.unlinked != 0 || o.has(bpf.TareStartFlagsTARE_F_UNLINKED) {
+		sp.Attrs = append(sp.Attrs, span.String(span.KeyLinking, "none"))
+	}
+	if why := event.UnlinkedName(o.unlinked); why != "" {
+		sp.Attrs = append(sp.Attrs, span.String(span.KeyLinkingReason, why))
+	}
+	if o.has(bpf.TareStartFlagsTARE_F_BEHIND) {
+		name, _, _ := bytes.Cut(o.behind[:], []byte{0})
+		sp.Attrs = append(sp.Attrs, span.String(span.KeyBehind, printable(name)))
 	}
 	if o.has(bpf.TareStartFlagsTARE_F_PIPELINED) && reason != bpf.TareEndReasonTARE_END_PIPELINED {
-		sp.Attrs = append(sp.Attrs, span.Bool("tare.pipelined", true))
+		sp.Attrs = append(sp.Attrs, span.Bool(span.KeyPipelined, true))
 	}
 }
 

@@ -23,10 +23,6 @@ var All = []Tier{
 		Name:  "tracepoint",
 		Needs: []string{"btf"},
 		Programs: []Program{
-			// Measuring comes first: it looks at what the others are about to note.
-			{Name: "tare_measure_recv", Hook: receive, Metrics: true},
-			{Name: "tare_measure_send", Hook: send, Metrics: true},
-			{Name: "tare_measure_destroy", Hook: destroy, Metrics: true},
 			{
 				Name: "tare_recv", Hook: receive,
 				For:   "messages received",
@@ -42,6 +38,13 @@ var All = []Tier{
 				Name: "tare_destroy", Hook: destroy,
 				For:   "the end of requests whose connection closes",
 				Needs: []string{"sk_storage in tp_btf", "ringbuf"},
+			},
+			{
+				Name: "tare_state", Hook: Tracepoint("inet_sock_set_state"),
+				For:        "requests whose connection is closed without an answer",
+				Needs:      []string{"sk_storage in tp_btf"},
+				Capability: "unanswered_requests",
+				Without:    "services of threads that leave requests unanswered seem to work for several at once, and are not linked any more",
 			},
 			{
 				Name: "tare_sockops", Hook: SockOps,

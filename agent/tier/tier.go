@@ -33,8 +33,6 @@ type Program struct {
 	// absent; without a name the tier cannot do without the program.
 	Capability string
 	Without    string // what the absence costs; "": nothing can be traced
-
-	Metrics bool // loaded only to measure all requests
 }
 
 // Hook is a place in the kernel that a program can be attached to.

@@ -6,27 +6,35 @@
  * inside the system call that received, whose second argument is the buffer or leads to it.
  * io_uring and splice have no such buffer: their requests come out without a name.
  */
-#ifndef TARE_USERBUF_H
-#define TARE_USERBUF_H
+#ifndef TARE_BYTES_H
+#define TARE_BYTES_H
 
-INLINE struct bytes sent_bytes(const struct msghdr *msg)
+/* The beginning of a message in user memory. */
+struct bytes {
+	const void *data; /* 0: not to be read */
+	u32 len;	  /* of the first buffer, if there are several */
+	u32 size;	  /* of the message */
+};
+
+INLINE void sent_bytes(struct bytes *b, const struct msghdr *msg)
 {
-	struct bytes b = {};
 	const struct iov_iter *it = &msg->msg_iter;
 	u8 type = it->iter_type;
+	b->data = 0;
+	b->len = 0;
+	b->size = it->count;
 	if (type == bpf_core_enum_value(enum iter_type, ITER_UBUF)) {
-		b.data = it->ubuf + it->iov_offset;
-		b.len = it->count;
+		b->data = it->ubuf + it->iov_offset;
+		b->len = it->count;
 	} else if (type == bpf_core_enum_value(enum iter_type, ITER_IOVEC)) {
 		struct iovec v = {};
 		if (BPF_CORE_READ_INTO(&v.iov_base, it, __iov, iov_base) ||
 		    BPF_CORE_READ_INTO(&v.iov_len, it, __iov, iov_len) ||
 		    v.iov_len < it->iov_offset)
-			return b;
-		b.data = v.iov_base + it->iov_offset;
-		b.len = v.iov_len - it->iov_offset;
+			return;
+		b->data = v.iov_base + it->iov_offset;
+		b->len = v.iov_len - it->iov_offset;
 	}
-	return b;
 }
 
 enum buffer_argument { BUFFER_NONE, BUFFER_PLAIN, BUFFER_IOVEC, BUFFER_MSGHDR };
@@ -64,40 +72,69 @@ INLINE enum buffer_argument buffer_argument(struct pt_regs *regs, u64 *arg)
 /* User's struct user_msghdr begins with name, namelen (padded), iov on every 64-bit Linux. */
 #define MSGHDR_IOV 16
 
-/* len: what was just received */
-INLINE struct bytes received_bytes(u32 len)
+/* Where the b->size bytes are that were just received; looked up once. */
+__noinline int received_bytes(struct bytes *b)
 {
-	struct bytes b = {};
 	u64 arg = 0;
+	if (!b || b->data)
+		return 0;
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	enum buffer_argument kind = buffer_argument(regs, &arg);
 	if (kind == BUFFER_NONE)
-		return b;
+		return 0;
 	if (kind == BUFFER_PLAIN) {
-		b.data = (void *)arg;
-		b.len = len;
-		return b;
+		b->data = (void *)arg;
+		b->len = b->size;
+		return 0;
 	}
 	if (kind == BUFFER_MSGHDR && bpf_probe_read_user(&arg, 8, (void *)(arg + MSGHDR_IOV)))
-		return b;
+		return 0;
 	struct {
 		u64 base, len;
 	} v;
 	if (bpf_probe_read_user(&v, sizeof(v), (void *)arg))
-		return b;
-	b.data = (void *)v.base;
-	b.len = v.len < len ? v.len : len;
+		return 0;
+	b->data = (void *)v.base;
+	b->len = v.len < b->size ? v.len : b->size;
+	return 0;
+}
+
+/* The bytes behind the first n. */
+INLINE struct bytes bytes_behind(struct bytes b, u32 n)
+{
+	b.data = b.data && n < b.len ? b.data + n : 0;
+	b.len = n < b.len ? b.len - n : 0;
+	b.size -= n;
 	return b;
 }
 
-/* Peeks at a message's kind. */
-INLINE enum payload_kind peek(struct bytes b)
+#define HEAD 12
+
+/* The first bytes of a message, zeroes behind its end; how many there are. */
+INLINE u32 read_head(u8 *head, const struct bytes *b)
 {
-	u8 p[12] = {};
-	u32 len = b.len < sizeof(p) ? b.len : sizeof(p);
-	if (!cfg_payload || !b.data || !len || bpf_probe_read_user(p, len, b.data))
+	u32 len = b->len < HEAD ? b->len : HEAD;
+	__builtin_memset(head, 0, HEAD);
+	if (!cfg_payload || !b->data || !len || bpf_probe_read_user(head, len, b->data))
+		return 0;
+	return len;
+}
+
+/* What a message looks like. */
+__noinline int peek(const struct bytes *b)
+{
+	u8 head[HEAD];
+	if (!b)
 		return PAYLOAD_OTHER;
-	return payload_kind(p, len);
+	u32 len = read_head(head, b);
+	return len ? payload_kind(head, len) : PAYLOAD_OTHER;
+}
+
+/* The same of what was just received. */
+INLINE int peek_received(struct bytes *b)
+{
+	received_bytes(b);
+	return peek(b);
 }
 
 #endif

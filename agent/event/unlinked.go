@@ -1,0 +1,36 @@
+package event
+
+import "github.com/tare-trace/tare/bpf"
+
+// unlinked are the names of enum unlinked, as metrics and spans have them, and
+// what they say of a service whose sends are not linked any more.
+var unlinked = [bpf.TareUnlinkedTARE_UNLINKED_MAX]struct{ name, why string }{
+	bpf.TareUnlinkedTARE_UNLINKED_RUNTIME:     {"runtime", "its runtime is not linked"},
+	bpf.TareUnlinkedTARE_UNLINKED_OVERLAP:     {"overlap", "a thread received a request while it worked for another"},
+	bpf.TareUnlinkedTARE_UNLINKED_HANDED_OVER: {"handed_over", "a thread answered a request that another had received"},
+	bpf.TareUnlinkedTARE_UNLINKED_STACK:       {"stack", "a thread runs on stacks that are not its own: coroutines"},
+	bpf.TareUnlinkedTARE_UNLINKED_EPOLL:       {"epoll", "sent on a socket that an event loop watches"},
+	bpf.TareUnlinkedTARE_UNLINKED_NO_REQUEST:  {"no_request", "sent by a thread that works for no request"},
+	bpf.TareUnlinkedTARE_UNLINKED_CHILD:       {"child_thread", "sent by a thread that a request started, and that may be a pool's"},
+	bpf.TareUnlinkedTARE_UNLINKED_STALE:       {"stale", "sent after the response, or after the event loop slept"},
+	bpf.TareUnlinkedTARE_UNLINKED_OVERFLOW:    {"overflow", "too many requests waited on a thread"},
+	bpf.TareUnlinkedTARE_UNLINKED_AMBIGUOUS:   {"ambiguous", "several waiting requests look the same"},
+	bpf.TareUnlinkedTARE_UNLINKED_NO_MATCH:    {"no_match", "no waiting request looks like what was sent"},
+	bpf.TareUnlinkedTARE_UNLINKED_HTTP2:       {"http2", "sent on an HTTP/2 connection, whose streams are not told apart"},
+}
+
+// UnlinkedName is the name of a reason of enum unlinked; "" of none.
+func UnlinkedName(reason uint32) string {
+	if reason < uint32(len(unlinked)) {
+		return unlinked[reason].name
+	}
+	return ""
+}
+
+// UnlinkedWhy explains a reason of enum unlinked.
+func UnlinkedWhy(reason uint32) string {
+	if reason < uint32(len(unlinked)) {
+		return unlinked[reason].why
+	}
+	return ""
+}

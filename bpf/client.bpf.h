@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Connected sockets of traced services. Bytes that are sent are a new request if anything was read
+ * since the last ones, or if the worker now works for another request (pipelining); else they
+ * continue the one before. A request that is linked to one that the service has received gets a
+ * span and, towards trusted networks, a tag.
+ */
+#ifndef TARE_CLIENT_H
+#define TARE_CLIENT_H
+
+INLINE void client_received(struct conn *c, struct bytes b)
+{
+	struct client_exchange *x = &c->client.x;
+	if (x->span) {
+		struct more m = {.span = x->span, .direction = TARE_RECEIVED, .b = b};
+		m.flags = c->flags & C_PEER_TRACED ? TARE_D_PEER_TRACED : 0;
+		if (!x->responding) {
+			received_bytes(&m.b);
+			m.flags |= TARE_D_FIRST;
+		}
+		m.now = bpf_ktime_get_ns();
+		emit_data(&m);
+		x->responding = 1;
+	}
+	worker_resumed(c);
+}
+
+/* A request begins at c, caused by a->ctx; a->ends: the span that it ends. */
+INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, struct start *a)
+{
+	struct client_exchange *x = &c->client.x;
+	x->caller = a->ctx;
+	a->parent = a->ctx.span;
+	a->ctx.span = random_id();
+	x->span = a->ctx.span;
+	x->responding = 0;
+	if (c->flags & C_TRUSTED)
+		tx_push(c, &a->ctx, v->write_seq + skip, v->snd_una);
+	else
+		a->flags |= TARE_F_UNTAGGED;
+	a->role = TARE_CLIENT;
+	a->now = bpf_ktime_get_ns();
+	a->offset = client_offset(v, skip);
+	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
+		c->flags |= C_HTTP;
+}
+
+__noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
+{
+	if (!c || !v || !b)
+		return 0;
+	struct client_exchange *x = &c->client.x;
+	struct start a = {.b = *b};
+	u32 skip = 0;
+	bool fresh =
+	    c->flags & C_BOUND || !(c->flags & C_SENT) || c->client.read_seq != v->copied_seq;
+
+	if (before(v->write_seq, c->msg_end) && (c->opening != OPENING_DONE || (x->span && !fresh)))
+		return 0; /* reported with the bytes before */
+	if (c->opening != OPENING_DONE) {
+		int at = opening(c, b);
+		c->msg_end = v->write_seq + b->size;
+		if (at < 0) { /* the handshake: the request follows, perhaps without a receive */
+			c->client.read_seq = v->copied_seq;
+			return 0;
+		}
+		fresh = true;
+		skip = at;
+		a.b = bytes_behind(a.b, skip);
+	}
+	if (c->flags & C_HTTP2) {
+		not_linked(c, TARE_UNLINKED_HTTP2);
+		conn_promise(c, false, v->write_seq);
+		return 0;
+	}
+	/* an event loop may work for another request while it goes on with a body */
+	bool more = !fresh && c->linking == TARE_LINK_LOOP;
+	int why = more ? 0 : worker_asks(c, v, &a.b, fresh, &a.ctx);
+	bool have = !more && !why && a.ctx.span;
+	if (have && fresh && x->span && c->flags & C_HTTP && a.ctx.span == x->caller.span &&
+	    peek(&a.b) != PAYLOAD_HTTP_REQUEST)
+		fresh = false; /* the response began before the body was sent */
+	if (!fresh) {
+		if (x->span && (!have || a.ctx.span == x->caller.span)) {
+			struct more m = {.span = x->span, .direction = TARE_SENT, .b = *b};
+			c->msg_end = v->write_seq + b->size;
+			m.b.data = 0;
+			m.now = bpf_ktime_get_ns();
+			emit_data(&m);
+			return 0;
+		}
+		if (!have)
+			return 0;
+		count(TARE_C_PIPELINED);
+		a.flags = TARE_F_PIPELINED;
+	}
+	c->client.read_seq = v->copied_seq;
+	c->flags |= C_SENT;
+	u64 ends = x->span;
+	x->span = 0;
+	x->caller.span = 0;
+	if (have && !in_flight(&a.ctx)) {
+		why = TARE_UNLINKED_STALE;
+		have = false;
+	}
+	if (why && fresh)
+		not_linked(c, why);
+	if (fresh)
+		conn_promise(c, !why, v->write_seq + skip);
+	if (ends && (!have || !fresh)) {
+		emit_end(ends, fresh ? TARE_END_NEXT : TARE_END_PIPELINED, 0);
+		ends = 0;
+	}
+	if (!have)
+		return 0;
+	c->msg_end = v->write_seq + b->size;
+	a.ends = ends;
+	client_begin(c, v, skip, &a);
+	return 0;
+}
+
+/* The connection ends. By its owner, within close(), or in an interrupt. */
+INLINE void client_closed(struct conn *c, u32 error, bool by_owner)
+{
+	struct client_exchange *x = &c->client.x;
+	if (by_owner)
+		worker_closed(c);
+	if (x->span)
+		emit_end(x->span, TARE_END_CLOSED, error);
+	x->span = 0;
+}
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Exchanges: one request and its response on one connection. Here: contexts are drawn, sampled
+ * requests begin and end, and whether one is still in flight.
+ */
+#ifndef TARE_EXCHANGE_H
+#define TARE_EXCHANGE_H
+
+#define GRACE                                                                                      \
+	1000000000 /* ns: how long a request counts that seems answered, see exchange_seems_answered */
+
+INLINE u64 random64(void)
+{
+	return (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+}
+
+INLINE u64 random_id(void)
+{
+	u64 id = random64();
+	return id ? id : 1;
+}
+
+INLINE bool in_flight(const struct context *ctx)
+{
+	u32 slot = ctx->slot;
+	u64 *held = bpf_map_lookup_elem(&requests, &slot);
+	return held && *held == ctx->span;
+}
+
+INLINE bool any_in_flight(void)
+{
+	if (*(volatile u64 *)&live_requests)
+		return true;
+	return grace_until && bpf_ktime_get_ns() < grace_until;
+}
+
+/* A sampled request begins. 0: too many at once; it is not traced then. */
+__noinline int exchange_begin(struct conn *c, struct context *ctx)
+{
+	if (!c || !ctx)
+		return 0;
+	for (u32 i = 0; i < 4; i++) {
+		u32 slot = ((u32)ctx->span + i * 0x4001) & (SLOTS - 1);
+		u64 *held = bpf_map_lookup_elem(&requests, &slot);
+		if (held && !__sync_val_compare_and_swap(held, 0, ctx->span)) {
+			struct service_state *svc = service_of(c->service);
+			ctx->slot = slot;
+			__sync_fetch_and_add(&live_requests, 1);
+			if (svc) {
+				c->server.x.unlinked = svc->unlinked;
+				__sync_fetch_and_add(&svc->in_flight, 1);
+			}
+			c->server.x.answered = c->server.x.tickets = 0;
+			return 1;
+		}
+	}
+	count(TARE_C_REQUESTS_FULL);
+	return 0;
+}
+
+/* It waits for its response no longer. */
+INLINE void exchange_uncount(struct conn *c)
+{
+	struct service_state *svc = service_of(c->service);
+	__sync_fetch_and_add(&live_requests, -1);
+	if (svc)
+		__sync_fetch_and_add(&svc->in_flight, -1);
+}
+
+/* The response begins, or the connection ends: no context of this request is worth anything now. */
+__noinline int exchange_end(struct conn *c)
+{
+	if (!c)
+		return 0;
+	struct server_exchange *x = &c->server.x;
+	u32 slot = x->ctx.slot;
+	u64 *held = bpf_map_lookup_elem(&requests, &slot);
+	if (held && __sync_val_compare_and_swap(held, x->ctx.span, 0) == x->ctx.span &&
+	    !x->answered)
+		exchange_uncount(c);
+	x->answered = x->tickets = 0;
+	return 0;
+}
+
+/*
+ * This may be the response or a TLS session ticket before it. The request is not counted as in
+ * flight from here on, but its context stays good until the connection says more.
+ */
+INLINE void exchange_seems_answered(struct conn *c, u64 now)
+{
+	struct server_exchange *x = &c->server.x;
+	x->tickets--;
+	grace_until = now + GRACE;
+	if (!x->answered)
+		exchange_uncount(c);
+	x->answered = 1;
+}
+
+/* Notes that a tag begins a request. False: it did before. */
+INLINE bool tag_note(u64 span)
+{
+	u32 slot = (u32)span & (SLOTS - 1);
+	u64 *last = bpf_map_lookup_elem(&seen, &slot);
+	if (!last || *last == span)
+		return false;
+	*last = span;
+	return true;
+}
+
+INLINE bool tag_noted(u64 span)
+{
+	u32 slot = (u32)span & (SLOTS - 1);
+	u64 *last = bpf_map_lookup_elem(&seen, &slot);
+	return last && *last == span;
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The guard of thread linking: are this service's threads what thread linking takes them for, one
+ * request at a time, from its first byte to its response? It looks for evidence to the contrary:
+ *
+ *	overlap      a thread receives a request while one that it received is unanswered
+ *	handed over  a request is answered, or read on, by another thread
+ *	stack        a thread runs on a stack that is not its own: a coroutine
+ *
+ * Evidence is kept by thread and refuses the service when such a thread sends a request: a thread
+ * that reads and hands over all day, as Puma's reactor, does no harm while it asks nobody. What is
+ * refused stays refused until the last process of the service has ended.
+ *
+ * All requests are watched, sampled or not: two of a select loop may overlap, one sampled. Besides,
+ * what is sent on a socket that is in an epoll set is not linked: a thread that waits for its
+ * answer does not register it. One hole is known: a loop that sends only after it has answered, and
+ * that never has two requests at once.
+ */
+#ifndef TARE_GUARD_H
+#define TARE_GUARD_H
+
+#define STACK_MAX (8 << 20) /* bytes; the usual RLIMIT_STACK, and pthread's default */
+
+enum evidence {
+	EVIDENCE_OVERLAP = 1,
+	EVIDENCE_HANDED_OVER = 2,
+	EVIDENCE_STACK = 4,
+};
+
+/* Of a thread. Other threads touch it when they answer. */
+struct guard {
+	s32 outstanding; /* requests received and not answered */
+	u32 evidence;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32); /* thread id */
+	__type(value, struct guard);
+} guards SEC(".maps");
+
+INLINE u32 thread_id(void)
+{
+	return bpf_get_current_pid_tgid();
+}
+
+INLINE struct guard *guard_of(u32 thread)
+{
+	return bpf_map_lookup_elem(&guards, &thread);
+}
+
+INLINE bool on_foreign_stack(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	u64 top;
+	if (task->pid == task->tgid)
+		top = task->mm->start_stack;
+	else
+#if defined(__TARGET_ARCH_x86)
+		top = task->thread.fsbase;
+#else
+		top = task->thread.uw.tp_value;
+#endif
+	return top - regs->sp > STACK_MAX;
+}
+
+/* The request in progress is answered by a thread; by 0: its connection ends. */
+__noinline int guard_end(struct conn *c, u32 by)
+{
+	if (!c || !c->server.x.open)
+		return 0;
+	u32 holder = c->server.x.holder;
+	struct guard *g = guard_of(holder);
+	c->server.x.open = 0;
+	if (!g)
+		return 0;
+	if (g->outstanding > 0)
+		__sync_fetch_and_add(&g->outstanding, -1);
+	if (by && by != holder)
+		g->evidence |= EVIDENCE_HANDED_OVER;
+	return 0;
+}
+
+/* The thread receives a request, sampled or not. */
+__noinline int guard_begin(struct conn *c)
+{
+	u32 thread = thread_id();
+	if (!c)
+		return 0;
+	guard_end(c, 0);
+	struct guard *g = guard_of(thread);
+	if (!g) {
+		struct guard none = {};
+		bpf_map_update_elem(&guards, &thread, &none, BPF_NOEXIST);
+		g = guard_of(thread);
+		if (!g) {
+			count(TARE_C_STORAGE_FULL);
+			return 0;
+		}
+	}
+	if (g->outstanding > 0)
+		g->evidence |= EVIDENCE_OVERLAP;
+	if (on_foreign_stack())
+		g->evidence |= EVIDENCE_STACK;
+	__sync_fetch_and_add(&g->outstanding, 1);
+	c->server.x.open = 1;
+	c->server.x.holder = thread;
+	return 0;
+}
+
+/* The thread receives more of a request. */
+INLINE void guard_more(struct conn *c)
+{
+	if (!c->server.x.open || c->server.x.holder == thread_id())
+		return;
+	struct guard *g = guard_of(c->server.x.holder);
+	if (g)
+		g->evidence |= EVIDENCE_HANDED_OVER;
+}
+
+INLINE enum unlinked guard_reason(u32 evidence)
+{
+	if (evidence & EVIDENCE_STACK)
+		return TARE_UNLINKED_STACK;
+	return evidence & EVIDENCE_OVERLAP ? TARE_UNLINKED_OVERLAP : TARE_UNLINKED_HANDED_OVER;
+}
+
+#endif

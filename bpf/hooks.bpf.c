@@ -1,0 +1,118 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The hooks on sockets. Each fetches what is needed of the socket, looks whether anything can
+ * matter, and calls what thinks: server.bpf.h, client.bpf.h, measure.bpf.h.
+ *
+ *	received  tcp_rcv_space_adjust fires once per copy to user space, in process context, with
+ *		  the socket owned; splice included, MSG_PEEK too (copied_seq stands still then)
+ *	sent	  tcp_sendmsg_locked (Linux 6.16) fires before each copy from user space into the
+ *		  send queue, with the socket owned; sendfile and splice included. One system call may
+ *		  pass it several times, and a system call that did not send all is repeated: the
+ *		  first pass reports all bytes (msg_end), later ones at most the time
+ *	state	  inet_sock_set_state: a connection is shut down
+ *	destroy	  tcp_destroy_sock: nothing more will come
+ */
+
+SEC("tp_btf/tcp_rcv_space_adjust")
+int BPF_PROG(tare_recv, struct sock *sk)
+{
+	struct conn *c = conn_of(sk);
+	if (!sk->sk_lock.owned) /* kernel users of tcp_read_sock may call from softirq */
+		return 0;
+	if (!c || c->flags & C_HTTP2) {
+		worker_turned();
+		return 0;
+	}
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	u32 from = c->rcv_seq, to = tp->copied_seq;
+	if (!before(from, to))
+		return 0;
+	c->rcv_seq = to;
+	struct bytes b = {.size = to - from};
+	if (cfg_measure)
+		measure_received(c, b, tp->write_seq);
+	if (c->flags & C_SERVER) {
+		struct tcp_view v = {};
+		view(&v, sk, tp);
+		server_received(c, &v, from);
+	} else if (c->flags & C_CLIENT) {
+		client_received(c, b);
+	}
+	return 0;
+}
+
+/* Its file is in an epoll set. */
+INLINE bool in_epoll(struct sock *sk)
+{
+	struct socket *socket = sk->sk_socket;
+	struct file *file = socket ? socket->file : 0;
+	struct hlist_head *sets = file ? file->f_ep : 0;
+	return sets && sets->first;
+}
+
+SEC("tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
+{
+	struct conn *c = conn_of(sk);
+	if (!c || c->flags & C_LISTENER)
+		return 0;
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	struct tcp_view v = {};
+	struct bytes b = {};
+	if (cfg_measure) {
+		sent_bytes(&b, msg);
+		measure_sent(c, b, tp->write_seq);
+	}
+	if (c->flags & C_SERVER) {
+		struct server_exchange *x = &c->server.x;
+		if (!(x->ctx.span | x->responding | c->tags | x->open | (c->flags & C_WAITING)) &&
+		    msg->msg_iter.count != INTERIM_SIZE)
+			return 0;
+		view(&v, sk, tp);
+		sent_bytes(&b, msg);
+		server_send(c, &v, &b);
+	} else if (c->flags & C_CLIENT) {
+		view(&v, sk, tp);
+		if (guarded(c))
+			v.in_epoll = in_epoll(sk);
+		sent_bytes(&b, msg);
+		client_send(c, &v, &b);
+	}
+	return 0;
+}
+
+#define TCP_ESTABLISHED 1
+#define TCP_CLOSE_WAIT	8
+#define TCP_LISTEN	10
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(tare_state, struct sock *sk, int old, int new)
+{
+	if (new == TCP_ESTABLISHED || new == TCP_CLOSE_WAIT || new == TCP_LISTEN)
+		return 0;
+	struct conn *c = conn_of(sk);
+	if (c && c->flags & C_SERVER && c->server.x.open)
+		guard_end(c, 0); /* closed without an answer */
+	return 0;
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(tare_destroy, struct sock *sk)
+{
+	struct conn *c = conn_of(sk);
+	if (!c)
+		return 0;
+	if (cfg_measure)
+		measure_closed(c, sk->sk_err);
+	if (c->flags & C_SERVER)
+		server_closed(c, sk->sk_err);
+	else if (c->flags & C_CLIENT)
+		client_closed(c, sk->sk_err, sk->sk_lock.owned);
+	return 0;
+}

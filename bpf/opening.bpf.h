@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The beginning of a connection, at both ends: which protocol its client speaks, and where, behind
+ * a TLS handshake, its first request begins. Read once per connection, so that requests need not be
+ * looked at. Where bytes cannot be read (--payload off, splice, io_uring), requests and responses
+ * are told by their turns alone.
+ */
+#ifndef TARE_OPENING_H
+#define TARE_OPENING_H
+
+#define OPENING_RECORDS 8 /* of TLS that one read or write may hold */
+
+INLINE int opening_done(struct conn *c, u32 at)
+{
+	c->opening = OPENING_DONE;
+	return at;
+}
+
+INLINE int opening_tls(struct conn *c, const struct bytes *b)
+{
+	u32 at = 0;
+	for (u32 i = 0; i < OPENING_RECORDS; i++) {
+		u8 header[TLS_HEADER];
+		u32 left = b->size - at;
+		if (c->tls.skip >= left) {
+			c->tls.skip -= left;
+			return -1;
+		}
+		at += c->tls.skip;
+		c->tls.skip = 0;
+		if (at + TLS_HEADER > b->len ||
+		    bpf_probe_read_user(header, sizeof(header), b->data + at))
+			return opening_done(c, 0);
+		switch (tls_record(&c->tls, header)) {
+		case TLS_REQUEST:
+			return opening_done(c, at);
+		case TLS_LOST:
+			return opening_done(c, 0);
+		case TLS_SKIP:
+			at += TLS_HEADER;
+		}
+	}
+	return opening_done(c, 0);
+}
+
+/* Takes what the client sends; returns where in it the first request begins, -1: not in it. */
+__noinline int opening(struct conn *c, const struct bytes *b)
+{
+	u8 head[HEAD];
+	if (!c || !b)
+		return 0;
+	u32 len = read_head(head, b);
+	if (!len)
+		return opening_done(c, 0);
+	if (c->opening == OPENING_TLS)
+		return opening_tls(c, b);
+	switch (payload_kind(head, len)) {
+	case PAYLOAD_TLS_HANDSHAKE:
+		if (c->opening == OPENING_OLD || head[0] != 22)
+			break;
+		c->opening = OPENING_TLS;
+		return opening_tls(c, b);
+	case PAYLOAD_HTTP_REQUEST:
+		c->flags |= C_HTTP;
+		break;
+	case PAYLOAD_FASTCGI:
+		c->flags |= C_FASTCGI;
+		break;
+	case PAYLOAD_HTTP2:
+		c->flags |= C_HTTP2;
+		break;
+	default:
+		if (c->opening == OPENING_OLD && payload_is_http2_frame(head, len))
+			c->flags |= C_HTTP2;
+	}
+	if (c->flags & C_HTTP2)
+		count(TARE_C_HTTP2);
+	return opening_done(c, 0);
+}
+
+#endif

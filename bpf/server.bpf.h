@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Accepted connections. One goes through
+ *
+ *	           a request begins, see below
+ *	idle ───────────────────────────────────────────────────────────────▶ reading
+ *	  ▲   its tag begins here: sampled, child of the tag's span                │ bytes: more
+ *	  │   no tag, the peer promised tags: not sampled                          │ of it
+ *	  │   no tag, and no promise: entry, the root decision                     ▼
+ *	  └──────────────────────── responding ◀───────────────── response begins (send)
+ *
+ * A request begins where its tag says so. Without a tag it begins with the first bytes that are
+ * read after something was sent that was no interim response (1xx); but
+ *
+ *	HTTP/1   only if they look like a request: a server may read the rest of a body after its
+ *		 answer; and then the next request begins although nothing was sent in between
+ *	FastCGI  where FCGI_BEGIN_REQUEST stands, for the same reason
+ *	TLS      behind the handshake: opening.bpf.h
+ *
+ * An untagged, unsampled request costs two comparisons here and, at an entry, a random number.
+ */
+#ifndef TARE_SERVER_H
+#define TARE_SERVER_H
+
+/* "HTTP/1.1 100 Continue\r\n\r\n": looked at, though no sampled request is in flight. */
+#define INTERIM_SIZE 25
+
+/* A request of which fewer bytes than this have been read has not said its name yet. */
+#define PIECE 16
+
+/* At most this many sends after a TLS 1.3 handshake are session tickets; two are usual. */
+#define TICKETS 2
+
+#define STILL_SENDING 1000000 /* ns */
+
+/* The request before is over. Returns its span, for which a START or an END must follow. */
+INLINE u64 server_finish(struct conn *c)
+{
+	struct server_exchange *x = &c->server.x;
+	u64 ends = x->responding;
+	x->responding = 0;
+	if (x->ctx.span) { /* never answered, yet the next request began */
+		if (ends)
+			emit_end(ends, TARE_END_NEXT, 0);
+		exchange_end(c);
+		ends = x->ctx.span;
+		x->ctx.span = 0;
+	}
+	return ends;
+}
+
+/* A sampled request begins: a->ctx without its span, a->parent, a->flags, a->b. */
+__noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
+{
+	if (!c || !v || !a)
+		return 0;
+	struct server_exchange *x = &c->server.x;
+	a->ctx.span = random_id();
+	if (!exchange_begin(c, &a->ctx))
+		return 0;
+	a->now = bpf_ktime_get_ns();
+	a->role = TARE_SERVER;
+	a->ends = x->ends;
+	a->offset = server_offset(c, v);
+	x->ends = 0;
+	x->got = a->b.size;
+	x->ctx = a->ctx;
+	if (service_unlinked(c))
+		a->flags |= TARE_F_UNLINKED;
+	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
+		c->flags |= C_HTTP;
+	return 0;
+}
+
+/* The root decision, once per request. Fills in a->ctx, a->parent and a->flags. */
+__noinline int decide_root(struct conn *c, struct start *a)
+{
+	u64 threshold = sampling_threshold;
+	if (!c || !a || !entry_enabled)
+		return 0;
+	a->parent = 0;
+	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED) {
+		struct payload_parent p = {};
+		received_bytes(&a->b);
+		if (find_traceparent(&a->b, &p)) {
+			__builtin_memcpy(&a->ctx.hi, p.trace_id, 8);
+			__builtin_memcpy(&a->ctx.lo, p.trace_id + 8, 8);
+			__builtin_memcpy(&a->parent, p.span_id, 8);
+			a->flags |= TARE_F_ADOPTED;
+			count(TARE_C_ADOPTED);
+			c->flags |= C_HTTP;
+			if (cfg_parent_based)
+				return p.sampled;
+			return (bpf_be64_to_cpu(a->ctx.lo) & RANDOM_MASK) >= threshold;
+		}
+	}
+	/* the upper half decides nearly always */
+	u64 high = bpf_get_prandom_u32(), rv = high << 24 & RANDOM_MASK;
+	if ((rv | 0xffffff) < threshold) {
+		count(TARE_C_ROOTS_UNSAMPLED);
+		return 0;
+	}
+	u64 low = bpf_get_prandom_u32();
+	rv |= low & 0xffffff;
+	if (rv < threshold) {
+		count(TARE_C_ROOTS_UNSAMPLED);
+		return 0;
+	}
+	int kind = peek_received(&a->b);
+	if (kind == PAYLOAD_TLS_HANDSHAKE) { /* an alert, or a handshake that nobody saw begin */
+		count(TARE_C_TLS_HANDSHAKE);
+		return 0;
+	}
+	if (kind == PAYLOAD_HTTP_REQUEST) {
+		c->flags |= C_HTTP;
+	} else if (c->flags & C_HTTP && kind != PAYLOAD_HTTP_PIECE) {
+		count(TARE_C_NOT_REQUEST); /* the rest of a body whose response began early */
+		return 0;
+	}
+	a->ctx.hi = random_id();
+	a->ctx.lo = bpf_cpu_to_be64((low & 0xff000000) << 32 | rv);
+	a->flags |= TARE_F_ROOT;
+	if (c->flags & C_BEHIND)
+		a->flags |= TARE_F_BEHIND;
+	count(TARE_C_ROOTS_SAMPLED);
+	return 1;
+}
+
+/* The tag says whose child the request is. False: it began a request before. */
+INLINE bool take_tag(struct conn *c, u32 tag, struct start *a)
+{
+	struct tag_context t = c->server.rx[tag & (TAGS - 1)].ctx;
+	rx_remove(c, tag);
+	c->server.last_tag = t.span;
+	if (!tag_note(t.span)) {
+		count(TARE_C_TAG_REPLAYED);
+		return false;
+	}
+	count(TARE_C_TAG_RECEIVED);
+	a->ctx.hi = t.hi;
+	a->ctx.lo = t.lo;
+	a->parent = t.span;
+	a->flags |= TARE_F_TAG;
+	return true;
+}
+
+/* Pipelining: requests that were read while another was in progress follow in their order. */
+__noinline int server_next(struct conn *c, struct tcp_view *v)
+{
+	struct start a = {};
+	if (!c || !v || c->server.x.ctx.span)
+		return 0;
+	int tag = rx_read(c, c->rcv_seq, c->rcv_seq); /* nothing is read now */
+	if (tag < 0)
+		return 0;
+	c->server.x.begin_seq = c->server.rx[tag & (TAGS - 1)].start;
+	count(TARE_C_PIPELINED);
+	a.flags = TARE_F_PIPELINED;
+	if (take_tag(c, tag, &a)) {
+		server_begin(c, v, &a);
+		worker_received(c, v->sock, &a.b);
+	}
+	return 0;
+}
+
+/* Decides about a request that begins now; tag: index of its tag, or -1. */
+INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct start *a)
+{
+	struct server_exchange *x = &c->server.x;
+	x->ends = server_finish(c);
+	x->begin_seq = v->copied_seq - a->b.size;
+	c->msg_end = v->write_seq;
+	if (tag >= 0) {
+		if (take_tag(c, tag, a)) {
+			received_bytes(&a->b);
+			server_begin(c, v, a);
+		}
+	} else if (!(c->flags & C_PEER_TRACED) && decide_root(c, a)) {
+		server_begin(c, v, a);
+	}
+	worker_received(c, v->sock, &a->b);
+	if (x->ends) { /* no START took it along */
+		emit_end(x->ends, TARE_END_NEXT, 0);
+		x->ends = 0;
+	}
+}
+
+/* More of a request, or bytes that belong to none. */
+INLINE void server_more(struct conn *c, struct start *a)
+{
+	struct server_exchange *x = &c->server.x;
+	if (x->ctx.span) {
+		/* the beginning came in pieces: Go reads one byte ahead */
+		if (cfg_payload && x->got < PIECE)
+			received_bytes(&a->b);
+		else
+			a->b.data = 0;
+		x->got += a->b.size;
+		struct more m = {.span = x->ctx.span, .direction = TARE_RECEIVED, .b = a->b};
+		m.now = bpf_ktime_get_ns();
+		emit_data(&m);
+	}
+	worker_received_more(c);
+}
+
+/*
+ * Bytes [from, v->copied_seq) were read, while nothing is known of the connection's protocol.
+ * Returns where in them the first request begins, or -1.
+ */
+INLINE int server_opening(struct conn *c, struct bytes *b, u32 from, int tag)
+{
+	received_bytes(b);
+	if (worker_wakes_itself(c)) {
+		c->flags = 0;
+		return -1;
+	}
+	int at = opening(c, b);
+	if (tag >= 0) { /* the sender knows better */
+		at = c->server.rx[tag & (TAGS - 1)].start - from;
+		c->opening = OPENING_DONE;
+	}
+	return c->flags & C_HTTP2 ? -1 : at;
+}
+
+/* What is read ends a message that was answered before, and then a request begins. */
+INLINE bool server_tail(struct conn *c, struct bytes *b)
+{
+	if (c->flags & C_HTTP)
+		return peek_received(b) != PAYLOAD_HTTP_REQUEST;
+	return c->flags & C_FASTCGI && peek_received(b) != PAYLOAD_FASTCGI;
+}
+
+/* Whether it matters if bytes on an HTTP/1 connection look like a request. */
+INLINE bool server_looks(struct conn *c, bool fresh)
+{
+	if (!cfg_payload || c->server.x.ctx.span)
+		return false;
+	return by_thread(c) || !(fresh || c->flags & C_PEER_TRACED);
+}
+
+INLINE bool server_http(struct bytes *b, bool fresh)
+{
+	int kind = peek_received(b);
+	return kind == PAYLOAD_HTTP_REQUEST || (fresh && (!b->data || kind == PAYLOAD_HTTP_PIECE));
+}
+
+__noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
+{
+	struct start a = {};
+	if (!c || !v)
+		return 0;
+	struct server_exchange *x = &c->server.x;
+	u32 sent = v->write_seq - c->server.sent_seq;
+	bool fresh = sent != c->server.interim;
+	int tag = c->tags ? rx_read(c, from, v->copied_seq) : -1;
+	a.b.size = v->copied_seq - from;
+	c->server.sent_seq = v->write_seq;
+	c->server.interim = 0;
+	if (c->opening != OPENING_DONE) {
+		bool new = c->opening != OPENING_OLD;
+		int at = server_opening(c, &a.b, from, tag);
+		if (at < 0) {
+			worker_received_more(c);
+			return 0;
+		}
+		if (at > 0) {
+			a.b = bytes_behind(a.b, at);
+			from += at;
+		}
+		fresh |= new;
+		if (new && c->tls.v13 && at > 0)
+			x->tickets = TICKETS;
+	}
+	u8 tickets = x->tickets;
+	if (x->ctx.span)
+		tag = -1; /* pipelined: its turn comes when the response before it has begun */
+	if (tag >= 0) {
+		u32 skip = c->server.rx[tag & (TAGS - 1)].start - from;
+		if (skip && !server_tail(c, &a.b))
+			tag = -1; /* behind a request that is not sampled: the same */
+		else if (skip)
+			a.b = bytes_behind(a.b, skip);
+	}
+	if (tag >= 0)
+		fresh = true;
+	else if (c->flags & C_FASTCGI)
+		fresh = peek_received(&a.b) == PAYLOAD_FASTCGI;
+	else if (c->flags & C_HTTP && server_looks(c, fresh))
+		fresh = server_http(&a.b, fresh);
+	if (!fresh) {
+		server_more(c, &a);
+		return 0;
+	}
+	server_request(c, v, tag, &a);
+	if (x->ctx.span)
+		x->tickets = tickets;
+	return 0;
+}
+
+/* The rest of what was reported already is being sent: without this, long responses seem short. */
+INLINE void still_sending(struct conn *c)
+{
+	struct more m = {.span = c->server.x.responding, .direction = TARE_SENT};
+	m.now = bpf_ktime_get_ns();
+	if (!m.span || m.now - c->sent_at < STILL_SENDING)
+		return;
+	c->sent_at = m.now;
+	emit_data(&m);
+}
+
+/* One TLS record, and not a large one: it may be a session ticket. */
+INLINE bool may_be_ticket(const struct bytes *b)
+{
+	u8 head[HEAD];
+	if (read_head(head, b) < TLS_HEADER || head[0] != 23)
+		return false;
+	return ((u32)head[3] << 8 | head[4]) + TLS_HEADER == b->size && b->size < 1024;
+}
+
+/* What to say of calls that were made meanwhile and not linked; enum unlinked. */
+INLINE u8 server_unlinked(struct conn *c, bool waited)
+{
+	struct service_state *svc = service_of(c->service);
+	if (!svc || svc->unlinked == c->server.x.unlinked)
+		return 0;
+	if (c->linking == TARE_LINK_QUEUE && !waited)
+		return 0; /* its call was linked */
+	return svc->reason;
+}
+
+__noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
+{
+	if (!c || !v || !b)
+		return 0;
+	struct server_exchange *x = &c->server.x;
+	bool sampled = x->ctx.span | x->responding | c->tags;
+	if (!b->size)
+		return 0;
+	if (before(v->write_seq, c->msg_end)) {
+		still_sending(c);
+		return 0;
+	}
+	c->msg_end = v->write_seq + b->size;
+	bool begins = !x->responding, waited = false;
+	if (cfg_payload && (sampled || b->size == INTERIM_SIZE)) {
+		int kind = peek(b);
+		if (kind == PAYLOAD_HTTP_INTERIM) {
+			c->server.interim += b->size;
+			return 0;
+		}
+		if (sampled && c->flags & C_HTTP)
+			begins = kind == PAYLOAD_HTTP_RESPONSE;
+	}
+	if (begins && c->flags & C_WAITING) {
+		c->flags &= ~C_WAITING;
+		waited = queue_drop(v->sock);
+	}
+	struct more m = {.direction = TARE_SENT, .b = *b};
+	if (x->ctx.span && begins) {
+		m.now = c->sent_at = bpf_ktime_get_ns();
+		m.span = x->ctx.span;
+		m.flags = TARE_D_FIRST | server_unlinked(c, waited) << TARE_D_UNLINKED_SHIFT;
+		if (x->responding)
+			emit_end(x->responding, TARE_END_NEXT, 0);
+		x->responding = 0;
+		if (x->tickets && may_be_ticket(b)) {
+			exchange_seems_answered(c, m.now);
+			emit_data(&m);
+			return 0;
+		}
+		exchange_end(c);
+		worker_answered(c);
+		x->responding = x->ctx.span;
+		x->ctx.span = 0;
+		emit_data(&m);
+	} else {
+		if (begins)
+			worker_answered(c);
+		if (x->responding) {
+			m.now = c->sent_at = bpf_ktime_get_ns();
+			m.span = x->responding;
+			m.b.data = 0;
+			emit_data(&m);
+		}
+	}
+	if (begins && c->tags)
+		server_next(c, v);
+	return 0;
+}
+
+/* The connection ends. */
+INLINE void server_closed(struct conn *c, u32 error)
+{
+	struct server_exchange *x = &c->server.x;
+	guard_end(c, 0);
+	if (x->ctx.span) {
+		exchange_end(c);
+		emit_end(x->ctx.span, TARE_END_CLOSED, error);
+		x->ctx.span = 0;
+	}
+	if (x->responding) {
+		emit_end(x->responding, TARE_END_CLOSED, error);
+		x->responding = 0;
+	}
+}
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Workers: who works for which request within a service. Today a worker is a thread; here, and
+ * nowhere else, the mode of linking chooses how it is known:
+ *
+ *	thread, auto  set by each receive of a request, cleared when its response begins; auto only
+ *		      while the guard has no evidence. A thread that a request starts inherits it
+ *	loop	      set by each receive on any traced connection (a request, or the response to what
+ *		      a request caused), and when such a connection fails; taken by the first connect
+ *		      or send that follows; void if the thread slept in between, since only the next
+ *		      receive says what it works for then
+ *	queue	      found among the waiting requests by what is sent: queue.bpf.h
+ *	none	      not known
+ */
+#ifndef TARE_WORKER_H
+#define TARE_WORKER_H
+
+/* ---- what is not linked ---- */
+
+/*
+ * Something was sent that was not linked. It counts if a request of the service is in flight that
+ * may have caused it: that request says so when it is answered.
+ */
+INLINE void not_linked(struct conn *c, enum unlinked why)
+{
+	struct service_state *svc = service_of(c->service);
+	if (!svc || !svc->in_flight)
+		return;
+	struct counters *n = counters_here();
+	u32 i = why;
+	OPAQUE(i);
+	if (n)
+		n->unlinked[i & (UNLINKED_ROOM - 1)]++;
+	svc->reason = why;
+	__sync_fetch_and_add(&svc->unlinked, 1);
+}
+
+INLINE void tell_decision(u32 type, u16 service, u32 reason)
+{
+	struct control_record r = {.type = type, .service = service, .reason = reason};
+	r.tgid = bpf_get_current_pid_tgid() >> 32;
+	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+}
+
+INLINE bool guarded(const struct conn *c)
+{
+	return c->linking == TARE_LINK_AUTO;
+}
+
+INLINE bool by_thread(const struct conn *c)
+{
+	return c->linking == TARE_LINK_AUTO || c->linking == TARE_LINK_THREAD;
+}
+
+/* Why nothing that this service sends is linked; 0 if that is not so. */
+INLINE enum unlinked service_unlinked(struct conn *c)
+{
+	if (c->linking == TARE_LINK_NONE)
+		return TARE_UNLINKED_RUNTIME;
+	if (!guarded(c))
+		return 0;
+	struct service_state *svc = service_of(c->service);
+	return svc ? svc->refused : 0;
+}
+
+/* ---- the thread's context ---- */
+
+INLINE void thread_set(const struct context *ctx, bool loop)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_state *t = thread_create(task);
+	if (!t)
+		return;
+	t->ctx = *ctx;
+	t->nvcsw = task->nvcsw;
+	t->loop = loop;
+	t->inherited = 0;
+}
+
+/* The thread's state, if it can matter: what it held is over while no sampled request is in flight. */
+INLINE struct thread_state *thread_held(void)
+{
+	if (!any_in_flight())
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!task->bpf_storage)
+		return 0;
+	return thread_find();
+}
+
+/* The thread works for no sampled request. */
+INLINE void thread_clear(void)
+{
+	struct thread_state *t = thread_held();
+	if (!t)
+		return;
+	t->inherited = 0;
+	if (t->ctx.span)
+		t->ctx.span = 0;
+}
+
+/* Loop linking: what the thread received last caused this. Returns 0, or enum unlinked. */
+INLINE int loop_take(struct context *ctx)
+{
+	struct thread_state *t = thread_find();
+	if (!t || !t->ctx.span)
+		return 0;
+	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
+	if (!slept)
+		*ctx = t->ctx;
+	t->ctx.span = 0;
+	return slept ? TARE_UNLINKED_STALE : 0;
+}
+
+/* ---- a thread that a request starts ---- */
+
+/*
+ * It works for that request, if the service's threads end before the requests that start them:
+ * JOINED of them must have been seen to, and none to outlive its request, as the threads of a pool
+ * do. Until then its sends are not linked.
+ */
+#define JOINED 3
+
+INLINE bool children_are_joined(struct service_state *svc)
+{
+	return svc->joined >= JOINED && !svc->outlived;
+}
+
+/* A thread is cloned. */
+INLINE void worker_cloned(struct task_struct *parent, struct task_struct *child)
+{
+	u32 tgid = parent->tgid, thread = parent->pid;
+	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
+	if (!svc || (svc->linking != TARE_LINK_AUTO && svc->linking != TARE_LINK_THREAD))
+		return;
+	struct guard *g = guard_of(thread);
+	struct thread_state *from = bpf_task_storage_get(&threads, parent, 0, 0);
+	bool grandchild = from && from->inherited;
+	if (!grandchild && (!g || g->outstanding <= 0))
+		return;
+	struct thread_state *t = thread_create(child);
+	if (!t)
+		return;
+	t->inherited = 1;
+	t->service = svc->index;
+	if (from)
+		t->ctx = from->ctx;
+}
+
+/* A thread ends. */
+INLINE void worker_exited(struct task_struct *task)
+{
+	u32 thread = task->pid;
+	if (!task->bpf_storage)
+		return;
+	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (t && t->inherited && t->ctx.span) {
+		struct service_state *svc = service_of(t->service);
+		if (svc && in_flight(&t->ctx))
+			__sync_fetch_and_add(&svc->joined, 1);
+		else if (svc)
+			svc->outlived = 1;
+	}
+	bpf_map_delete_elem(&guards, &thread);
+}
+
+/* ---- the modes ---- */
+
+/* The worker receives a request on an accepted connection: x.ctx, span 0 if it is not sampled. */
+__noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
+{
+	if (!c || !b)
+		return 0;
+	const struct context *ctx = &c->server.x.ctx;
+	if (c->linking == TARE_LINK_QUEUE) {
+		struct look look = {};
+		received_bytes(b);
+		look_at(b, &look);
+		if (c->flags & C_WAITING)
+			queue_drop(socket);
+		c->flags |= C_WAITING;
+		int why = queue_push(socket, &look, ctx);
+		if (why)
+			not_linked(c, why);
+		return 0;
+	}
+	if (by_thread(c))
+		guard_begin(c);
+	if (ctx->span && c->linking != TARE_LINK_NONE)
+		thread_set(ctx, c->linking == TARE_LINK_LOOP);
+	else
+		thread_clear();
+	return 0;
+}
+
+/* More of the request in progress, or bytes that belong to none. */
+INLINE void worker_received_more(struct conn *c)
+{
+	const struct context *ctx = &c->server.x.ctx;
+	if (by_thread(c))
+		guard_more(c);
+	if (ctx->span && (by_thread(c) || c->linking == TARE_LINK_LOOP))
+		thread_set(ctx, c->linking == TARE_LINK_LOOP);
+	else if (!by_thread(c))
+		thread_clear();
+}
+
+/* The thread received on a socket that is not traced, or not armed: a loop turned to other work. */
+INLINE void worker_turned(void)
+{
+	struct thread_state *t = thread_held();
+	if (t && t->loop)
+		t->ctx.span = 0;
+}
+
+/* The response to what a request caused is received. */
+INLINE void worker_resumed(struct conn *c)
+{
+	if (c->linking != TARE_LINK_LOOP)
+		return;
+	if (c->client.x.caller.span)
+		thread_set(&c->client.x.caller, true);
+	else
+		thread_clear();
+}
+
+/*
+ * The worker closes a connection that a request runs on: it may ask again over another. Only if the
+ * request is in flight; a response that has begun ended it.
+ */
+INLINE void worker_closed(struct conn *c)
+{
+	const struct context *caller = &c->client.x.caller;
+	if (c->linking == TARE_LINK_LOOP && caller->span && in_flight(caller))
+		thread_set(caller, true);
+}
+
+/* The response to the request in progress begins, sampled or not. */
+INLINE void worker_answered(struct conn *c)
+{
+	if (by_thread(c))
+		guard_end(c, thread_id());
+	if (!c->server.x.ctx.span)
+		return;
+	struct thread_state *t = thread_find();
+	if (t && t->ctx.span == c->server.x.ctx.span)
+		t->ctx.span = 0;
+}
+
+/*
+ * Connections of a thread to itself, as libraries make them to wake themselves up (pika): by
+ * network namespace and the connecting port. What comes over them is no request.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct port_key);
+	__type(value, u32);
+} connecting SEC(".maps");
+
+INLINE bool worker_wakes_itself(struct conn *c)
+{
+	if (!by_thread(c) || !is_loopback(c->family, c->remote))
+		return false;
+	struct port_key k = {.netns = c->netns, .port = c->remote_port};
+	u32 *thread = bpf_map_lookup_elem(&connecting, &k);
+	return thread && *thread == thread_id();
+}
+
+/* Connect: with loop linking, the first send comes after other requests' turns. */
+INLINE void worker_connects(struct conn *c)
+{
+	if (by_thread(c) && is_loopback(c->family, c->remote)) {
+		struct port_key k = {.netns = c->netns, .port = c->local_port};
+		u32 thread = thread_id();
+		bpf_map_update_elem(&connecting, &k, &thread, BPF_ANY);
+	}
+	if (c->linking != TARE_LINK_LOOP)
+		return;
+	c->flags |= C_BOUND;
+	if (any_in_flight()) {
+		int why = loop_take(&c->client.x.caller);
+		if (why)
+			not_linked(c, why);
+	}
+}
+
+/* By a thread that a request started. */
+INLINE int inherited_asks(struct thread_state *t, struct context *ctx)
+{
+	struct service_state *svc = service_of(t->service);
+	if (!svc)
+		return TARE_UNLINKED_CHILD;
+	if (t->ctx.span && !in_flight(&t->ctx))
+		svc->outlived = 1;
+	if (!children_are_joined(svc))
+		return TARE_UNLINKED_CHILD;
+	*ctx = t->ctx;
+	return 0;
+}
+
+INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context *ctx)
+{
+	struct service_state *svc = service_of(c->service);
+	if (!svc)
+		return TARE_UNLINKED_RUNTIME;
+	if (guarded(c) && svc->refused)
+		return svc->refused;
+	struct guard *g = guard_of(thread_id());
+	if (guarded(c) && g && g->evidence) {
+		enum unlinked why = guard_reason(g->evidence);
+		if (!__sync_val_compare_and_swap(&svc->refused, 0, why))
+			tell_decision(TARE_REFUSED, c->service, why);
+		return why;
+	}
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_state *t = task->bpf_storage ? thread_find() : 0;
+	if (t && t->inherited)
+		return inherited_asks(t, ctx);
+	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
+	if (!sampled && (!g || g->outstanding <= 0))
+		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
+	if (guarded(c) && v->in_epoll)
+		return TARE_UNLINKED_EPOLL;
+	if (!sampled)
+		return 0;
+	*ctx = t->ctx;
+	if (guarded(c) && !svc->linked) {
+		svc->linked = 1;
+		tell_decision(TARE_LINKS, c->service, 0);
+	}
+	return 0;
+}
+
+/*
+ * What is sent on a connected socket: which request caused it? Returns 0 and its context, span 0
+ * if it is not sampled; or enum unlinked. Not fresh: it seems to continue the request before, and
+ * matters only if the worker works for another one by now.
+ */
+__noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struct bytes *b,
+			   u32 fresh, struct context *ctx)
+{
+	if (!c || !v || !b || !ctx)
+		return 0;
+	ctx->span = 0;
+	if (c->flags & C_BOUND) {
+		c->flags &= ~C_BOUND;
+		*ctx = c->client.x.caller;
+		return 0;
+	}
+	switch (c->linking) {
+	case TARE_LINK_NONE:
+		return TARE_UNLINKED_RUNTIME;
+	case TARE_LINK_LOOP:
+		return any_in_flight() ? loop_take(ctx) : 0;
+	case TARE_LINK_QUEUE: {
+		struct look look = {};
+		if (!fresh || !any_in_flight())
+			return 0;
+		look_at(b, &look);
+		return queue_take(&look, ctx);
+	}
+	}
+	if (!fresh && !any_in_flight())
+		return 0;
+	return thread_asks(c, v, ctx);
+}
+
+/* The send that follows may carry a tag; only worker_asks knows. */
+INLINE bool worker_may_ask(struct conn *c)
+{
+	if (!any_in_flight() || service_unlinked(c))
+		return false;
+	if (c->flags & C_BOUND)
+		return c->client.x.caller.span != 0;
+	if (c->linking == TARE_LINK_QUEUE)
+		return true;
+	struct thread_state *t = thread_find();
+	return t && t->ctx.span;
+}
+
+#endif
