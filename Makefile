@@ -65,18 +65,23 @@ demo: build ## trace a chain of real services and measure the cost (root or sudo
 	$(SUDO) bin/tare demo --chain $(CHAIN) $(ARGS)
 
 .PHONY: test
-test: test-unit ## unit tests with the race detector; as root, integration tests too
+test: test-unit ## unit tests with the race detector; as root, integration tests too (20 minutes on two cores, if nothing is built yet)
 	@if [[ $$(id -u) == 0 ]]; then $(MAKE) --no-print-directory test-integration; else \
 		echo "not root: integration tests were left out; run them with: sudo env PATH=\"\$$PATH\" make test-integration"; fi
 
+# Without vet, which is lint's: it would walk all that the packages import.
 .PHONY: test-unit
 test-unit: check-go ## unit tests only
 	@[[ -n "$(RACE)" ]] || echo "no C compiler: tests run without the race detector, and without those of bpf/hosttest"
-	@for m in $(MODULES); do (cd $$m && go test $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
+	@echo "unit tests: the first time, what they import is compiled for minutes before the first of them can run"
+	@for m in $(MODULES); do (cd $$m && go test -vet=off $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
 
+# They run what build made, and are compiled with its flags, so that nothing is compiled for them again. In the
+# package's own directory, go test passes on what they say while they run.
 .PHONY: test-integration
-test-integration: check-go ## real services under load, against the ground truth (root)
-	go test -count=1 -timeout 30m ./integration/
+test-integration: build ## real services under load, against the ground truth (root)
+	@echo "integration tests: a line as each begins"
+	@go -C integration test -vet=off -trimpath -count=1 -timeout 30m
 
 .PHONY: fuzz
 fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
@@ -197,9 +202,9 @@ store-engines-report: ## write decision 0012's table again from docs/results
 	go run ./internal/costdoc engines docs/results/store-engines.json docs/adr/0012-a-store-on-pebble.md
 
 .PHONY: flood-cost
-flood-cost: check-go ## what a flood does to a collector (root; two minutes, on an idle machine)
+flood-cost: build ## what a flood does to a collector (root; two minutes, on an idle machine)
 	@mkdir -p bin/store && echo "{\"commit\": \"$(COMMIT)\"}" >bin/store/flood.jsonl
-	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -count=1 -v -run 'TestCollectorFlood' ./integration/
+	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -vet=off -trimpath -count=1 -v -run 'TestCollectorFlood' ./integration/
 	@mv bin/store/flood.jsonl docs/results/collector-flood.jsonl
 
 .PHONY: collector-cost

@@ -31,7 +31,7 @@ func TestSmallAgentIsSmall(t *testing.T) {
 	c, s := start(t, "nginx"), newSink(t)
 	idle := map[string]float64{}
 	for name, argv := range map[string][]string{
-		"tare-agent": {filepath.Join(filepath.Dir(tare), "tare-agent")},
+		"tare-agent": {filepath.Join(bin, "tare-agent")},
 		"tare":       {tare, "agent"},
 	} {
 		argv = append(argv, ports(c)...)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,16 +32,6 @@ func quiet(metrics string) string {
 `
 }
 
-// plainBinary is the framework's own components, built when a test first asks.
-var plainBinary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(tare), "plain")
-	out, err := exec.Command("go", "build", "-o", path, "../collector/internal/plain").CombinedOutput()
-	if err != nil {
-		return string(out), err
-	}
-	return path, nil
-})
-
 // collect runs `tare collector` with a configuration, to which the section of
 // its own telemetry is added, and waits until everything in it runs.
 func collect(t *testing.T, config string, args ...string) *daemon {
@@ -51,15 +40,11 @@ func collect(t *testing.T, config string, args ...string) *daemon {
 	return collectFile(t, metrics, writeConfig(t, config+quiet(metrics)), nil, args...)
 }
 
-// collectPlain runs the plain collector.
+// collectPlain runs the framework's own components.
 func collectPlain(t *testing.T, config string) *daemon {
 	t.Helper()
-	binary, err := plainBinary()
-	if err != nil {
-		t.Fatalf("build the plain collector: %v\n%s", err, binary)
-	}
 	metrics := loopback(freePort(t))
-	return startDaemon(t, metrics, nil, binary, "--config", writeConfig(t, config+quiet(metrics)))
+	return startDaemon(t, metrics, nil, filepath.Join(bin, "tare-plain-collector"), "--config", writeConfig(t, config+quiet(metrics)))
 }
 
 // collectFile runs `tare collector` with a file that is not the test's own.

@@ -93,7 +93,7 @@ func newRouted(t *testing.T) *routed {
 	for i, name := range routedServices {
 		_, port, _ := net.SplitHostPort(addresses[i])
 		a := launchAt(t, net.JoinHostPort(l.address(i), itoa(freePort(t))), &sink{url: "http://" + l.here + ":4318"}, nil,
-			program("nsenter"), "--net=/run/netns/"+l.hosts[i], "--", filepath.Join(filepath.Dir(tare), "tare-agent"),
+			program("nsenter"), "--net=/run/netns/"+l.hosts[i], "--", filepath.Join(bin, "tare-agent"),
 			"--port", name+"="+port, "--trust", "loopback", "--trust", "host", "--trust", lanNet)
 		w.agents = append(w.agents, a)
 		until(t, 30*time.Second, "the agent of "+name+" traces", a.healthy)

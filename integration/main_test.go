@@ -2,10 +2,12 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,39 +15,86 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tare is the binary under test, built once, with the laboratory's services
-// beside it.
-var tare string
+// bin is where `make build` puts binaries, tare the one under test.
+var (
+	bin  = absolute("../bin")
+	tare = filepath.Join(bin, "tare")
+)
+
+// built are the binaries that the tests run.
+var built = []string{"tare", "tare-agent", "tare-thesis", "tare-counter", "tare-plain-collector"}
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(goProxyEnv); spec != "" {
 		goProxy(spec) // this process is a service under test
 		return
 	}
-	os.Exit(run(m))
+	flag.Parse()
+	if err := stale(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: run make build\n", err)
+		os.Exit(1)
+	}
+	sayMissing()
+	raiseFiles()
+	os.Exit(m.Run())
 }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "tare-integration-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	tare = filepath.Join(dir, "tare")
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	for name, source := range map[string]string{
-		"tare": "../cmd/tare", "tare-agent": "../cmd/tare-agent", "tare-thesis": "../workloads/thesis", "tare-counter": "../workloads/counter",
-	} {
-		build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name), source)
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, out)
-			return 1
+// stale tells of a binary that is not there, or is older than what it is made of:
+// tests of it would say nothing about the sources beside them.
+func stale() error {
+	oldest, of := time.Now(), ""
+	for _, name := range built {
+		info, err := os.Stat(filepath.Join(bin, name))
+		if err != nil {
+			return err
+		}
+		if info.ModTime().Before(oldest) {
+			oldest, of = info.ModTime(), name
 		}
 	}
-	raiseFiles()
-	return m.Run()
+	return filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (path == "../.git" || path == "../bin" || path == "../docs"):
+			return filepath.SkipDir
+		case d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" && filepath.Ext(path) != ".o":
+			return nil
+		}
+		info, err := d.Info()
+		if err == nil && info.ModTime().After(oldest) {
+			err = fmt.Errorf("bin/%s is older than %s", of, path)
+		}
+		return err
+	})
+}
+
+// sayMissing names what the tests drive and this machine lacks.
+func sayMissing() {
+	text, err := os.ReadFile("packages")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	var missing []string
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[0] != "#" && program(f[0]) == "" && !slices.Contains(missing, f[1]) {
+			missing = append(missing, f[1])
+		}
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(os.Stderr, "Tests of what is not installed are left out. For all of them: apt-get install --no-install-recommends %s\n",
+			strings.Join(missing, " "))
+	}
+}
+
+func absolute(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		panic(err) // no working directory
+	}
+	return abs
 }
 
 // raiseFiles makes room for thousands of connections; children inherit it.
@@ -68,7 +117,8 @@ func refuse(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// need refuses a test that has not the privileges or the programs it needs.
+// need refuses a test that has not the privileges or the programs it needs, and
+// says that the test has begun: the whole takes minutes.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	if testing.Short() {
@@ -82,19 +132,31 @@ func need(t *testing.T, programs ...string) {
 			refuse(t, "needs %s", p)
 		}
 	}
+	if !testing.Verbose() { // which says so itself
+		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), t.Name())
+	}
 }
 
-// program finds an executable; daemons live in sbin.
+// program finds an executable, or a file by an absolute path; both may be patterns.
+// Daemons live in sbin, PostgreSQL's in a directory of their own.
 func program(name string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
+	if filepath.IsAbs(name) {
+		return last(filepath.Glob(name))
 	}
-	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/postgresql/*/bin") {
+		if path, err := exec.LookPath(last(filepath.Glob(filepath.Join(dir, name)))); err == nil {
 			return path
 		}
 	}
 	return ""
+}
+
+// last is the greatest of the names that a pattern matched, or "".
+func last(names []string, err error) string {
+	if err != nil || len(names) == 0 {
+		return ""
+	}
+	return names[len(names)-1]
 }
 
 // sh runs a command that must succeed.

@@ -224,7 +224,7 @@ func tracedChain(t *testing.T, s *sink) *tracer {
 // the paths, one after the other.
 func instrumented(t *testing.T, name string, env map[string]string, paths ...string) string {
 	t.Helper()
-	c, err := workloads.Start(t.Context(), name, workloads.Options{Env: env, Bin: filepath.Dir(tare)})
+	c, err := workloads.Start(t.Context(), name, workloads.Options{Env: env, Bin: bin})
 	if err != nil {
 		t.Fatal(err)
 	}

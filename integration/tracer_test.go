@@ -40,7 +40,7 @@ func trace(t *testing.T, s *sink, env []string, args ...string) *tracer {
 // launch starts the agent that nodes run.
 func launch(t *testing.T, s *sink, env []string, args ...string) *tracer {
 	t.Helper()
-	return launchAs(t, s, env, append([]string{filepath.Join(filepath.Dir(tare), "tare-agent")}, args...)...)
+	return launchAs(t, s, env, append([]string{filepath.Join(bin, "tare-agent")}, args...)...)
 }
 
 func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
