@@ -44,7 +44,7 @@ func TestRestartedUnderLoad(t *testing.T) {
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 8, AppendPath: c.AppendPath})
-	for i := range 12 {
+	for i := range 20 {
 		a := trace(t, s, nil, append(ports(c), ratio("0.2")...)...)
 		l.more(200)
 		ids, _ := a.programs()

@@ -22,7 +22,11 @@ func TestGroupReportsHowAProcessEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-p.Done()
+	select {
+	case <-p.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the shell did not end within a minute")
+	}
 	if text := p.Exited().Error(); !strings.Contains(text, "exit status 3") || !strings.Contains(text, "sorry") {
 		t.Errorf("error %q", text)
 	}
@@ -47,10 +51,11 @@ func TestStopReachesGrandchildrenAndDeafProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pid int
-	for pid == 0 {
-		time.Sleep(time.Millisecond)
-		pid, _ = strconv.Atoi(p.Output())
+	pid := 0
+	for deadline := time.Now().Add(time.Minute); pid == 0; time.Sleep(time.Millisecond) {
+		if pid, _ = strconv.Atoi(p.Output()); time.Now().After(deadline) {
+			t.Fatalf("no number of a process within a minute: %q", p.Output())
+		}
 	}
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
@@ -88,7 +93,9 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 	}
 	var pid int
 	var dir string
+	deaf := time.AfterFunc(time.Minute, func() { _ = parent.Process.Kill() }) // ends what is read
 	line, err := bufio.NewReader(out).ReadString('\n')
+	deaf.Stop()
 	if err == nil {
 		_, err = fmt.Sscanf(line, "started %d %s", &pid, &dir)
 	}
@@ -97,7 +104,7 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		_, statErr := os.Stat(dir)
 		killErr := syscall.Kill(pid, 0)
 		// Whoever adopted the process may not have waited for it yet.

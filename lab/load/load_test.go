@@ -72,6 +72,16 @@ func (r *recorder) each(t *testing.T, first, n uint64) {
 	}
 }
 
+// await waits for what takes milliseconds on an idle machine.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
 func hello(w http.ResponseWriter, req *http.Request) { _, _ = io.WriteString(w, "hello "+req.URL.Path) }
 
 func TestEveryNumberIsSentOnce(t *testing.T) {
@@ -351,9 +361,7 @@ func TestCancelAbortsAndTimeoutFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for reached.Load() < 3 {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "three requests reach the server", func() bool { return reached.Load() == 3 })
 	cancel()
 	res, err := g.Wait()
 	if !errors.Is(err, context.Canceled) || res.Aborted != 3 || res.Failed != 0 || res.Next != 3 {

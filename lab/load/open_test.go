@@ -192,9 +192,7 @@ func TestOpenLoopEndsWithContextAndStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for reached.Load() < 3 {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "three requests reach the server", func() bool { return reached.Load() == 3 })
 	cancel()
 	res, err := g.Wait()
 	if !errors.Is(err, context.Canceled) || res.Aborted != 3 || res.Next != 3 || res.Offered != 3+res.Unsent {
@@ -207,9 +205,7 @@ func TestOpenLoopEndsWithContextAndStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ok, _ := g.Done(); ok < 1; ok, _ = g.Done() {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "a request is answered", func() bool { ok, _ := g.Done(); return ok >= 1 })
 	g.Stop() // while it sleeps for 1,000 s
 	if res, err = g.Wait(); err != nil || res.OK != 1 || res.Offered != 1 || len(res.Limits) != 0 && slices.ContainsFunc(res.Limits, func(s string) bool { return !strings.HasPrefix(s, "generator late") }) {
 		t.Fatalf("stopped: %+v, %v", res, err)
@@ -234,9 +230,7 @@ func TestConnectionsThatIdleAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ok, _ := g.Done(); ok < 4; ok, _ = g.Done() {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "four requests are answered", func() bool { ok, _ := g.Done(); return ok >= 4 })
 	srv.CloseClientConnections()
 	res, err := g.Wait()
 	// One request may have been under way.
