@@ -1,0 +1,384 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// server is a service under test: what runs it, and what Tare must say of it.
+type server struct {
+	name  string
+	needs []string
+	asks  []string // of backend, redis, memcached
+	start func(c *servers) *workloads.Process
+	// linked: what it asks is below its requests. Otherwise each of its spans says
+	// that it is not, and the agent counts it.
+	linked bool
+	// asked is the path's prefix at the backend, "/n/" if the service does not change it.
+	asked string
+	loads []drive
+}
+
+// drive is a way to send requests.
+type drive struct {
+	name        string
+	connections int  // 64
+	closing     bool // one connection per request
+	requests    int  // 2000
+	slow        bool // bodies that come in pieces
+	// leaving: others begin a request meanwhile, do not end it and leave.
+	leaving bool
+	// rate per second at which connections are idle for longer than the service keeps them.
+	rate float64
+}
+
+var (
+	kept     = drive{name: "kept connections"}
+	closed   = drive{name: "a connection per request", closing: true}
+	many     = drive{name: "256 connections", connections: 256, requests: 4000}
+	slow     = drive{name: "slow bodies", slow: true, requests: 640}
+	slowOnce = drive{name: "slow bodies, a connection per request", slow: true, closing: true, requests: 640}
+	leaving  = drive{name: "clients that leave", leaving: true}
+	idle     = drive{name: "connections that time out", rate: 500, requests: 1000}
+)
+
+var (
+	backend  = []string{"backend"}
+	bothAsk  = []string{"backend", "redis"}
+	storages = []string{"redis", "memcached"}
+)
+
+// Servers that people run, each in front of others. What Tare links is linked at
+// 64 connections and more, what it cannot link it says and counts, and no trace
+// ever holds two requests.
+func TestServers(t *testing.T) {
+	need(t, "nginx", "redis-server", "memcached", "python3")
+	for _, s := range []server{
+		{name: "python threads", asks: bothAsk, linked: true, start: python("threads"), loads: []drive{kept, closed, many, slow}},
+		{name: "python hand-over to a pool", asks: bothAsk, start: python("handover"), loads: []drive{kept}},
+		{name: "python asks through a pool", asks: storages, start: python("asking_pool"), loads: []drive{kept}},
+		{name: "python threads of a request", asks: storages, linked: true, start: python("children"), loads: []drive{kept, closed}},
+		{name: "python select loop", asks: bothAsk, start: python("loop"), loads: []drive{kept}},
+		{name: "apache event", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("event"), loads: []drive{kept, closed, many, slow, leaving, idle}},
+		{name: "apache worker", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("worker"), loads: []drive{kept, closed, many, slow, leaving, idle}},
+		{name: "apache prefork", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("prefork"), loads: []drive{kept, closed, many, slow, leaving, idle}},
+		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, start: puma, loads: []drive{kept, closed, many, slow, leaving}},
+		{name: "uwsgi", needs: []string{"uwsgi", "/usr/lib/uwsgi/plugins/python3*_plugin.so"}, asks: bothAsk, linked: true, start: uwsgi, loads: []drive{closed, slowOnce, leaving}},
+		{name: "php -S", needs: []string{"php"}, asks: bothAsk, linked: true, start: phpServer, loads: []drive{closed, slowOnce, leaving}},
+		{name: "gunicorn sync", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "sync", "-w", "8"), loads: []drive{closed, slowOnce}},
+		{name: "gunicorn gthread", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "gthread", "-w", "2", "--threads", "8", "--keep-alive", "60"), loads: []drive{kept, many, slow}},
+		{name: "gunicorn gevent", needs: []string{"gunicorn", "/usr/lib/python3/dist-packages/gevent"}, asks: bothAsk, start: gunicorn("-k", "gevent", "-w", "2", "--keep-alive", "60"), loads: []drive{kept}},
+		{name: "uvicorn", needs: []string{"uvicorn"}, asks: bothAsk, start: uvicorn, loads: []drive{kept}},
+		{name: "lighttpd", needs: []string{"lighttpd"}, asks: backend, start: lighttpd, loads: []drive{kept, {name: "two connections", connections: 2}}},
+		{name: "varnish", needs: []string{"varnishd"}, asks: backend, start: varnish, loads: []drive{kept}},
+		{name: "haproxy that rewrites paths", needs: []string{"haproxy"}, asks: backend, asked: "/r/n/", start: rewriting, loads: []drive{kept, closed}},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			need(t, s.needs...)
+			s.test(t)
+		})
+	}
+}
+
+func (s server) test(t *testing.T) {
+	c := newServers(t, s.asks...)
+	p := s.start(c)
+	c.answers(p)
+	sink := newSink(t)
+	a := trace(t, sink, nil, c.ports...)
+	for _, d := range s.loads {
+		t.Run(d.name, func(t *testing.T) {
+			before, counted := sink.count(), a.mustMetrics().unlinked()
+			answered := d.run(t, loopback(c.entry))
+			m := a.settle()
+			spans := sink.since(before)
+			r := judge(t, spans, s.shape())
+			if !d.leaving {
+				wantNoErrors(t, spans)
+			}
+			if s.linked {
+				r.Traces = min(r.Traces, answered) // of those that leave, a span tells
+				wantComplete(t, r, m, answered, 0.999)
+				return
+			}
+			wantUnlinked(t, spans, m, answered, m.unlinked()-counted)
+		})
+	}
+}
+
+// shape is that of the traces if the service's requests are linked.
+func (s server) shape() fidelity.Shape {
+	asked := s.asked
+	if asked == "" {
+		asked = "/n/"
+	}
+	prefixes := map[string]string{"backend": asked, "redis": "GET n:", "memcached": "get n:"}
+	var calls []fidelity.Shape
+	for _, name := range s.asks {
+		calls = append(calls, call("service", prefixes[name], serve(name, prefixes[name])))
+	}
+	return serve("service", "/n/", calls...)
+}
+
+// unlinked is what the agent counts of what it could not link.
+func (m metrics) unlinked() (n int) {
+	for key := range m {
+		if strings.HasPrefix(key, "tare_unlinked_total{") {
+			n += m.int(key)
+		}
+	}
+	return n
+}
+
+// wantUnlinked requires that each request of the service has a span, that each
+// span without calls below it says that it is not linked, and that they are counted.
+func wantUnlinked(t *testing.T, spans []span.Span, m metrics, requests, counted int) {
+	t.Helper()
+	parents := map[span.ID]bool{}
+	for i := range spans {
+		parents[spans[i].Parent] = true
+	}
+	all, unlinked, silent, example := 0, 0, 0, ""
+	for i := range spans {
+		sp := &spans[i]
+		if sp.Resource.Service != "service" || sp.Kind != span.Server {
+			continue
+		}
+		all++
+		switch linking, _ := sp.Attr(span.KeyLinking); {
+		case linking.Str == "none":
+			unlinked++
+		case !parents[sp.ID]:
+			silent++
+			example = describe(sp)
+		}
+	}
+	t.Logf("%d requests of the service have a span: %d are unlinked and say so, %d are and do not; %d counted", all, unlinked, silent, counted)
+	if all != requests || silent > 0 || counted < unlinked+silent {
+		t.Errorf("%d requests have %d server spans, %d of which are unlinked in silence; %d counted\n%s\n%v", requests, all, silent, counted, example, m)
+	}
+}
+
+// wantNoErrors requires that no span claims an error: every request was answered well.
+func wantNoErrors(t *testing.T, spans []span.Span) {
+	t.Helper()
+	failed := 0
+	for i := range spans {
+		if spans[i].Status != span.Error {
+			continue
+		}
+		if failed == 0 {
+			t.Logf("an error: %s", describe(&spans[i]))
+		}
+		failed++
+	}
+	if failed > 0 {
+		t.Errorf("%d of %d spans are errors, and every request was answered", failed, len(spans))
+	}
+}
+
+// servers are a service under test and what it asks.
+type servers struct {
+	*stack
+	entry, backend int      // ports
+	env            []string // for the service: ports of those it asks
+	ports          []string // the agent's flags
+}
+
+func newServers(t *testing.T, asks ...string) *servers {
+	t.Helper()
+	c := &servers{stack: newStack(t), entry: freePort(t), env: []string{"PYTHONDONTWRITEBYTECODE=1"}}
+	c.selects("service", c.entry)
+	for _, name := range asks {
+		port := freePort(t)
+		c.selects(name, port)
+		c.env = append(c.env, strings.ToUpper(name)+"="+itoa(port))
+		switch name {
+		case "backend":
+			c.backend = port
+			c.nginx(name, "", "keepalive_requests 1000000;\n"+answer(loopback(port)), loopback(port))
+		case "redis":
+			c.redis(port)
+		case "memcached":
+			c.ready(c.service(name, "", nil, "memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", itoa(port)), loopback(port))
+		case "postgres":
+			c.postgres(port)
+		case "mariadb":
+			c.mariadb(port)
+		default:
+			t.Fatalf("nobody runs %s", name)
+		}
+	}
+	return c
+}
+
+// selects has the agent trace what listens at a port, under a name.
+func (c *servers) selects(name string, port int) {
+	c.ports = append(c.ports, "--port", name+"="+itoa(port))
+}
+
+func (s *stack) redis(port int) {
+	s.t.Helper()
+	p := s.service("redis", "", nil, "redis-server", "--port", itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.g.Dir)
+	s.ready(p, loopback(port))
+}
+
+// answers waits until the service answers a request, with all that it asks.
+func (c *servers) answers(p *workloads.Process) {
+	c.t.Helper()
+	last := errors.New("not asked yet")
+	defer func() {
+		if last != nil {
+			c.t.Logf("%v\n%s", last, p.Output())
+		}
+	}()
+	until(c.t, time.Minute, "the service answers", func() bool {
+		select {
+		case <-p.Done():
+			c.t.Fatal(p.Exited())
+		default:
+		}
+		last = asked(noProxy.Get("http://" + loopback(c.entry) + "/n/0"))
+		return last == nil
+	})
+}
+
+// run sends the requests and returns how many were answered.
+func (d drive) run(t *testing.T, addr string) int {
+	t.Helper()
+	if d.connections == 0 {
+		d.connections = 64
+	}
+	if d.requests == 0 {
+		d.requests = 2000
+	}
+	if d.slow {
+		return d.sendSlowly(t, addr)
+	}
+	if d.leaving {
+		defer d.leave(t, addr)()
+	}
+	o := load.Options{
+		Addr: addr, Connections: d.connections, Requests: uint64(d.requests), Close: d.closing, Rate: d.rate, //nolint:gosec // a few thousand
+		Timeout: 30 * time.Second, AppendPath: numbered,
+	}
+	if d.rate == 0 {
+		return int(send(t, o).OK) //nolint:gosec // a few thousand
+	}
+	// Of connections that the service closes when it likes, some have a request under way.
+	r, err := load.Run(t.Context(), o)
+	if err != nil || r.Dials < uint64(2*d.connections) { //nolint:gosec // a few hundred
+		t.Errorf("%v, %d connections: none timed out", err, r.Dials)
+	}
+	return int(r.OK) //nolint:gosec // a few thousand
+}
+
+// piece is so large that a client does not wait for the next one before it sends it.
+const piece = 8 << 10
+
+// slowly is a body in three pieces with pauses between them.
+type slowly struct{ left int }
+
+func (s *slowly) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	s.left--
+	time.Sleep(3 * time.Millisecond)
+	n := min(len(p), piece)
+	return n, nil
+}
+
+// sendSlowly sends bodies in pieces.
+func (d drive) sendSlowly(t *testing.T, addr string) int {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: d.closing, MaxIdleConnsPerHost: d.connections, WriteBufferSize: piece}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	return inParallel(t, d.connections, d.requests, func(n int) error {
+		body := &slowly{3}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("http://%s/n/%d", addr, n), body)
+		if err != nil {
+			return err
+		}
+		req.ContentLength = 3 * piece
+		return asked(client.Do(req))
+	})
+}
+
+// asked reads an answer, which must be a good one.
+func asked(resp *http.Response, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = errors.New(resp.Status)
+	}
+	return err
+}
+
+// inParallel has clients ask for the numbers below n; it returns how many, and each
+// must succeed.
+func inParallel(t *testing.T, clients, n int, ask func(n int) error) int {
+	t.Helper()
+	errs := make([]error, n)
+	var wait sync.WaitGroup
+	for c := range clients {
+		wait.Go(func() {
+			for i := c; i < n; i += clients {
+				errs[i] = ask(i)
+			}
+		})
+	}
+	wait.Wait()
+	if failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(failed) > 0 {
+		t.Errorf("%d of %d requests failed, such as: %v", len(failed), n, failed[0])
+	}
+	return n
+}
+
+// leave begins requests without an end, and closes their connections, until it is told to stop.
+func (d drive) leave(t *testing.T, addr string) (stop func()) {
+	t.Helper()
+	var wait sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		wait.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if c, err := net.Dial("tcp", addr); err == nil {
+					_, _ = io.WriteString(c, "GET /unfinished HTTP/1.1\r\nHost: ")
+					time.Sleep(2 * time.Millisecond) // it is received meanwhile
+					_ = c.Close()
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		wait.Wait()
+	}
+}
+
+// testdata is a file that the tests' services run.
+func testdata(name string) string { return absolute(filepath.Join("testdata", name)) }
