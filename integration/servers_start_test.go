@@ -48,11 +48,13 @@ func puma(c *servers) *workloads.Process {
 
 func apache(mpm string) func(*servers) *workloads.Process {
 	workers := map[string]string{
-		"event":   "ServerLimit 5\nThreadsPerChild 64\nMaxRequestWorkers 320",
+		"event":   "ServerLimit 4\nThreadLimit 256\nThreadsPerChild 256\nMaxRequestWorkers 1024", // with fewer, it closes kept connections
 		"worker":  "ServerLimit 8\nThreadsPerChild 64\nMaxRequestWorkers 512",
 		"prefork": "ServerLimit 400\nMaxRequestWorkers 400\nStartServers 64",
 	}[mpm]
 	return func(c *servers) *workloads.Process {
+		c.impatient = freePort(c.t)
+		c.selects("service", c.impatient)
 		conf := c.file("apache2.conf", fmt.Sprintf(`
 ServerRoot %[1]s
 DefaultRuntimeDir %[1]s
@@ -65,14 +67,20 @@ Group nogroup
 ErrorLog /dev/stderr
 LogLevel error
 LoadModule mpm_%[3]s_module /usr/lib/apache2/modules/mod_mpm_%[3]s.so
+LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
 LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so
 LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so
 %[4]s
 KeepAlive On
-KeepAliveTimeout 100ms
+KeepAliveTimeout 60
 MaxKeepAliveRequests 0
 ProxyPass "/" "http://%[5]s/"
-`, c.g.Dir, loopback(c.entry), mpm, workers, loopback(c.backend)))
+Listen %[6]s
+<VirtualHost %[6]s>
+KeepAliveTimeout 100ms
+ProxyPass "/" "http://%[5]s/"
+</VirtualHost>
+`, c.g.Dir, loopback(c.entry), mpm, workers, loopback(c.backend), loopback(c.impatient)))
 		return c.service("service", "", nil, "apache2", "-D", "FOREGROUND", "-f", conf)
 	}
 }
