@@ -7,7 +7,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/tare-trace/tare/workloads"
 )
@@ -15,9 +14,10 @@ import (
 // How the servers of servers_test.go are started: in the foreground, without
 // files of the distribution's configuration.
 
+// python is the distribution's, which has the packages for databases.
 func python(mode string) func(*servers) *workloads.Process {
 	return func(c *servers) *workloads.Process {
-		return c.service("service", "", c.env, "python3", testdata("serve.py"), mode, itoa(c.entry))
+		return c.service("service", "", c.env, "/usr/bin/python3", testdata("serve.py"), mode, itoa(c.entry))
 	}
 }
 
@@ -108,25 +108,26 @@ sub vcl_recv { return (pass); }
 }
 
 func rewriting(c *servers) *workloads.Process {
-	return c.haproxy("http-request set-path /r%[path]")
+	return c.haproxy("http-request set-path /r%[path]", "http-reuse always")
 }
 
-// haproxy passes everything on, with further lines in its frontend.
-func (c *servers) haproxy(frontend ...string) *workloads.Process {
+// haproxy passes everything on: with further lines in its frontend, then in its backend.
+func (c *servers) haproxy(further ...string) *workloads.Process {
+	further = append(further, "", "")
 	conf := c.file("haproxy.cfg", fmt.Sprintf(`
 defaults
     mode http
     timeout connect 30s
     timeout client 60s
     timeout server 60s
-    http-reuse always
 frontend in
     bind %s
     default_backend out
     %s
 backend out
     server next %s
-`, loopback(c.entry), strings.Join(frontend, "\n    "), loopback(c.backend)))
+    %s
+`, loopback(c.entry), further[0], loopback(c.backend), further[1]))
 	return c.service("service", "", nil, "haproxy", "-db", "-f", conf)
 }
 

@@ -12,7 +12,7 @@ import (
 type branch struct {
 	service string
 	kind    span.Kind
-	name    string
+	name    string // "*": any
 	below   []branch
 }
 
@@ -56,7 +56,7 @@ func (b branch) size() int {
 }
 
 func (b branch) is(s *span.Span, children map[span.ID][]*span.Span) bool {
-	if s.Resource.Service != b.service || s.Kind != b.kind || s.Name != b.name || len(children[s.ID]) != len(b.below) {
+	if s.Resource.Service != b.service || s.Kind != b.kind || b.name != "*" && s.Name != b.name || len(children[s.ID]) != len(b.below) {
 		return false
 	}
 	for _, want := range b.below {

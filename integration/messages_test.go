@@ -1,0 +1,201 @@
+package integration
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// An answer of 25 bytes has the length of "100 Continue", and is none.
+func TestShortAnswers(t *testing.T) {
+	need(t, "nginx", "python3")
+	for _, size := range []int{24, 25, 26} {
+		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
+			c, s := newServers(t), newSink(t)
+			c.env = append(c.env, "SIZE="+itoa(size))
+			proxy := freePort(t)
+			c.selects("proxy", proxy)
+			c.answers(python("short")(c))
+			c.nginx("proxy", "", proxyTo(loopback(proxy), loopback(c.entry)), loopback(proxy))
+			a := trace(t, s, nil, c.ports...)
+			const requests = 2000
+			t.Run("at the entry", func(t *testing.T) {
+				send(t, load.Options{Addr: loopback(c.entry), Connections: 8, Requests: requests, AppendPath: numbered})
+				m := a.settle()
+				wantComplete(t, judge(t, s.all(), serve("service", "/n/")), m, requests, 1)
+				wantNoErrors(t, s.all())
+			})
+			t.Run("behind nginx", func(t *testing.T) {
+				before := s.count()
+				send(t, load.Options{Addr: loopback(proxy), Connections: 8, Requests: requests, AppendPath: numbered})
+				m := a.settle()
+				spans := s.since(before)
+				wantComplete(t, judge(t, spans, serve("proxy", "/n/", call("proxy", "/n/", serve("service", "/n/")))), m, requests, 0.999)
+				wantNoErrors(t, spans)
+			})
+		})
+	}
+}
+
+// php-fpm reads the rest of a request after it has answered.
+func TestFastCGI(t *testing.T) {
+	need(t, "nginx", "redis-server", "php-fpm*")
+	for _, keep := range []string{"off", "on"} {
+		t.Run("fastcgi_keep_conn "+keep, func(t *testing.T) {
+			c, s := newServers(t, "backend", "redis"), newSink(t)
+			proxy := freePort(t)
+			c.selects("proxy", proxy)
+			phpFPM(c)
+			c.nginx("proxy", "", fmt.Sprintf(`
+    upstream php { server %s; %s }
+    server {
+        listen %s backlog=8192;
+        location / {
+            fastcgi_pass php;
+            fastcgi_keep_conn %s;
+            fastcgi_param SCRIPT_FILENAME %s;
+            fastcgi_param REQUEST_METHOD $request_method;
+            fastcgi_param REQUEST_URI $request_uri;
+            fastcgi_param CONTENT_LENGTH $content_length;
+        }
+    }`, loopback(c.entry), map[string]string{"on": "keepalive 8;"}[keep], loopback(proxy), keep, testdata("app.php")), loopback(proxy))
+			a := trace(t, s, nil, c.ports...)
+			const requests = 1000
+			// Each kept connection holds one of php-fpm's 40 workers.
+			send(t, load.Options{Addr: loopback(proxy), Connections: 8, Requests: requests, AppendPath: numbered})
+			m := a.settle()
+			want := branch{service: "proxy", kind: span.Server, name: "GET", below: []branch{{service: "proxy", kind: span.Client, name: "tcp", below: []branch{
+				{service: "service", kind: span.Server, name: "tcp", below: []branch{
+					{service: "service", kind: span.Client, name: "GET", below: []branch{{service: "backend", kind: span.Server, name: "GET"}}},
+					{service: "service", kind: span.Client, name: "GET", below: []branch{{service: "redis", kind: span.Server, name: "GET"}}},
+				}}}}}}
+			judge(t, s.all(), shapeOf(t, "nginx")) // for "none is wrong"
+			wantBranches(t, s.all(), want, m, requests, 0.999)
+			wantNoErrors(t, s.all())
+		})
+	}
+}
+
+func phpFPM(c *servers) *workloads.Process {
+	var env strings.Builder
+	for _, e := range c.env {
+		fmt.Fprintf(&env, "env[%s\n", strings.Replace(e, "=", "] = ", 1))
+	}
+	conf := c.file("php-fpm.conf", fmt.Sprintf(`
+[global]
+pid = %[1]s/php-fpm.pid
+error_log = %[1]s/php-fpm.log
+daemonize = no
+[www]
+user = nobody
+group = nogroup
+listen = %[2]s
+listen.backlog = 4096
+pm = static
+pm.max_children = 40
+%[3]s`, c.g.Dir, loopback(c.entry), env.String()))
+	p := c.service("service", "", nil, filepath.Base(program("php-fpm*")), "-F", "-n", "-y", conf)
+	c.ready(p, loopback(c.entry))
+	return p
+}
+
+// Databases with a process or a thread for each connection. Their spans have no
+// texts: the length of a query tells its request.
+func TestDatabases(t *testing.T) {
+	for name, needs := range map[string][]string{
+		"postgres": {"python3", "postgres", "/usr/lib/python3/dist-packages/psycopg2"},
+		"mariadb":  {"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			need(t, needs...)
+			c, s := newServers(t, name), newSink(t)
+			c.answers(python("threads")(c))
+			a := trace(t, s, nil, c.ports...)
+			const requests = 2000
+			send(t, load.Options{Addr: loopback(c.entry), Connections: 32, Requests: requests, AppendPath: numbered})
+			m := a.settle()
+			// A connection to the database is opened for each of the service's, before its
+			// first request: what is said then belongs to no request.
+			spans := below(s.all(), "service")
+			want := branch{service: "service", kind: span.Server, name: "GET", below: []branch{{service: "service", kind: span.Client, name: "*",
+				below: []branch{{service: name, kind: span.Server, name: "*"}}}}}
+			wantBranches(t, spans, want, m, requests, 0.999)
+			wantNoErrors(t, s.all())
+			wantLengths(t, spans, func(root *span.Span) int {
+				path, _ := root.Attr("url.path")
+				n, err := strconv.Atoi(strings.TrimPrefix(path.Str, "/n/"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			})
+		})
+	}
+}
+
+// below are the spans of traces whose root is of a service.
+func below(spans []span.Span, service string) []span.Span {
+	roots := map[span.TraceID]bool{}
+	for i := range spans {
+		if spans[i].Parent.IsZero() && spans[i].Resource.Service == service {
+			roots[spans[i].TraceID] = true
+		}
+	}
+	return slices.DeleteFunc(spans, func(s span.Span) bool { return !roots[s.TraceID] })
+}
+
+// wantLengths requires that no trace holds spans of two requests, where a request's
+// number is in the length of its messages: the length without the number is the
+// same for all spans of one kind of one service.
+func wantLengths(t *testing.T, spans []span.Span, number func(root *span.Span) int) {
+	t.Helper()
+	numbers := map[span.TraceID]int{}
+	for i := range spans {
+		if spans[i].Parent.IsZero() {
+			numbers[spans[i].TraceID] = number(&spans[i])
+		}
+	}
+	type group struct {
+		service string
+		kind    span.Kind
+	}
+	rest := map[group]map[int]int{} // length without number: how often
+	for i := range spans {
+		s := &spans[i]
+		if n, ok := numbers[s.TraceID]; ok && !s.Parent.IsZero() {
+			g := group{s.Resource.Service, s.Kind}
+			if rest[g] == nil {
+				rest[g] = map[int]int{}
+			}
+			rest[g][length(s)-n]++
+		}
+	}
+	for g, lengths := range rest {
+		all, most := 0, 0
+		for _, n := range lengths {
+			all, most = all+n, max(most, n)
+		}
+		t.Logf("%s %s: %d of %d spans below a request have its length", g.service, g.kind, most, all)
+		if most < all {
+			t.Errorf("%d of %d %s spans of %s are below another request: %v", all-most, all, g.kind, g.service, lengths)
+		}
+	}
+}
+
+// length is how long a span's request was.
+func length(s *span.Span) int {
+	key := span.KeyBytesReceived
+	if s.Kind == span.Client {
+		key = span.KeyBytesSent
+	}
+	a, _ := s.Attr(key)
+	n, _ := strconv.Atoi(a.Text())
+	return n
+}
