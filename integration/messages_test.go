@@ -184,7 +184,7 @@ func wantLengths(t *testing.T, spans []span.Span, number func(root *span.Span) i
 		}
 		t.Logf("%s %s: %d of %d spans below a request have its length", g.service, g.kind, most, all)
 		if most < all {
-			t.Errorf("%d of %d %s spans of %s are below another request: %v", all-most, all, g.kind, g.service, lengths)
+			t.Errorf("%d of %d %s spans of %s are below another request", all-most, all, g.kind, g.service)
 		}
 	}
 }

@@ -288,10 +288,10 @@ func TestEncryptedAreMeasured(t *testing.T) {
 			proxy, backend := freePort(t), freePort(t)
 			secure := fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s; ssl_protocols %s;", cert, key, version)
 			st.nginx("backend", "", answer(loopback(backend)), loopback(backend))
-			st.nginx("proxy", "", secure+secured(loopback(proxy), "http", loopback(backend)), loopback(proxy))
+			st.nginx("proxy", "", secure+strings.Replace(proxyTo(loopback(proxy), loopback(backend)), "listen "+loopback(proxy), "listen "+loopback(proxy)+" ssl", 1), loopback(proxy))
 			a := trace(t, s, nil, "--metrics", "requests", "--sampler", "always_off", "--port", "proxy="+itoa(proxy), "--port", "backend="+itoa(backend))
 			const clients, each = 8, 250
-			ask(t, "https://"+loopback(proxy), clients, each)
+			ask(t, "https://"+loopback(proxy), clients, clients*each, true, false)
 			m := a.settle()
 			got := m.int(measured{service: "proxy", class: "answered", protocol: "tls"}.key("count"))
 			if got < clients*(each-1) || got > clients*each {

@@ -8,102 +8,136 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 )
 
-// Services that speak TLS: their spans have no names, and are linked all the
-// same. The last hop is plain, so that its path tells the request.
+// Services that speak TLS: their spans have no names, and are linked all the same,
+// whether a connection serves one request or many, after a whole handshake or a
+// resumed one: nginx may read the end of a handshake and the first request at once.
+// The last hop is plain, so that its path tells the request.
 func TestTLS(t *testing.T) {
-	need(t)
-	for _, version := range []string{"TLSv1.2", "TLSv1.3"} {
-		t.Run(version, func(t *testing.T) {
-			st, s := newStack(t), newSink(t)
-			cert, key := certificate(t, st)
-			proxy, middle, backend := freePort(t), freePort(t), freePort(t)
-			secure := fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s; ssl_protocols %s; proxy_ssl_protocols %[3]s;", cert, key, version)
-			st.nginx("backend", "", answer(loopback(backend)), loopback(backend))
-			st.nginx("middle", "", secure+secured(loopback(middle), "http", loopback(backend)), loopback(middle))
-			st.nginx("proxy", "", secure+secured(loopback(proxy), "https", loopback(middle)), loopback(proxy))
-			a := trace(t, s, nil, "--port", "proxy="+itoa(proxy), "--port", "middle="+itoa(middle), "--port", "backend="+itoa(backend))
-			const clients, each = 8, 250
-			ask(t, "https://"+loopback(proxy), clients, each)
-			m := a.settle()
-			// nginx may read the end of a handshake and the first request at once (TLS 1.3,
-			// and 1.2 where a session is resumed), and may answer the handshake before the
-			// request: from outside these are one message. So the first request of each
-			// connection, to the proxy and to the middle, may be taken for the handshake or
-			// come out without its end (docs/linking.md). No other may.
-			const firsts = 2 * clients
-			checkTLS(t, s.all(), m, clients*each, firsts)
-		})
-	}
-}
+	need(t, "nginx")
+	st, s := newStack(t), newSink(t)
+	cert, key := certificate(t, st)
+	backend := freePort(t)
+	st.nginx("backend", "", "keepalive_requests 1000000;\n"+answer(loopback(backend)), loopback(backend))
+	flags := []string{"--port", "backend=" + itoa(backend)}
 
-func secured(listen, scheme, upstream string) string {
-	return fmt.Sprintf(`
-    upstream next { server %s; keepalive 64; }
+	type way struct {
+		version      string
+		keep, reuse  bool // of connections and sessions towards the upstream
+		plain, taken int  // ports
+	}
+	var ways []way
+	var middlePort int
+	common := fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s; ssl_session_cache shared:all:4m; keepalive_requests 1000000;\n", cert, key)
+	middle, proxy := common, common
+	for _, version := range []string{"TLSv1.2", "TLSv1.3"} {
+		port := freePort(t)
+		middlePort = port
+		flags = append(flags, "--port", "middle="+itoa(port))
+		middle += fmt.Sprintf(`
+    upstream next%[4]d { server %[1]s; keepalive 64; keepalive_requests 1000000; }
     server {
-        listen %s ssl backlog=8192;
+        listen %[2]s ssl backlog=8192;
+        ssl_protocols %[3]s;
         location / {
-            proxy_pass %s://next;
+            proxy_pass http://next%[4]d;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
         }
-    }`, upstream, listen, scheme)
-}
-
-// ask sends requests with numbers over kept connections.
-func ask(t *testing.T, base string, clients, each int) {
-	t.Helper()
-	var wait sync.WaitGroup
-	errs := make([]error, clients)
-	for i := range clients {
-		wait.Go(func() {
-			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // made for this test
-			defer transport.CloseIdleConnections()
-			client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-			for n := range each {
-				resp, err := client.Get(fmt.Sprintf("%s/n/%d", base, i*each+n))
-				if err != nil {
-					errs[i] = err
-					return
+    }`, loopback(backend), loopback(port), version, port)
+		for _, keep := range []bool{false, true} {
+			for _, reuse := range []bool{false, true} {
+				w := way{version, keep, reuse, freePort(t), freePort(t)}
+				ways = append(ways, w)
+				flags = append(flags, "--port", "proxy="+itoa(w.plain), "--port", "proxy="+itoa(w.taken))
+				kept, header := "", `proxy_http_version 1.0;` // nginx's default
+				if keep {
+					kept, header = "keepalive 64; keepalive_requests 1000000;", `proxy_http_version 1.1; proxy_set_header Connection "";`
 				}
-				_, err = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
-				if err != nil || resp.StatusCode != http.StatusOK {
-					errs[i] = fmt.Errorf("status %d, %w", resp.StatusCode, err)
-					return
-				}
+				proxy += fmt.Sprintf(`
+    upstream next%[1]d { server %[2]s; %[3]s }
+    server {
+        listen %[4]s backlog=8192;
+        listen %[5]s ssl backlog=8192;
+        ssl_protocols %[6]s;
+        location / {
+            proxy_pass https://next%[1]d;
+            proxy_ssl_protocols %[6]s;
+            proxy_ssl_session_reuse %[7]s;
+            %[8]s
+        }
+    }`, w.plain, loopback(port), kept, loopback(w.plain), loopback(w.taken), version, onOff(reuse), header)
 			}
+		}
+	}
+	st.nginx("middle", "", middle, loopback(middlePort))
+	st.nginx("proxy", "", proxy, loopback(ways[0].plain))
+	a := trace(t, s, nil, flags...)
+
+	check := func(t *testing.T, entry string, requests int, run func()) {
+		t.Helper()
+		before := s.count()
+		run()
+		m := a.settle()
+		spans := s.since(before)
+		tls := func(service string, kind span.Kind, below ...branch) branch {
+			return branch{service: service, kind: kind, name: "tls", below: below}
+		}
+		want := tls("proxy", span.Client, tls("middle", span.Server,
+			branch{service: "middle", kind: span.Client, name: "GET", below: []branch{{service: "backend", kind: span.Server, name: "GET"}}}))
+		judge(t, spans, shapeOf(t, "nginx")) // for "none is wrong"
+		wantBranches(t, spans, branch{service: "proxy", kind: span.Server, name: entry, below: []branch{want}}, m, requests, 0.999)
+		wantNoErrors(t, spans)
+	}
+	const requests = 1000
+	for _, w := range ways {
+		t.Run(fmt.Sprintf("upstream/%s/connections kept %s/sessions reused %s", w.version, onOff(w.keep), onOff(w.reuse)), func(t *testing.T) {
+			check(t, "GET", requests, func() {
+				send(t, load.Options{Addr: loopback(w.plain), Connections: 16, Requests: requests, Timeout: 30 * time.Second, AppendPath: numbered})
+			})
 		})
 	}
-	wait.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
+	for _, w := range ways {
+		if w.keep {
+			continue
+		}
+		// Sessions of clients are resumed where those towards the upstream are.
+		for _, keep := range []bool{false, true} {
+			t.Run(fmt.Sprintf("entry/%s/connections kept %s/sessions reused %s", w.version, onOff(keep), onOff(w.reuse)), func(t *testing.T) {
+				check(t, "tls", requests, func() { ask(t, "https://"+loopback(w.taken), 8, requests, keep, w.reuse) })
+			})
+		}
 	}
 }
 
-func checkTLS(t *testing.T, spans []span.Span, m metrics, requests, firsts int) {
-	t.Helper()
-	// proxy server, proxy client, middle server: TLS; middle client, backend server: plain.
-	tlsSpan := func(service string, kind span.Kind, below ...branch) branch {
-		return branch{service: service, kind: kind, name: "tls", below: below}
+func onOff(on bool) string {
+	if on {
+		return "on"
 	}
-	want := tlsSpan("proxy", span.Server, tlsSpan("proxy", span.Client, tlsSpan("middle", span.Server,
-		branch{service: "middle", kind: span.Client, name: "GET", below: []branch{
-			{service: "backend", kind: span.Server, name: "GET"}}})))
-	judge(t, spans, shapeOf(t, "nginx")) // for "none is wrong"
-	wantBranches(t, spans, want, m, requests, 0.999*float64(requests-firsts)/float64(requests))
+	return "off"
+}
+
+// ask sends requests with numbers.
+func ask(t *testing.T, base string, clients, requests int, keep, resume bool) {
+	t.Helper()
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // made for this test
+	if resume {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(clients)
+	}
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: !keep, MaxIdleConnsPerHost: clients}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	inParallel(t, clients, requests, func(n int) error { return asked(client.Get(fmt.Sprintf("%s/n/%d", base, n))) })
 }
 
 func certificate(t *testing.T, st *stack) (cert, key string) {
