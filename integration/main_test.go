@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 		goProxy(spec) // this process is a service under test
 		return
 	}
+	if listen := os.Getenv(goHTTP2Env); listen != "" {
+		goHTTP2(listen)
+		return
+	}
 	flag.Parse()
 	if err := stale(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: run make build\n", err)
