@@ -73,6 +73,10 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		conn_promise(c, false, v->write_seq);
 		return 0;
 	}
+	if (fresh && c->flags & C_TLS && peek(&a.b) == PAYLOAD_TLS_HANDSHAKE) {
+		count(TARE_C_TLS_HANDSHAKE); /* an alert, as close_notify */
+		return 0;
+	}
 	/* an event loop may work for another request while it goes on with a body */
 	bool more = !fresh && c->linking == TARE_LINK_LOOP;
 	int why = more ? 0 : worker_asks(c, v, &a.b, fresh, &a.ctx);

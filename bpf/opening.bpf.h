@@ -55,7 +55,11 @@ __noinline int opening(struct conn *c, const struct bytes *b)
 	if (c->opening == OPENING_TLS)
 		return opening_tls(c, b);
 	switch (payload_kind(head, len)) {
+	case PAYLOAD_TLS_DATA:
+		c->flags |= C_TLS;
+		break;
 	case PAYLOAD_TLS_HANDSHAKE:
+		c->flags |= C_TLS;
 		if (c->opening == OPENING_OLD || head[0] != 22)
 			break;
 		c->opening = OPENING_TLS;

@@ -51,10 +51,10 @@ enum conn_flags {
 	C_SENT = 1 << 7,	/* client: a request was sent */
 	C_HTTP = 1 << 8,	/* HTTP/1 */
 	C_WAITING = 1 << 9,	/* server: its request may be in the queue of a thread */
-	C_PLAIN = 1 << 10,	/* client: its messages are not TLS */
-	C_ANSWERED = 1 << 11,	/* client: the last mark was answered; server: some mark was */
-	C_ARMED = 1 << 12,	/* server: WRITE is armed for the answer, and by nobody else */
-	C_HTTP2 = 1 << 13,	/* streams are not told apart: nothing is traced */
+	C_TLS = 1 << 10,
+	C_ANSWERED = 1 << 11, /* client: the last mark was answered; server: some mark was */
+	C_ARMED = 1 << 12,    /* server: WRITE is armed for the answer, and by nobody else */
+	C_HTTP2 = 1 << 13,    /* streams are not told apart: nothing is traced */
 	C_FASTCGI = 1 << 14,
 	C_SILENT = 1 << 15, /* client: the last mark took the promise of tags back */
 	C_BEHIND = 1 << 16, /* server: the peer took its promise back */

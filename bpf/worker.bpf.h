@@ -249,7 +249,7 @@ INLINE void worker_answered(struct conn *c)
 
 /*
  * Connections of a thread to itself, as libraries make them to wake themselves up (pika): by
- * network namespace and the connecting port. What comes over them is no request.
+ * network namespace and both ports. What comes over them is no request.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -262,7 +262,7 @@ INLINE bool worker_wakes_itself(struct conn *c)
 {
 	if (!by_thread(c) || !is_loopback(c->family, c->remote))
 		return false;
-	struct port_key k = {.netns = c->netns, .port = c->remote_port};
+	struct port_key k = {.netns = c->netns, .port = (u32)c->remote_port << 16 | c->local_port};
 	u32 *thread = bpf_map_lookup_elem(&connecting, &k);
 	return thread && *thread == thread_id();
 }
@@ -271,7 +271,8 @@ INLINE bool worker_wakes_itself(struct conn *c)
 INLINE void worker_connects(struct conn *c)
 {
 	if (by_thread(c) && is_loopback(c->family, c->remote)) {
-		struct port_key k = {.netns = c->netns, .port = c->local_port};
+		struct port_key k = {.netns = c->netns,
+				     .port = (u32)c->local_port << 16 | c->remote_port};
 		u32 thread = thread_id();
 		bpf_map_update_elem(&connecting, &k, &thread, BPF_ANY);
 	}

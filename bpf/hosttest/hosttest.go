@@ -6,6 +6,7 @@ package hosttest
 #include <linux/types.h>
 #include "../tag.h"
 #include "../payload.h"
+#include "../tls.h"
 #include "../bucket.h"
 
 static int tag_encode_(void *o, void *c, unsigned offset) { return tag_encode(o, c, offset); }
@@ -17,6 +18,8 @@ static int memcached_(const void *p) { return payload_is_memcached(p); }
 static int redis_error_(const void *p) { return payload_is_redis_error(p); }
 static int memcached_error_(const void *p) { return payload_is_memcached_error(p); }
 static unsigned bucket_(__u64 ns) { return bucket_of(ns); }
+static int http2_(const void *p, unsigned len) { return payload_is_http2_frame(p, len); }
+static int tls_(void *t, const void *h) { return tls_record(t, h); }
 static int traceparent_(const void *p, void *out) { return payload_traceparent(p, out); }
 static int key_(const void *p) { return payload_is_traceparent_key(p); }
 */
@@ -46,7 +49,40 @@ const (
 	TLSHandshake = int(C.PAYLOAD_TLS_HANDSHAKE)
 	TLSData      = int(C.PAYLOAD_TLS_DATA)
 	HTTPPiece    = int(C.PAYLOAD_HTTP_PIECE)
+	HTTP2        = int(C.PAYLOAD_HTTP2)
+	FastCGI      = int(C.PAYLOAD_FASTCGI)
 )
+
+// HTTP2Frame reports whether a message begins with a frame of HTTP/2.
+func HTTP2Frame(b []byte) bool {
+	var p [12]byte
+	n := copy(p[:], b)
+	return C.http2_(unsafe.Pointer(&p), C.uint(n)) != 0
+}
+
+// Results of HandshakeEnd.
+const (
+	NoRequest = -1 // all of it belongs to the handshake
+	Lost      = -2 // not what a client sends over TLS
+)
+
+// HandshakeEnd finds where, in what a client sends over TLS, its first request
+// begins.
+func HandshakeEnd(b []byte) int {
+	var t C.struct_tls
+	for at := 0; at+C.TLS_HEADER <= len(b); {
+		var h [C.TLS_HEADER]byte
+		copy(h[:], b[at:])
+		switch C.tls_(unsafe.Pointer(&t), unsafe.Pointer(&h)) {
+		case C.TLS_REQUEST:
+			return at
+		case C.TLS_LOST:
+			return Lost
+		}
+		at += C.TLS_HEADER + int(t.skip)
+	}
+	return NoRequest
+}
 
 // EncodeTag returns the option as it goes on the wire.
 func EncodeTag(c Context, offset uint32) []byte {

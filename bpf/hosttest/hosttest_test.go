@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/quick"
@@ -235,4 +236,83 @@ func FuzzMeasure(f *testing.F) {
 			t.Errorf("%q: %+v", b, m)
 		}
 	})
+}
+
+// record is a TLS record of a type and a length.
+func record(kind byte, n int) []byte {
+	return append([]byte{kind, 3, 3, byte(n >> 8), byte(n)}, make([]byte, n)...)
+}
+
+func TestHandshakeEnd(t *testing.T) {
+	hello, ccs := record(22, 512), record(20, 1)
+	for name, tc := range map[string]struct {
+		records [][]byte
+		want    int // index of the record that is a request, or a result
+	}{
+		"1.2, whole":               {[][]byte{hello, record(22, 70), ccs, record(22, 40), record(23, 200)}, 4},
+		"1.2, resumed":             {[][]byte{hello, ccs, record(22, 40), record(23, 40)}, 3},
+		"1.2, client certificate":  {[][]byte{hello, record(22, 900), record(22, 70), record(22, 264), ccs, record(22, 40), record(23, 40)}, 6},
+		"1.3":                      {[][]byte{hello, ccs, record(23, 53), record(23, 200)}, 3},
+		"1.3, SHA-384":             {[][]byte{hello, ccs, record(23, 69), record(23, 53)}, 3},
+		"1.3, no ChangeCipherSpec": {[][]byte{hello, record(23, 69), record(23, 200)}, 2},
+		"1.3, hello twice":         {[][]byte{hello, ccs, hello, record(23, 69), record(23, 200)}, 4},
+		"1.3, client certificate":  {[][]byte{hello, ccs, record(23, 900), record(23, 281), record(23, 69), record(23, 200)}, 5},
+		"closed at once":           {[][]byte{hello, ccs, record(23, 69), record(23, 19)}, NoRequest},
+		"alert":                    {[][]byte{hello, record(21, 2)}, NoRequest},
+		"not TLS":                  {[][]byte{hello, []byte("GET / HTTP/1.1")}, Lost},
+		"empty record":             {[][]byte{hello, {22, 3, 3, 0, 0}}, Lost},
+	} {
+		var all []byte
+		want := tc.want
+		for i, r := range tc.records {
+			if i == tc.want {
+				want = len(all)
+			}
+			all = append(all, r...)
+		}
+		if got := HandshakeEnd(all); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
+func FuzzHandshakeEnd(f *testing.F) {
+	f.Add(slices.Concat(record(22, 512), record(20, 1), record(23, 53), record(23, 200)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		at := HandshakeEnd(b)
+		if at >= 0 && (at+5 > len(b) || b[at] != 23 || b[at+1] != 3) {
+			t.Errorf("a request at %d of %d bytes", at, len(b))
+		}
+	})
+}
+
+func TestProtocols(t *testing.T) {
+	for text, want := range map[string]int{
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n":         HTTP2,
+		"PRI /x HTTP/1.1\r\n":                      Other,
+		"\x01\x01\x00\x01\x00\x08\x00\x00\x00\x01": FastCGI,
+		"\x01\x05\x00\x01\x00\x00\x00\x00":         Other, // FCGI_STDIN
+		"\x01\x01\x00\x01":                         Other,
+	} {
+		if got := PayloadKind([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+	for text, want := range map[string]bool{
+		"\x00\x00\x2a\x01\x04\x00\x00\x00\x01":      true,  // HEADERS
+		"\x00\x00\x05\x00\x01\x00\x00\x00\x03hello": true,  // DATA
+		"\x00\x00\x04\x08\x00\x00\x00\x00\x00":      true,  // WINDOW_UPDATE
+		"\x00\x00\x08\x06\x00\x00\x00\x00\x00":      true,  // PING
+		"\x00\x00\x00\x04\x01\x00\x00\x00\x00":      true,  // SETTINGS, acknowledged
+		"\x00\x00\x2a\x01\x04\x00\x00\x00\x02":      false, // an even stream is the server's
+		"\x00\x00\x00\x08\x04\xd2\x16\x2f\x00":      false, // PostgreSQL asks for TLS
+		"\x00\x00\x00\x29\x00\x03\x00\x00user":      false, // PostgreSQL begins
+		"\x0f\x00\x00\x00\x03select 1":              false, // MySQL
+		"*2\r\n$3\r\nGET\r\n":                       false,
+		"\x00\x00\x2a\x01":                          false,
+	} {
+		if got := HTTP2Frame([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
 }
