@@ -137,4 +137,88 @@ INLINE int peek_received(struct bytes *b)
 	return peek(b);
 }
 
+/* An HTTP/1 request without a body that ends with what was read. */
+INLINE bool header_ends(const struct bytes *b)
+{
+	u32 end = 0;
+	if (b->size < 4 || b->len < b->size ||
+	    bpf_probe_read_user(&end, sizeof(end), b->data + b->size - 4))
+		return true;
+	return end == PAYLOAD_WORD('\r', '\n', '\r', '\n') || end >> 16 == ('\n' | '\n' << 8);
+}
+
+#define REST_OF_HEADER 0xffffffff
+
+/* Eight bytes hold a line end; all at once. */
+INLINE bool has_newline(u64 w)
+{
+	w ^= '\n' * PAYLOAD_ONES;
+	return (w - PAYLOAD_ONES) & ~w & 0x80 * PAYLOAD_ONES;
+}
+
+/* Notes the number behind Content-Length. */
+__noinline int length_number(u32 at)
+{
+	u32 zero = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	if (sc && at <= SCRATCH + 64)
+		sc->body = payload_length(&sc->bytes[at]);
+	return 0;
+}
+
+/*
+ * Looks at the header lines of what was read that begin behind one of the 8 bytes at: notes what
+ * Content-Length announces; returns where the header ends, if it does. A global function: verified
+ * once, not per call.
+ */
+__noinline int length_lines(u32 at)
+{
+	u32 zero = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	if (!sc || at > SCRATCH)
+		return 0;
+	for (u32 i = 0; i < 8; i++) {
+		u8 *p = &sc->bytes[at + i];
+		if (p[0] != '\n')
+			continue;
+		if (p[1] == '\r' && p[2] == '\n')
+			return at + i + 3;
+		if (payload_is_length_key(p + 1)) {
+			length_number(at + i + 1 + PAYLOAD_LENGTH_KEY);
+			return 0; /* no other line begins so near */
+		}
+	}
+	return 0;
+}
+
+/*
+ * How much of an HTTP/1 request, whose beginning was read, is still to come, as far as that is
+ * known: REST_OF_HEADER, or bytes of the body that Content-Length announces in its first KiB. 0: all
+ * was read, or nothing is known.
+ */
+__noinline int request_rest(const struct bytes *b)
+{
+	u32 zero = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	if (!sc || !b || !cfg_payload || !b->data || b->len < b->size)
+		return 0;
+	u32 len = b->len < SCRATCH ? b->len : SCRATCH;
+	if (len < 16 || bpf_probe_read_user(sc->bytes, len, b->data))
+		return 0;
+	u32 word = payload_word(sc->bytes);
+	if (word != PAYLOAD_WORD('P', 'O', 'S', 'T') && word != PAYLOAD_WORD('P', 'U', 'T', ' ') &&
+	    word != PAYLOAD_WORD('P', 'A', 'T', 'C'))
+		return header_ends(b) ? 0 : REST_OF_HEADER;
+	sc->body = 0;
+	for (u32 at = 0; at < SCRATCH && at < len; at += 8)
+		if (has_newline(*(u64 *)&sc->bytes[at])) {
+			u32 end = length_lines(at);
+			if (end) {
+				u64 whole = (u64)end + sc->body;
+				return end <= len && whole > b->size ? whole - b->size : 0;
+			}
+		}
+	return 0;
+}
+
 #endif

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The guard of thread linking: are this service's threads what thread linking takes them for, one
- * request at a time, from its first byte to its response? It looks for evidence to the contrary:
+ * request at a time, from its last byte to its response? It looks for evidence to the contrary:
  *
- *	overlap      a thread receives a request while one that it received is unanswered
- *	handed over  a request is answered, or read on, by another thread
+ *	overlap      a thread receives something while a request that it has read whole is
+ *		     unanswered, or sends a request with two half read
+ *	handed over  a request is answered, or read on, by another thread than read it whole
  *	stack        a thread runs on a stack that is not its own: a coroutine
+ *
+ * A request counts as half read only where that is known: HTTP/1, until the end of its header, or
+ * of the body that Content-Length announces. Servers of threads read slow requests side by side
+ * (Puma's reactor, php -S) and begin to work when one is whole.
  *
  * Evidence is kept by thread and refuses the service when such a thread sends a request: a thread
  * that reads and hands over all day, as Puma's reactor, does no harm while it asks nobody. What is
@@ -29,7 +34,8 @@ enum evidence {
 
 /* Of a thread. Other threads touch it when they answer. */
 struct guard {
-	s32 outstanding; /* requests received and not answered */
+	s32 open;     /* requests received and not answered */
+	s32 complete; /* those of them that were read whole */
 	u32 evidence;
 };
 
@@ -67,58 +73,107 @@ INLINE bool on_foreign_stack(void)
 	return top - regs->sp > STACK_MAX;
 }
 
+INLINE struct guard *guard_create(u32 thread)
+{
+	struct guard none = {}, *g = guard_of(thread);
+	if (g)
+		return g;
+	bpf_map_update_elem(&guards, &thread, &none, BPF_NOEXIST);
+	g = guard_of(thread);
+	if (!g)
+		count(TARE_C_STORAGE_FULL);
+	return g;
+}
+
+INLINE void guard_dec(s32 *n)
+{
+	if (*n > 0)
+		__sync_fetch_and_add(n, -1);
+}
+
 /* The request in progress is answered by a thread; by 0: its connection ends. */
 __noinline int guard_end(struct conn *c, u32 by)
 {
 	if (!c || !c->server.x.open)
 		return 0;
-	u32 holder = c->server.x.holder;
-	struct guard *g = guard_of(holder);
-	c->server.x.open = 0;
+	struct server_exchange *x = &c->server.x;
+	u8 was = x->open;
+	x->open = 0;
+	struct guard *g = guard_of(x->holder);
 	if (!g)
 		return 0;
-	if (g->outstanding > 0)
-		__sync_fetch_and_add(&g->outstanding, -1);
-	if (by && by != holder)
-		g->evidence |= EVIDENCE_HANDED_OVER;
+	guard_dec(&g->open);
+	if (was == OPEN_COMPLETE) {
+		guard_dec(&g->complete);
+		if (by && by != x->holder)
+			g->evidence |= EVIDENCE_HANDED_OVER;
+	}
 	return 0;
 }
 
-/* The thread receives a request, sampled or not. */
-__noinline int guard_begin(struct conn *c)
+INLINE void guard_read(struct conn *c, struct guard *g, u32 rest)
 {
-	u32 thread = thread_id();
-	if (!c)
+	struct server_exchange *x = &c->server.x;
+	if (g->complete > 0)
+		g->evidence |= EVIDENCE_OVERLAP;
+	x->rest = rest;
+	x->open = rest ? OPEN_HALF : OPEN_COMPLETE;
+	if (!rest)
+		__sync_fetch_and_add(&g->complete, 1);
+}
+
+/* The thread receives a request, sampled or not. */
+__noinline int guard_begin(struct conn *c, const struct bytes *b)
+{
+	if (!c || !b)
 		return 0;
 	guard_end(c, 0);
-	struct guard *g = guard_of(thread);
-	if (!g) {
-		struct guard none = {};
-		bpf_map_update_elem(&guards, &thread, &none, BPF_NOEXIST);
-		g = guard_of(thread);
-		if (!g) {
-			count(TARE_C_STORAGE_FULL);
-			return 0;
-		}
-	}
-	if (g->outstanding > 0)
-		g->evidence |= EVIDENCE_OVERLAP;
+	u32 thread = thread_id();
+	struct guard *g = guard_create(thread);
+	if (!g)
+		return 0;
 	if (on_foreign_stack())
 		g->evidence |= EVIDENCE_STACK;
-	__sync_fetch_and_add(&g->outstanding, 1);
-	c->server.x.open = 1;
+	__sync_fetch_and_add(&g->open, 1);
 	c->server.x.holder = thread;
+	guard_read(c, g, c->flags & C_HTTP ? request_rest(b) : 0);
 	return 0;
 }
 
 /* The thread receives more of a request. */
-INLINE void guard_more(struct conn *c)
+__noinline int guard_more(struct conn *c, struct bytes *b)
 {
-	if (!c->server.x.open || c->server.x.holder == thread_id())
-		return;
-	struct guard *g = guard_of(c->server.x.holder);
-	if (g)
-		g->evidence |= EVIDENCE_HANDED_OVER;
+	if (!c || !b)
+		return 0;
+	struct server_exchange *x = &c->server.x;
+	u32 thread = thread_id();
+	struct guard *g = x->open ? guard_of(x->holder) : 0;
+	if (!g)
+		return 0;
+	if (x->open == OPEN_COMPLETE) {
+		if (x->holder != thread)
+			g->evidence |= EVIDENCE_HANDED_OVER;
+		return 0;
+	}
+	if (x->holder != thread) { /* half read, and read on by another */
+		guard_dec(&g->open);
+		g = guard_create(thread);
+		if (!g) {
+			x->open = 0;
+			return 0;
+		}
+		__sync_fetch_and_add(&g->open, 1);
+		x->holder = thread;
+	}
+	u32 rest = x->rest;
+	if (rest == REST_OF_HEADER) {
+		received_bytes(b);
+		rest = header_ends(b) ? 0 : REST_OF_HEADER;
+	} else {
+		rest = rest > b->size ? rest - b->size : 0;
+	}
+	guard_read(c, g, rest);
+	return 0;
 }
 
 INLINE enum unlinked guard_reason(u32 evidence)

@@ -230,14 +230,44 @@ PAYLOAD_INLINE int payload_line_ends(const __u8 *p)
 	return p[n] == '\r' || p[n] == '\n';
 }
 
+#define PAYLOAD_CASE (0x20 * PAYLOAD_ONES) /* lower case; leaves '-' and ':' */
+
+#define PAYLOAD_EIGHT(a, b, c, d, e, f, g, h)                                                      \
+	((__u64)PAYLOAD_WORD(a, b, c, d) | (__u64)PAYLOAD_WORD(e, f, g, h) << 32)
+
+#define PAYLOAD_LENGTH_KEY 15 /* "content-length:" */
+
+/* "content-length:" without regard to case; p holds 15 bytes */
+PAYLOAD_INLINE int payload_is_length_key(const __u8 *p)
+{
+	return (payload_eight(p) | PAYLOAD_CASE) ==
+		   PAYLOAD_EIGHT('c', 'o', 'n', 't', 'e', 'n', 't', '-') &&
+	       (payload_eight(p + 7) | PAYLOAD_CASE) ==
+		   PAYLOAD_EIGHT('-', 'l', 'e', 'n', 'g', 't', 'h', ':') &&
+	       p[14] == ':';
+}
+
+/* A decimal number behind spaces, of up to 10 characters in all; p holds 10 bytes. */
+PAYLOAD_INLINE __u32 payload_length(const __u8 *p)
+{
+	__u32 n = 0;
+	for (int i = 0; i < 10; i++) {
+		if (p[i] == ' ' && !n)
+			continue;
+		if (p[i] < '0' || p[i] > '9')
+			break;
+		n = n * 10 + p[i] - '0';
+	}
+	return n;
+}
+
 /* "traceparent:" without regard to case; p holds 12 bytes */
 PAYLOAD_INLINE int payload_is_traceparent_key(const __u8 *p)
 {
-	const char key[] = "traceparent:";
-	for (int i = 0; i < 12; i++)
-		if ((p[i] | (i < 11 ? 0x20 : 0)) != key[i])
-			return 0;
-	return 1;
+	return (payload_eight(p) | PAYLOAD_CASE) ==
+		   PAYLOAD_EIGHT('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r') &&
+	       (payload_word(p + 8) | (__u32)PAYLOAD_CASE) == PAYLOAD_WORD('e', 'n', 't', ':') &&
+	       p[11] == ':';
 }
 
 #endif

@@ -6,7 +6,7 @@
  *
  *	line  method and target
  *	tail  method and the target's last segment, which prefixes and rewritten directories leave
- *	head  the beginning of the header fields, in lower case (haproxy writes names so)
+ *	head  the first header field, in lower case (haproxy writes names so)
  *
  * A send on a connected socket belongs to the waiting request with the same line, or else with the
  * same tail and head; if several have it, to none.
@@ -95,9 +95,12 @@ __noinline int look_at(const struct bytes *b, struct look *out)
 		return 0;
 	if (bpf_probe_read_user(p, HEAD_SPAN, b->data + size))
 		return 0;
-	u64 head = FNV_BASIS;
-	for (u32 i = 0; i < HEAD_SPAN; i++)
-		head = (head ^ (p[i] | 0x20)) * FNV_PRIME;
+	u64 head = FNV_BASIS, within = 1;
+	for (u32 i = 0; i < HEAD_SPAN; i++) {
+		u64 c = p[i];
+		within &= 1 - is_zero(c ^ '\r');
+		head = (head ^ (c | 0x20) * within) * FNV_PRIME;
+	}
 	out->head = head | 1;
 	return 0;
 }

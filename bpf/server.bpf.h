@@ -189,6 +189,7 @@ INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct s
 INLINE void server_more(struct conn *c, struct start *a)
 {
 	struct server_exchange *x = &c->server.x;
+	struct bytes b = a->b;
 	if (x->ctx.span) {
 		/* the beginning came in pieces: Go reads one byte ahead */
 		if (cfg_payload && x->got < PIECE)
@@ -200,7 +201,7 @@ INLINE void server_more(struct conn *c, struct start *a)
 		m.now = bpf_ktime_get_ns();
 		emit_data(&m);
 	}
-	worker_received_more(c);
+	worker_received_more(c, &b);
 }
 
 /*
@@ -260,7 +261,7 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 		bool new = c->opening != OPENING_OLD;
 		int at = server_opening(c, &a.b, from, tag);
 		if (at < 0) {
-			worker_received_more(c);
+			worker_received_more(c, &a.b);
 			return 0;
 		}
 		if (at > 0) {

@@ -86,6 +86,12 @@ struct tx_tag {
  * One request and its response on one connection. Today a connection carries one at a time, so
  * that each half below holds one; with streams they will be keyed by connection and stream.
  */
+enum open {
+	OPEN_NOT = 0,
+	OPEN_HALF = 1, /* received and not answered, sampled or not; known not to be whole */
+	OPEN_COMPLETE = 2,
+};
+
 struct server_exchange {
 	struct context ctx; /* the sampled request in flight, until its response begins */
 	u64 responding;	    /* span whose response is being sent */
@@ -94,10 +100,11 @@ struct server_exchange {
 	u32 begin_seq;	    /* where the request began */
 	u32 unlinked;	    /* the service's count of unlinked sends when it began */
 	u32 holder;	    /* thread that received it, if open */
-	u8 open;	    /* guard: received and not answered, sampled or not */
+	u32 rest;	    /* bytes of it that are still to be read, if OPEN_HALF */
+	u8 open;	    /* enum open */
 	u8 tickets;	    /* sends that may be TLS session tickets and not the response */
 	u8 answered;	    /* such a send has been seen */
-	u8 pad;
+	u8 pad[5];
 };
 
 struct client_exchange {
@@ -165,6 +172,7 @@ struct {
 
 struct thread_state {
 	struct context ctx;
+	u64 started;  /* inherited: when the thread was, ns */
 	u64 nvcsw;    /* voluntary switches when ctx was set: an event loop that slept moved on */
 	u16 service;  /* inherited: of the request */
 	u8 loop;      /* ctx was set by loop linking */
@@ -303,7 +311,9 @@ struct {
 #define SCRATCH 1024
 
 struct scratch {
-	u8 bytes[SCRATCH + 128]; /* room for reads behind the end: they see zeroes or stale bytes */
+	u8 bytes[SCRATCH + 128]; /* room for reads behind the end: zeroes or stale bytes */
+	u32 body;		 /* of request_rest */
+	u32 pad;
 };
 
 struct {

@@ -65,10 +65,11 @@ type TareConn struct {
 			BeginSeq   uint32
 			Unlinked   uint32
 			Holder     uint32
+			Rest       uint32
 			Open       uint8
 			Tickets    uint8
 			Answered   uint8
-			Pad        uint8
+			Pad        [5]uint8
 			_          [4]byte
 		}
 		LastTag uint64
@@ -188,9 +189,10 @@ type TareEndRecord struct {
 }
 
 type TareGuard struct {
-	_           structs.HostLayout
-	Outstanding int32
-	Evidence    uint32
+	_        structs.HostLayout
+	Open     int32
+	Complete int32
+	Evidence uint32
 }
 
 type TareLinking uint32
@@ -276,6 +278,8 @@ const (
 type TareScratch struct {
 	_     structs.HostLayout
 	Bytes [1152]uint8
+	Body  uint32
+	Pad   uint32
 }
 
 type TareService struct {
@@ -372,6 +376,7 @@ type TareThreadState struct {
 		Slot uint32
 		Pad  uint32
 	}
+	Started   uint64
 	Nvcsw     uint64
 	Service   uint16
 	Loop      uint8

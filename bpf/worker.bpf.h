@@ -115,11 +115,12 @@ INLINE int loop_take(struct context *ctx)
 /* ---- a thread that a request starts ---- */
 
 /*
- * It works for that request, if the service's threads end before the requests that start them:
- * JOINED of them must have been seen to, and none to outlive its request, as the threads of a pool
- * do. Until then its sends are not linked.
+ * It works for that request, if the service's threads end with the requests that start them: JOINED
+ * of them must have been seen to end before the response or SHORT after they began, and none to
+ * send anything after it, as the threads of a pool do. Until then its sends are not linked.
  */
 #define JOINED 3
+#define SHORT  1000000000 /* ns */
 
 INLINE bool children_are_joined(struct service_state *svc)
 {
@@ -136,13 +137,14 @@ INLINE void worker_cloned(struct task_struct *parent, struct task_struct *child)
 	struct guard *g = guard_of(thread);
 	struct thread_state *from = bpf_task_storage_get(&threads, parent, 0, 0);
 	bool grandchild = from && from->inherited;
-	if (!grandchild && (!g || g->outstanding <= 0))
+	if (!grandchild && (!g || g->open <= 0))
 		return;
 	struct thread_state *t = thread_create(child);
 	if (!t)
 		return;
 	t->inherited = 1;
 	t->service = svc->index;
+	t->started = bpf_ktime_get_ns();
 	if (from)
 		t->ctx = from->ctx;
 }
@@ -154,12 +156,10 @@ INLINE void worker_exited(struct task_struct *task)
 	if (!task->bpf_storage)
 		return;
 	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
-	if (t && t->inherited && t->ctx.span) {
+	if (t && t->inherited) {
 		struct service_state *svc = service_of(t->service);
-		if (svc && in_flight(&t->ctx))
+		if (svc && (bpf_ktime_get_ns() - t->started < SHORT || in_flight(&t->ctx)))
 			__sync_fetch_and_add(&svc->joined, 1);
-		else if (svc)
-			svc->outlived = 1;
 	}
 	bpf_map_delete_elem(&guards, &thread);
 }
@@ -184,8 +184,10 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 			not_linked(c, why);
 		return 0;
 	}
-	if (by_thread(c))
-		guard_begin(c);
+	if (by_thread(c)) {
+		received_bytes(b);
+		guard_begin(c, b);
+	}
 	if (ctx->span && c->linking != TARE_LINK_NONE)
 		thread_set(ctx, c->linking == TARE_LINK_LOOP);
 	else
@@ -194,11 +196,11 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 }
 
 /* More of the request in progress, or bytes that belong to none. */
-INLINE void worker_received_more(struct conn *c)
+INLINE void worker_received_more(struct conn *c, struct bytes *b)
 {
 	const struct context *ctx = &c->server.x.ctx;
-	if (by_thread(c))
-		guard_more(c);
+	if (by_thread(c) && c->server.x.open)
+		guard_more(c, b);
 	if (ctx->span && (by_thread(c) || c->linking == TARE_LINK_LOOP))
 		thread_set(ctx, c->linking == TARE_LINK_LOOP);
 	else if (!by_thread(c))
@@ -308,6 +310,8 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context 
 	if (guarded(c) && svc->refused)
 		return svc->refused;
 	struct guard *g = guard_of(thread_id());
+	if (g && g->open > 1 && g->complete <= 0)
+		g->evidence |= EVIDENCE_OVERLAP;
 	if (guarded(c) && g && g->evidence) {
 		enum unlinked why = guard_reason(g->evidence);
 		if (!__sync_val_compare_and_swap(&svc->refused, 0, why))
@@ -319,7 +323,7 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context 
 	if (t && t->inherited)
 		return inherited_asks(t, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
-	if (!sampled && (!g || g->outstanding <= 0))
+	if (!sampled && (!g || g->open <= 0))
 		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
 	if (guarded(c) && v->in_epoll)
 		return TARE_UNLINKED_EPOLL;
