@@ -21,9 +21,10 @@ import (
 
 // Config is the agent's configuration. Load returns it complete and checked.
 type Config struct {
-	File        string // the file that was read, "" if none; changes of it trigger a reload
-	Services    []Rule // first match wins; never empty after Load
-	ServiceName string // OTEL_SERVICE_NAME: for services whose rule has no name
+	File        string  // the file that was read, "" if none; changes of it trigger a reload
+	Services    []Rule  // first match wins; never empty after Load
+	ServiceName string  // OTEL_SERVICE_NAME: for services whose rule has no name
+	Linking     Linking // of services whose runtime is not recognised and whose rule does not say
 	Resource    map[string]string
 	Trust       []Trust
 	Tier        string  // one of Tiers

@@ -25,7 +25,7 @@ func applyEnvironment(c *Config, env map[string]string) error {
 	}
 	errs = append(errs, applySelectors(c, selectors, selectorVariable))
 	if v, ok := env["TARE_LINKING"]; ok {
-		errs = append(errs, applyLinking(c, "TARE_LINKING", v))
+		errs = append(errs, applyLinking(c, "TARE_LINKING", strings.Split(v, ",")))
 	}
 	return errors.Join(errs...)
 }
@@ -47,13 +47,30 @@ func applySelectors(c *Config, selectors []selector, where func(kind string) str
 	return errors.Join(errs...)
 }
 
-// applyLinking sets the linking of every rule that has none.
-func applyLinking(c *Config, where, text string) error {
-	l, err := parseLinking(where, text)
-	for i := range c.Services {
-		if c.Services[i].Linking == Auto {
-			c.Services[i].Linking = l
+// applyLinking reads "thread", for services that are not recognised, and
+// "shop=thread", for the rules of that name, however they are recognised.
+func applyLinking(c *Config, where string, texts []string) error {
+	var errs []error
+	for _, text := range texts {
+		name, mode, ofRule := strings.Cut(strings.TrimSpace(text), "=")
+		if !ofRule {
+			mode = name
+		}
+		l, err := parseLinking(where, mode)
+		errs = append(errs, err)
+		if !ofRule {
+			c.Linking = l
+			continue
+		}
+		found := false
+		for i := range c.Services {
+			if r := &c.Services[i]; name != "" && r.Name == name {
+				r.Linking, found = l, true
+			}
+		}
+		if !found {
+			errs = append(errs, &Error{where, text, "the name of a rule before the ="})
 		}
 	}
-	return err
+	return errors.Join(errs...)
 }

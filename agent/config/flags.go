@@ -17,7 +17,7 @@ func Flags(fs *pflag.FlagSet) {
 	fs.Var(&selectorFlag{"port", selectors}, "port", "trace processes that listen on this port or range, such as 8080, 9000-9010, shop=8080; may be repeated")
 	fs.Var(&selectorFlag{"exe", selectors}, "exe", `trace executables by path, * crosses /, such as "*/nginx", "web=*/python3*"; may be repeated`)
 	fs.Var(&selectorFlag{"cgroup", selectors}, "cgroup", `trace cgroups by path, such as "/system.slice/shop.service*"; may be repeated`)
-	fs.String("linking", "auto", "how receives are linked to sends, where a rule does not say: auto, thread, loop, queue, none")
+	fs.StringArray("linking", nil, "how receives are linked to sends in services whose runtime is not recognised: auto, thread, loop, queue, none; with a rule's name, such as shop=thread, in that service, whatever is recognised; may be repeated")
 	fs.StringArray("trust", nil, `network that tags are sent to and accepted from: 10.0.0.0/8, loopback, host, or "none"; may be repeated (default loopback and host)`)
 	d := Default()
 	fs.String("sampler", d.Sampler, "OpenTelemetry sampler; also OTEL_TRACES_SAMPLER")
@@ -51,12 +51,12 @@ func (f *selectorFlag) String() string { return "" }
 // given are the flags that the command line sets.
 type given struct {
 	scalars   map[string]string
-	trust     []string
+	lists     map[string][]string
 	selectors []selector
 }
 
 func givenFlags(fs *pflag.FlagSet) given {
-	g := given{scalars: map[string]string{}}
+	g := given{scalars: map[string]string{}, lists: map[string][]string{}}
 	if fs == nil {
 		return g
 	}
@@ -65,9 +65,7 @@ func givenFlags(fs *pflag.FlagSet) given {
 		case *selectorFlag:
 			g.selectors = *v.list
 		case pflag.SliceValue:
-			if f.Name == "trust" {
-				g.trust = v.GetSlice()
-			}
+			g.lists[f.Name] = v.GetSlice()
 		default:
 			g.scalars[f.Name] = f.Value.String()
 		}
@@ -82,12 +80,9 @@ func applyFlags(c *Config, g given) error {
 			errs = append(errs, s.set(c, "--"+s.flag, v))
 		}
 	}
-	if g.trust != nil {
-		errs = append(errs, parseTrustList(c, "--trust", g.trust))
+	if trust, ok := g.lists["trust"]; ok {
+		errs = append(errs, parseTrustList(c, "--trust", trust))
 	}
 	errs = append(errs, applySelectors(c, g.selectors, func(kind string) string { return "--" + kind }))
-	if v, ok := g.scalars["linking"]; ok {
-		errs = append(errs, applyLinking(c, "--linking", v))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, applyLinking(c, "--linking", g.lists["linking"]))...)
 }

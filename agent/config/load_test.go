@@ -103,7 +103,7 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.ServiceName != "named" || len(c.Trust) != 0 || len(c.Services) != 1 ||
-		c.Services[0].Executable != "*/x" || c.Services[0].Linking != config.Loop {
+		c.Services[0].Executable != "*/x" || c.Services[0].Linking != config.Auto || c.Linking != config.Loop {
 		t.Errorf("%+v", c)
 	}
 }
@@ -118,18 +118,32 @@ func TestTrustNobody(t *testing.T) {
 }
 
 func TestSelectorsKeepTheirOrder(t *testing.T) {
-	c, err := load(t, "", nil, "--exe", "web=*/nginx", "--port", "shop=8080", "--cgroup", "/a=b/*", "--port", "1-2", "--linking", "none")
+	c, err := load(t, "", nil, "--exe", "web=*/nginx", "--port", "shop=8080", "--cgroup", "/a=b/*", "--port", "1-2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []config.Rule{
-		{Name: "web", Executable: "*/nginx", Linking: config.None},
-		{Name: "shop", Ports: []config.PortRange{{First: 8080, Last: 8080}}, Linking: config.None},
-		{Cgroup: "/a=b/*", Linking: config.None},
-		{Ports: []config.PortRange{{First: 1, Last: 2}}, Linking: config.None},
+		{Name: "web", Executable: "*/nginx"},
+		{Name: "shop", Ports: []config.PortRange{{First: 8080, Last: 8080}}},
+		{Cgroup: "/a=b/*"},
+		{Ports: []config.PortRange{{First: 1, Last: 2}}},
 	}
 	if !reflect.DeepEqual(c.Services, want) {
 		t.Errorf("%+v", c.Services)
+	}
+}
+
+// What is said of all services is for those that nothing more is known of; what
+// is said of one is the rule's.
+func TestLinking(t *testing.T) {
+	c, err := load(t, example, []string{"TARE_LINKING=loop,shop=none"})
+	if err != nil || c.Linking != config.Loop || c.Services[0].Linking != config.None || c.Services[1].Linking != config.Auto {
+		t.Errorf("%v, %+v, %v", c.Linking, c.Services, err)
+	}
+	c, err = load(t, "", []string{"TARE_LINKING=loop"}, "--port", "shop=8080", "--exe", "shop=*/x", "--port", "80", "--linking", "shop=queue", "--linking", "thread")
+	if err != nil || c.Linking != config.Thread ||
+		c.Services[0].Linking != config.Queue || c.Services[1].Linking != config.Queue || c.Services[2].Linking != config.Auto {
+		t.Errorf("%v, %+v, %v", c.Linking, c.Services, err)
 	}
 }
 
@@ -160,6 +174,9 @@ func TestErrors(t *testing.T) {
 		{name: "signed port", file: "services: [{ports: ['+80']}]", want: []string{`"+80"`}},
 		{name: "rule without selector", file: "services: [{name: x}]", want: []string{":1: services[0]", "ports, executable, cgroup"}},
 		{name: "linking", file: "services: [{ports: [1], linking: magic}]", want: []string{"linking", `"magic"`, "thread"}},
+		{name: "linking of all", args: []string{"--linking", "shop=thread,loop"}, want: []string{"--linking", `"thread,loop"`, "queue"}},
+		{name: "linking of no rule", file: example, env: []string{"TARE_LINKING=shop=loop,cart=thread"}, want: []string{"TARE_LINKING", `"cart=thread"`, "the name of a rule"}},
+		{name: "linking of the nameless", file: example, args: []string{"--linking", "=thread"}, want: []string{"--linking", `"=thread"`, "the name of a rule"}},
 		{name: "twice", file: "payload: on\npayload: off", want: []string{":2", "once"}},
 		{name: "type", file: "services: 8080", want: []string{"services", `"8080"`, "list"}},
 		{name: "null", file: "sampler:", want: []string{"sampler", "single value"}},
