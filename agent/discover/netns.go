@@ -69,13 +69,10 @@ func isOwnNetNS(target *os.File) (bool, error) {
 	return a.Dev == b.Dev && a.Ino == b.Ino, nil
 }
 
-// HostPrefixes are the addresses of all interfaces in the agent's network
-// namespace and in those of the given processes, each as a prefix of full
-// length. Processes that are gone are left out; other errors come with what
-// could be found. whole tells that neither was so.
-func HostPrefixes(pids ...int) (prefixes []netip.Prefix, whole bool, err error) {
-	found := map[netip.Prefix]bool{}
-	add := func() error {
+// Addresses are those of all interfaces in the network namespace of a process;
+// pid 0 stands for the agent's own. What could be found comes with the error.
+func Addresses(pid int) (found []netip.Addr, err error) {
+	read := func() error {
 		addrs, err := net.InterfaceAddrs()
 		for _, a := range addrs {
 			n, ok := a.(*net.IPNet)
@@ -83,45 +80,20 @@ func HostPrefixes(pids ...int) (prefixes []netip.Prefix, whole bool, err error) 
 				continue
 			}
 			if ip, ok := netip.AddrFromSlice(n.IP); ok {
-				ip = ip.Unmap()
-				found[netip.PrefixFrom(ip, ip.BitLen())] = true
-			}
-		}
-		return err
-	}
-	errs := []error{add()}
-	whole = errs[0] == nil
-	for _, pid := range pids {
-		err := InNetNS(pid, add)
-		whole = whole && err == nil
-		if !gone(err) {
-			errs = append(errs, err)
-		}
-	}
-	prefixes = make([]netip.Prefix, 0, len(found))
-	for p := range found {
-		prefixes = append(prefixes, p)
-	}
-	slices.SortFunc(prefixes, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	return prefixes, whole, errors.Join(errs...)
-}
-
-// Addresses are those of the interfaces in a process's network namespace,
-// without loopback addresses.
-func Addresses(pid int) ([]netip.Addr, error) {
-	var found []netip.Addr
-	err := InNetNS(pid, func() error {
-		addrs, err := net.InterfaceAddrs()
-		for _, a := range addrs {
-			n, ok := a.(*net.IPNet)
-			if !ok {
-				continue
-			}
-			if ip, ok := netip.AddrFromSlice(n.IP); ok && !ip.IsLoopback() {
 				found = append(found, ip.Unmap())
 			}
 		}
 		return err
-	})
-	return found, err
+	}
+	if pid == 0 {
+		err = read()
+	} else {
+		err = InNetNS(pid, read)
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return slices.Compact(found), err
 }
+
+// Gone reports whether an error of InNetNS or Addresses says that the process
+// has ended.
+func Gone(err error) bool { return gone(err) }

@@ -61,7 +61,7 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte(tableHead + row(80, 10, 5) + row(80, 1, 0)))
 	f.Add([]byte("a b:zz c 0A e f g h i 1\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		into := map[uint64]socket{}
+		into := map[uint64]uint16{}
 		_ = parseTable(bytes.NewReader(text), into) // an error is fine, a panic is not
 		if _, ok := into[0]; ok {
 			t.Error("a socket of nobody")

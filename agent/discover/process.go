@@ -100,14 +100,22 @@ func (p *process) netns() (uint32, error) {
 	return p.netnsInode, nil
 }
 
-// sockets returns the inodes of the process's TCP sockets and the ports that
-// it listens on. Without any socket, no table is read: this keeps Inspect
-// cheap for the many short processes of a shell script.
-func (p *process) sockets(t *tables) (tcp []uint64, listening []uint16, err error) {
+// exists reports whether the process is still there.
+func (p *process) exists() bool {
+	_, err := os.Stat(p.dir)
+	return err == nil
+}
+
+// sockets returns the inodes of the process's sockets and the TCP ports that it
+// listens on. Without any socket, no table is read: this keeps Inspect cheap for
+// the many short processes of a shell script.
+func (p *process) sockets(t *tables) (inodes []uint64, listening []uint16, err error) {
 	if !p.inodesKnown {
 		if p.inodes, err = socketInodes(filepath.Join(p.dir, "fd")); err != nil {
 			return nil, nil, err
 		}
+		slices.Sort(p.inodes)
+		p.inodes = slices.Compact(p.inodes)
 		p.inodesKnown = true
 	}
 	if len(p.inodes) == 0 {
@@ -117,18 +125,12 @@ func (p *process) sockets(t *tables) (tcp []uint64, listening []uint16, err erro
 		return nil, nil, err
 	}
 	for _, inode := range p.inodes {
-		e, ok := t.sockets[inode]
-		if !ok {
-			continue
-		}
-		tcp = append(tcp, inode)
-		if e.listening {
-			listening = append(listening, e.port)
+		if port, ok := t.ports[inode]; ok {
+			listening = append(listening, port)
 		}
 	}
-	slices.Sort(tcp)
 	slices.Sort(listening)
-	return slices.Compact(tcp), slices.Compact(listening), nil
+	return p.inodes, slices.Compact(listening), nil
 }
 
 // socketInodes reads the links of a directory of descriptors.

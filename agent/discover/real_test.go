@@ -101,7 +101,7 @@ func TestRealProcesses(t *testing.T) {
 		t.Fatalf("port %s: %+v, stats %+v", port, ps, s.Stats())
 	}
 	if p.Service.Name != "child" || p.Service.Linking != config.None || !strings.HasPrefix(p.Service.Why, "Go:") ||
-		len(p.Sockets) != 1 || p.StartTime == 0 || p.NetNS == 0 {
+		len(p.Sockets) == 0 || len(p.Listening) != 1 || p.StartTime == 0 || p.NetNS == 0 {
 		t.Errorf("%+v", p)
 	}
 	before := descriptors(t)
@@ -114,14 +114,14 @@ func TestRealProcesses(t *testing.T) {
 	if after := descriptors(t); after != before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
-	if one, ok, err := s.Inspect(pid); !ok || err != nil || one.StartTime != p.StartTime {
+	if one, ok, err := inspect(s, pid); !ok || err != nil || one.StartTime != p.StartTime {
 		t.Errorf("%+v %v %v", one, ok, err)
 	}
-	if _, ok, err := s.Inspect(os.Getpid()); ok || err != nil {
+	if _, ok, err := inspect(s, os.Getpid()); ok || err != nil {
 		t.Errorf("self is selected: %v", err)
 	}
 	exe, _ := os.Readlink("/proc/self/exe")
-	self, ok, err := New("", rules(t, "TARE_EXES="+exe)).Inspect(os.Getpid())
+	self, ok, err := inspect(New("", rules(t, "TARE_EXES="+exe)), os.Getpid())
 	if !ok || err != nil || self.Exe != exe || self.Service.Linking != config.None {
 		t.Errorf("%+v %v %v", self, ok, err)
 	}
@@ -195,28 +195,103 @@ func TestOtherNetworkNamespace(t *testing.T) {
 	if err := InNetNS(pid, func() error { return exec.Command("ip", "addr", "add", "198.51.100.7/24", "dev", "lo").Run() }); err != nil {
 		t.Skipf("ip: %v", err)
 	}
-	want := netip.MustParsePrefix("198.51.100.7/32")
-	for _, ended := range []bool{false, true} {
-		pids := []int{pid, pid}
-		if ended {
-			pids = append(pids, 1<<30)
-		}
-		prefixes, whole, err := HostPrefixes(pids...)
-		if err != nil || whole == ended || !slices.Contains(prefixes, want) {
-			t.Errorf("%v, want %v among them; a process has ended: %v, all was looked at: %v, %v", prefixes, want, ended, whole, err)
-		}
+	want := netip.MustParseAddr("198.51.100.7")
+	if found, err := Addresses(pid); err != nil || !slices.Contains(found, want) {
+		t.Errorf("%v, want %v among them; %v", found, want, err)
+	}
+	if found, err := Addresses(1 << 30); !Gone(err) || len(found) > 0 {
+		t.Errorf("%v of no process; %v", found, err)
 	}
 }
 
-func TestHostPrefixes(t *testing.T) {
-	prefixes, _, err := HostPrefixes(os.Getpid())
-	if err != nil || !slices.Contains(prefixes, netip.MustParsePrefix("127.0.0.1/32")) {
-		t.Errorf("%v %v", prefixes, err)
+func TestOwnAddresses(t *testing.T) {
+	found, err := Addresses(0)
+	if err != nil || !slices.Contains(found, netip.MustParseAddr("127.0.0.1")) {
+		t.Errorf("%v %v", found, err)
 	}
-	for _, p := range prefixes {
-		if p.Bits() != p.Addr().BitLen() {
-			t.Errorf("%v is a network", p)
+	if same, err := Addresses(os.Getpid()); err != nil || !slices.Equal(same, found) {
+		t.Errorf("%v, but of this process %v; %v", found, same, err)
+	}
+}
+
+// Both ways to find listeners find the same.
+func TestListeners(t *testing.T) {
+	_, port := child(t, nil)
+	l6, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip("no IPv6:", err)
+	}
+	defer l6.Close()
+	asked, read := map[uint64]uint16{}, map[uint64]uint16{}
+	if err := diagListeners(asked); err != nil {
+		t.Skip("no sock_diag:", err)
+	}
+	files := &tables{ports: read}
+	for _, name := range []string{"tcp", "tcp6"} {
+		if err := files.readFile("/proc/thread-self/net/" + name); err != nil {
+			t.Fatal(err)
 		}
+	}
+	found := map[string]bool{}
+	for inode, p := range asked {
+		found[strconv.Itoa(int(p))] = true
+		if q, ok := read[inode]; ok && p != q {
+			t.Errorf("socket %d listens on %d, or on %d", inode, p, q)
+		}
+	}
+	if !found[port] || !found[strconv.Itoa(l6.Addr().(*net.TCPAddr).Port)] {
+		t.Errorf("%v without %s and %v", asked, port, l6.Addr())
+	}
+}
+
+func FuzzDiag(f *testing.F) {
+	f.Add(make([]byte, diagAnswerLength))
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		into := map[uint64]uint16{}
+		diagAnswer(msg, into)
+		if _, ok := into[0]; ok {
+			t.Error("a socket of nobody")
+		}
+	})
+}
+
+// A child of a child is found.
+func TestChildren(t *testing.T) {
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		t.Skip("a kernel without CONFIG_PROC_CHILDREN")
+	}
+	cmd := exec.Command("sh", "-c", "sleep 100 & echo $!; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	grandchild, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New("", rules(t, "TARE_EXES=*"))
+	if found := s.Children(os.Getpid()); !slices.Contains(found, cmd.Process.Pid) || !slices.Contains(found, grandchild) {
+		t.Errorf("%v without %d and %d", found, cmd.Process.Pid, grandchild)
+	}
+}
+
+func BenchmarkInspect(b *testing.B) {
+	c, err := config.Load(nil, []string{"TARE_PORTS=80", "TARE_EXES=*/nginx"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := New("", c)
+	for b.Loop() {
+		s.Inspect([]int{os.Getpid()}, func(int, Process, bool, error) {})
 	}
 }
 

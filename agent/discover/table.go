@@ -12,24 +12,16 @@ import (
 	"strconv"
 )
 
-// tables are the TCP sockets of the network namespaces that were read, by
-// inode number: unique across namespaces.
+// tables are the listening TCP sockets of the network namespaces that were
+// asked, by inode number: unique across namespaces.
 type tables struct {
-	root    string
-	done    map[uint32]error // by namespace
-	sockets map[uint64]socket
+	root  string
+	diag  *bool            // whether the kernel answers sock_diag, as far as known
+	done  map[uint32]error // by namespace
+	ports map[uint64]uint16
 }
 
-type socket struct {
-	port      uint16 // local
-	listening bool
-}
-
-func newTables(root string) *tables {
-	return &tables{root: root, done: map[uint32]error{}, sockets: map[uint64]socket{}}
-}
-
-// read reads the tables of the process's network namespace, once.
+// read asks for the listeners of the process's network namespace, once.
 func (t *tables) read(p *process) error {
 	ns, err := p.netns()
 	if err != nil {
@@ -38,12 +30,27 @@ func (t *tables) read(p *process) error {
 	if err, ok := t.done[ns]; ok {
 		return err
 	}
-	err = t.readFile(filepath.Join(p.dir, "net/tcp6"))
-	if err == nil || errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6, or gone: tcp tells
-		err = t.readFile(filepath.Join(p.dir, "net/tcp"))
-	}
+	err = t.ask(p)
 	if !gone(err) { // else another process of the namespace may be there
 		t.done[ns] = err
+	}
+	return err
+}
+
+// ask prefers sock_diag, which gives listeners alone: /proc/PID/net/tcp walks
+// the hash table of all connections of the machine, some ms for each of IPv4 and
+// IPv6, however few there are.
+func (t *tables) ask(p *process) error {
+	if *t.diag {
+		err := InNetNS(p.pid, func() error { return diagListeners(t.ports) })
+		if err == nil || gone(err) && !p.exists() {
+			return err
+		}
+		*t.diag = false // a kernel without it, or no privilege to enter
+	}
+	err := t.readFile(filepath.Join(p.dir, "net/tcp6"))
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6, or gone: tcp tells
+		err = t.readFile(filepath.Join(p.dir, "net/tcp"))
 	}
 	return err
 }
@@ -54,20 +61,19 @@ func (t *tables) readFile(path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // only read from
-	if err := parseTable(f, t.sockets); err != nil {
+	if err := parseTable(f, t.ports); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-// parseTable reads /proc/net/tcp or tcp6:
+// parseTable reads the listeners of /proc/net/tcp or tcp6:
 //
 //	sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
 //	 0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 …
 //
-// Sockets without an inode (TIME_WAIT, not yet accepted) belong to nobody.
 // Lines that do not look so are skipped: the format may grow.
-func parseTable(r io.Reader, into map[uint64]socket) error {
+func parseTable(r io.Reader, into map[uint64]uint16) error {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		var fields [10][]byte // no slice from the heap: there may be many thousands of lines
@@ -85,11 +91,10 @@ func parseTable(r io.Reader, into map[uint64]socket) error {
 		port, err1 := strconv.ParseUint(string(fields[1][colon+1:]), 16, 16)
 		state, err2 := strconv.ParseUint(string(fields[3]), 16, 8)
 		inode, err3 := strconv.ParseUint(string(fields[9]), 10, 64)
-		if colon < 0 || err1 != nil || err2 != nil || err3 != nil || inode == 0 {
+		if colon < 0 || err1 != nil || err2 != nil || err3 != nil || inode == 0 || state != tcpListen {
 			continue
 		}
-		const listen = 10 // TCP_LISTEN
-		into[inode] = socket{port: uint16(port), listening: state == listen}
+		into[inode] = uint16(port)
 	}
 	return lines.Err()
 }

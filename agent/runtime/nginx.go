@@ -1,0 +1,10 @@
+package runtime
+
+import "github.com/tare-trace/tare/agent/config"
+
+var _ = register(Runtime{
+	Name:        "nginx",
+	Executables: []string{"nginx"},
+	Linking:     config.Loop,
+	Why:         "event loop: what a receive causes is sent before the next receive",
+})

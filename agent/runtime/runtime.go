@@ -1,0 +1,69 @@
+// Package runtime knows what services are written in and run by: how a process
+// on a runtime is recognised, how its receives can be linked to its sends, and
+// what the kernel side must be told of it besides. One runtime is one file,
+// which adds itself to the registry.
+//
+// It reads what a process has of its own (its executable, what it has mapped)
+// and nothing of its sockets; which processes are traced it does not ask. A
+// wrong parent is worse than none: only what is known to be right is linked.
+package runtime
+
+import "github.com/tare-trace/tare/agent/config"
+
+// Runtime is one way to run a service. A process is on the first of the
+// registered ones that has its executable's name; without one, on the one whose
+// Detect says so; without one, on the one whose library it has mapped first.
+type Runtime struct {
+	Name        string
+	Executables []string                    // base names
+	Detect      func(p *Process) bool       // nil: names and libraries tell
+	Libraries   []string                    // base names
+	Linking     config.Linking              // of its services, unless a rule says otherwise
+	Why         string                      // reason for Linking
+	Attach      func(*Process, Maps) error  // tells the kernel side of one process; nil: Linking is all
+	Detach      func(pid int, m Maps) error // takes back what Attach told, also when the process has ended
+}
+
+// Maps are the kernel side's maps, by the names that they have in bpf/. A
+// runtime's own hold facts of single processes, by their pid: offsets, recipes.
+type Maps interface {
+	Put(name string, key, value any) error
+	// Delete succeeds if there is no such key.
+	Delete(name string, key any) error
+}
+
+var (
+	registry  []*Runtime
+	byName    = map[string]*Runtime{}
+	byLibrary = map[string]*Runtime{}
+)
+
+// register adds a runtime, while package variables are initialised.
+func register(r Runtime) *Runtime {
+	registry = append(registry, &r)
+	for _, name := range r.Executables {
+		byName[name] = &r
+	}
+	for _, name := range r.Libraries {
+		byLibrary[name] = &r
+	}
+	return &r
+}
+
+// detect finds the runtime of a process; unknown if none is recognised.
+func detect(p *Process) *Runtime {
+	if r, ok := byName[p.Name()]; ok {
+		return r
+	}
+	for _, r := range registry {
+		if r.Detect != nil && r.Detect(p) {
+			return r
+		}
+	}
+	for library := range p.Libraries() {
+		if r, ok := byLibrary[library]; ok {
+			return r
+		}
+	}
+	return unknown
+}
