@@ -35,7 +35,6 @@ import (
 const (
 	pollInterval  = 100 * time.Millisecond // of the event ring; it wakes the agent earlier when half full
 	sweepInterval = 100 * time.Millisecond // of spans that wait for more bytes
-	scanInterval  = 10 * time.Second       // of /proc, besides what exec and listen report
 	fileInterval  = time.Second            // of the configuration file's modification time
 	drainTimeout  = 10 * time.Second       // for the exporter at shutdown
 )
@@ -169,7 +168,7 @@ func (a *Agent) load() error {
 			a.log.Warn("this kernel allows less", "capability", l.Capability, "without", l.Without, "reason", l.Reason)
 		}
 	}
-	a.discovery = newDiscovery(a.tracer, *cfg, a.log)
+	a.discovery = newDiscovery(a.tracer, *cfg, a.log, newHost)
 	return nil
 }
 

@@ -179,7 +179,9 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 		reg.MustRegister(a.exporter)
 	}
 	if a.cfg.Load().Metrics == config.MetricsRequests {
-		reg.MustRegister(red.New(a.tracer, a.discovery.resource, a.discovery.namespace))
+		requests := red.New(a.tracer, a.discovery.resource, a.discovery.namespace)
+		reg.MustRegister(requests)
+		a.discovery.released = requests.Forget
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))

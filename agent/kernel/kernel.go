@@ -47,7 +47,6 @@ type Tracer struct {
 
 	mu      sync.Mutex
 	trusted map[bpf.Prefix]struct{}
-	inodes  map[uint64]bpf.Service
 }
 
 // Load loads and attaches everything. Entry sockets take no decisions until
@@ -93,7 +92,7 @@ func Load(o Options) (*Tracer, error) {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	t := &Tracer{tier: chosen, trusted: map[bpf.Prefix]struct{}{}, inodes: map[uint64]bpf.Service{}}
+	t := &Tracer{tier: chosen, trusted: map[bpf.Prefix]struct{}{}}
 	if err := t.load(spec, chosen.Programs); err != nil {
 		_ = t.Close()
 		return nil, err
@@ -149,34 +148,20 @@ func (t *Tracer) AddProcess(pid uint32, s bpf.Service) error {
 
 // RemoveProcess stops tracing new connections of a process.
 func (t *Tracer) RemoveProcess(pid uint32) error {
-	if err := t.objs.Processes.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("stop tracing process %d: %w", pid, err)
+	return remove(t.objs.Processes, pid)
+}
+
+// AddInode tells that an open socket belongs to a traced service; Arm looks it
+// up.
+func (t *Tracer) AddInode(inode uint64, s bpf.Service) error {
+	if err := t.objs.Inodes.Put(inode, s); err != nil {
+		return fmt.Errorf("note socket inode %d: %w", inode, err)
 	}
 	return nil
 }
 
-// SetInodes tells which open sockets belong to traced services; Arm looks
-// them up. Inodes that are gone since the last call are forgotten.
-func (t *Tracer) SetInodes(want map[uint64]bpf.Service) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for ino := range t.inodes {
-		if _, ok := want[ino]; !ok {
-			_ = t.objs.Inodes.Delete(ino)
-			delete(t.inodes, ino)
-		}
-	}
-	for ino, s := range want {
-		if have, ok := t.inodes[ino]; ok && have == s {
-			continue
-		}
-		if err := t.objs.Inodes.Put(ino, s); err != nil {
-			return fmt.Errorf("note socket inode %d: %w", ino, err)
-		}
-		t.inodes[ino] = s
-	}
-	return nil
-}
+// RemoveInode forgets what AddInode told.
+func (t *Tracer) RemoveInode(inode uint64) error { return remove(t.objs.Inodes, inode) }
 
 // Trust replaces the networks that tags go to and are believed from. It
 // concerns connections established from now on.
@@ -208,7 +193,7 @@ func (t *Tracer) Trust(prefixes []netip.Prefix) error {
 }
 
 // Arm walks the sockets of the calling thread's network namespace, arms what
-// SetInodes named and renews marks. It does nothing where that capability is
+// AddInode named and renews marks. It does nothing where that capability is
 // lost.
 func (t *Tracer) Arm() error {
 	if t.arm == nil {

@@ -68,20 +68,25 @@ func sum(perCPU []bpf.Measure) (s bpf.Measure) {
 	return s
 }
 
+// DropMeasures forgets what was measured under these keys. What is measured
+// meanwhile may be lost: it is for services and peers that have ended.
+func (t *Tracer) DropMeasures(keys []bpf.MeasureKey) error {
+	for i := range keys {
+		if err := remove(t.objs.Measures, keys[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Listeners are the ports on which traced services listen or have listened
 // lately, by network namespace.
 func (t *Tracer) Listeners() (map[bpf.PortKey]bpf.Service, error) {
-	found := map[bpf.PortKey]bpf.Service{}
-	var key bpf.PortKey
-	var s bpf.Service
-	each := t.objs.Listeners.Iterate()
-	for each.Next(&key, &s) {
-		found[key] = s
-	}
+	found, err := entries[bpf.PortKey, bpf.Service](t.objs.Listeners)
 	// An entry that goes while it is looked at ends the walk early: the next
 	// scrape finds the rest.
-	if err := each.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
-		return nil, fmt.Errorf("read the listeners: %w", err)
+	if errors.Is(err, ebpf.ErrIterationAborted) {
+		err = nil
 	}
-	return found, nil
+	return found, err
 }

@@ -4,7 +4,8 @@
 //
 // It reads when somebody scrapes, and not otherwise. It refuses to guess: an
 // edge's peer is a service's name only where a traced service of this host is
-// known to listen; else it is the address and the port.
+// known to listen; else it is the address and the port. What was measured before
+// stays with the name that it had, when the address is another's by then.
 package red
 
 import (
@@ -24,6 +25,7 @@ import (
 type Source interface {
 	Measures() ([]kernel.Measured, error)
 	Listeners() (map[bpf.PortKey]bpf.Service, error)
+	DropMeasures(keys []bpf.MeasureKey) error
 }
 
 // other is the name of what found no room in the kernel's table.
@@ -44,22 +46,35 @@ type Collector struct {
 	resource  func(index uint16) *span.Resource
 	namespace func(netip.Addr) (inode uint32, ok bool)
 
-	mu    sync.Mutex
-	names map[peer]string // of peers that were found to be services: a name stays when its service ends
+	mu     sync.Mutex
+	fed    map[source]*fed // one for each entry of the kernel's table, which is bounded
+	series map[labels]*series
 }
 
-// peer is where a request goes.
-type peer struct {
-	netns   uint32
-	address netip.Addr
-	port    uint16
+// source is an entry of the kernel side's table.
+type source struct {
+	key   bpf.MeasureKey
+	other bool
+}
+
+// fed is how much of an entry was taken over, and by which series last.
+type fed struct {
+	measure bpf.Measure
+	labels  labels
+}
+
+// series is a histogram. It ends when no entry feeds it any more: when those
+// that did have gone, or feed another since their peer has another name.
+type series struct {
+	measure bpf.Measure
+	feeders int
 }
 
 // New makes a collector. resource finds the resource of a service index, nil
 // if there is none; namespace finds the network namespace that has an address
 // which is not a loopback one.
 func New(s Source, resource func(index uint16) *span.Resource, namespace func(netip.Addr) (inode uint32, ok bool)) *Collector {
-	return &Collector{source: s, resource: resource, namespace: namespace, names: map[peer]string{}}
+	return &Collector{source: s, resource: resource, namespace: namespace, fed: map[source]*fed{}, series: map[labels]*series{}}
 }
 
 // Describe implements prometheus.Collector.
@@ -70,29 +85,101 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	measured, err := c.source.Measures()
-	if err != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.read(); err != nil {
 		ch <- prometheus.NewInvalidMetric(descService, err)
 		return
 	}
+	for l, s := range c.series {
+		ch <- l.metric(&s.measure)
+	}
+}
+
+// Forget ends what was measured of a service that has ended: its index may be
+// another's next.
+func (c *Collector) Forget(index uint16) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.read(); err != nil {
+		return err
+	}
+	var keys []bpf.MeasureKey
+	for s := range c.fed {
+		if !s.other && s.key.Service == index {
+			keys = append(keys, s.key)
+		}
+	}
+	if err := c.source.DropMeasures(keys); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		c.unfeed(source{key: k})
+	}
+	return nil
+}
+
+// read adds what was measured since the last time to the series of those names
+// that services and peers have now. c.mu is held.
+func (c *Collector) read() error {
+	measured, err := c.source.Measures()
+	if err != nil {
+		return err
+	}
 	listeners, err := c.source.Listeners()
 	if err != nil {
-		ch <- prometheus.NewInvalidMetric(descEdge, err)
-		return
+		return err
 	}
-	c.mu.Lock()
-	all := map[labels]*bpf.Measure{}
+	there := make(map[source]bool, len(measured))
 	for i := range measured {
 		m := &measured[i]
-		l := c.labels(m, listeners)
-		if all[l] == nil {
-			all[l] = &bpf.Measure{}
+		from := source{m.Key, m.Other}
+		there[from] = true
+		f := c.fed[from]
+		if f != nil && f.measure == m.Measure {
+			continue
 		}
-		add(all[l], &m.Measure)
+		if f != nil && m.Count() < (&kernel.Measured{Measure: f.measure}).Count() { // the kernel side forgot it meanwhile
+			c.unfeed(from)
+			f = nil
+		}
+		l := c.labels(m, listeners)
+		if f == nil || f.labels != l {
+			taken := bpf.Measure{}
+			if f != nil {
+				taken = f.measure
+			}
+			to := c.series[l]
+			if to == nil {
+				to = &series{}
+				c.series[l] = to
+			}
+			to.feeders++
+			c.unfeed(from)
+			f = &fed{measure: taken, labels: l}
+			c.fed[from] = f
+		}
+		add(&c.series[l].measure, &m.Measure, &f.measure)
+		f.measure = m.Measure
 	}
-	c.mu.Unlock()
-	for l, m := range all {
-		ch <- l.metric(m)
+	for from := range c.fed {
+		if !there[from] {
+			c.unfeed(from)
+		}
+	}
+	return nil
+}
+
+// unfeed ends that an entry feeds a series.
+func (c *Collector) unfeed(from source) {
+	f := c.fed[from]
+	if f == nil {
+		return
+	}
+	delete(c.fed, from)
+	s := c.series[f.labels]
+	if s.feeders--; s.feeders == 0 {
+		delete(c.series, f.labels)
 	}
 }
 
@@ -136,33 +223,28 @@ func (c *Collector) service(index uint16) string {
 }
 
 // peer names where a request goes, and tells whether that is a traced service.
-// c.mu is held.
 func (c *Collector) peer(k *bpf.MeasureKey, listeners map[bpf.PortKey]bpf.Service) (name string, traced bool) {
-	p := peer{netns: k.Netns, port: k.Port}
+	address := netip.AddrFrom4([4]byte(k.Address[:4]))
 	if k.Family == unix.AF_INET6 {
-		p.address = netip.AddrFrom16(k.Address).Unmap()
-	} else {
-		p.address = netip.AddrFrom4([4]byte(k.Address[:4]))
+		address = netip.AddrFrom16(k.Address).Unmap()
 	}
-	netns, ok := p.netns, p.netns != 0
+	netns, ok := k.Netns, k.Netns != 0
 	if !ok {
-		netns, ok = c.namespace(p.address)
+		netns, ok = c.namespace(address)
 	}
-	if ok {
-		if s, listens := listeners[bpf.PortKey{Netns: netns, Port: uint32(p.port)}]; listens {
-			c.names[p] = c.service(s.Index)
+	if s, listens := listeners[bpf.PortKey{Netns: netns, Port: uint32(k.Port)}]; ok && listens {
+		if r := c.resource(s.Index); r != nil {
+			return r.Service, true
 		}
 	}
-	if name, traced = c.names[p]; traced {
-		return name, true
-	}
-	return netip.AddrPortFrom(p.address, p.port).String(), false
+	return netip.AddrPortFrom(address, k.Port).String(), false
 }
 
-func add(to, m *bpf.Measure) {
-	to.Sum += m.Sum
+// add adds what m has more than before.
+func add(to, m, before *bpf.Measure) {
+	to.Sum += m.Sum - before.Sum
 	for i, n := range m.Bucket {
-		to.Bucket[i] += n
+		to.Bucket[i] += n - before.Bucket[i]
 	}
 }
 

@@ -3,6 +3,7 @@ package red
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,10 @@ type fake struct {
 
 func (f *fake) Measures() ([]kernel.Measured, error)            { return f.measured, f.err }
 func (f *fake) Listeners() (map[bpf.PortKey]bpf.Service, error) { return f.listeners, nil }
+func (f *fake) DropMeasures(keys []bpf.MeasureKey) error {
+	f.measured = slices.DeleteFunc(f.measured, func(m kernel.Measured) bool { return !m.Other && slices.Contains(keys, m.Key) })
+	return f.err
+}
 func (f *fake) add(key bpf.MeasureKey, other bool, sum uint64, at ...int) {
 	m := kernel.Measured{Key: key, Other: other}
 	m.Sum = sum
@@ -159,6 +164,95 @@ func TestNamesStay(t *testing.T) {
 	for k := range before {
 		if !strings.Contains(k, "peer=store") || after[k] != 1 {
 			t.Errorf("before %v, after %v", before, after)
+		}
+	}
+}
+
+// An address that another service has now counts for that from then on; what
+// was measured before stays with the name that it had, as long as something
+// counts under it.
+func TestAddressIsUsedAgain(t *testing.T) {
+	f := &fake{listeners: map[bpf.PortKey]bpf.Service{{Netns: 7, Port: 80}: {Index: 2}}}
+	f.add(edge(1, 7, "127.0.0.1", 80), false, 1, 0, 0)
+	f.add(edge(1, 7, "127.0.0.1", 81), false, 1, 0)
+	c := New(f, resource, nil)
+	const (
+		store   = "client=web error=false peer=store peer_traced=true protocol=http status_class=2xx"
+		web     = "client=web error=false peer=web peer_traced=true protocol=http status_class=2xx"
+		nothing = "client=web error=false peer=127.0.0.1:80 peer_traced=false protocol=http status_class=2xx"
+	)
+	expect := func(want map[string]uint64) {
+		t.Helper()
+		got := counts(t, c)
+		for _, k := range []string{store, web, nothing} {
+			if got[k] != want[k] {
+				t.Errorf("%q: %d, want %d", k, got[k], want[k])
+			}
+		}
+	}
+	expect(map[string]uint64{store: 2})
+	f.listeners = map[bpf.PortKey]bpf.Service{{Netns: 7, Port: 80}: {Index: 3}, {Netns: 7, Port: 81}: {Index: 2}}
+	expect(map[string]uint64{store: 2}) // nobody asked the new one yet
+	f.measured[1].Bucket[0]++
+	expect(map[string]uint64{store: 3}) // port 81 is store's now
+	f.measured[0].Bucket[0] += 3
+	expect(map[string]uint64{store: 3, web: 3})
+	delete(f.listeners, bpf.PortKey{Netns: 7, Port: 80})
+	f.measured[0].Bucket[0]++
+	expect(map[string]uint64{store: 3, nothing: 1})
+	if len(c.fed) != 2 || len(c.series) > 3 {
+		t.Errorf("%d entries feed %d series", len(c.fed), len(c.series))
+	}
+}
+
+// What a service that has ended was measured by goes, but for the requests that
+// are in a series which goes on: that must not fall.
+func TestForget(t *testing.T) {
+	f := &fake{}
+	f.add(bpf.MeasureKey{Service: 1, Role: server, Outcome: 2}, false, 1, 0, 0)
+	f.add(bpf.MeasureKey{Service: 3, Role: server, Outcome: 2}, false, 1, 0) // of the same name
+	f.add(edge(1, 7, "127.0.0.1", 80), false, 1, 0)
+	f.add(bpf.MeasureKey{Role: server, Outcome: 2}, true, 1, 0)
+	c := New(f, resource, nil)
+	if n := len(counts(t, c)); n != 3 {
+		t.Errorf("%d series", n)
+	}
+	f.measured[0].Bucket[1]++ // since the last scrape
+	if err := c.Forget(1); err != nil {
+		t.Fatal(err)
+	}
+	const web = "error=false protocol=tcp service=web status_class=2xx"
+	if got := counts(t, c); got[web] != 4 || len(got) != 2 || len(f.measured) != 2 {
+		t.Errorf("%v of %d entries", got, len(f.measured))
+	}
+	if err := c.Forget(3); err != nil {
+		t.Fatal(err)
+	}
+	f.add(bpf.MeasureKey{Service: 3, Role: server, Outcome: 2}, false, 1, 0) // another service by now
+	if got := counts(t, c); got[web] != 1 || len(c.fed) != 2 {
+		t.Errorf("%v, fed by %d", got, len(c.fed))
+	}
+	f.err = errors.New("no such map")
+	if err := c.Forget(3); err == nil {
+		t.Error("forgot what it could not read")
+	}
+}
+
+// However many addresses come and go, as many series are kept as the kernel side
+// has entries.
+func TestBounded(t *testing.T) {
+	f := &fake{listeners: map[bpf.PortKey]bpf.Service{}}
+	c := New(f, resource, nil)
+	for i := range uint16(1000) {
+		f.measured = f.measured[:0]
+		k := edge(1, 7, "127.0.0.1", i)
+		if i%2 == 0 {
+			f.listeners[bpf.PortKey{Netns: 7, Port: uint32(i)}] = bpf.Service{Index: 2}
+		}
+		f.add(k, false, 1, 0)
+		counts(t, c)
+		if len(c.fed) != 1 || len(c.series) != 1 {
+			t.Fatalf("%d entries feed %d series", len(c.fed), len(c.series))
 		}
 	}
 }
