@@ -1,0 +1,592 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/discover"
+	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/span"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeKernel is a kernel side that records what it is told.
+type fakeKernel struct {
+	calls     []string
+	processes map[uint32]bpf.Service
+	inodes    map[uint64]bpf.Service
+	listeners map[bpf.PortKey]bpf.Service
+	trusted   []netip.Prefix
+	control   chan bpf.Control
+	full      bool // no room for processes
+}
+
+func (k *fakeKernel) note(format string, args ...any) {
+	k.calls = append(k.calls, fmt.Sprintf(format, args...))
+}
+
+func (k *fakeKernel) EnableEntry(on bool) error { k.note("entry %v", on); return nil }
+
+func (k *fakeKernel) AddProcess(pid uint32, s bpf.Service) error {
+	if k.full {
+		return errors.New("no room")
+	}
+	k.note("add %d", pid)
+	k.processes[pid] = s
+	return nil
+}
+
+func (k *fakeKernel) RemoveProcess(pid uint32) error {
+	k.note("remove %d", pid)
+	delete(k.processes, pid)
+	return nil
+}
+
+func (k *fakeKernel) AddInode(inode uint64, s bpf.Service) error {
+	k.note("inode %d", inode)
+	k.inodes[inode] = s
+	return nil
+}
+
+func (k *fakeKernel) RemoveInode(inode uint64) error {
+	k.note("no inode %d", inode)
+	delete(k.inodes, inode)
+	return nil
+}
+
+func (k *fakeKernel) RemoveListener(p bpf.PortKey) error {
+	k.note("no listener %d", p.Port)
+	delete(k.listeners, p)
+	return nil
+}
+
+func (k *fakeKernel) Trust(prefixes []netip.Prefix) error {
+	k.note("trust")
+	k.trusted = prefixes
+	return nil
+}
+
+func (k *fakeKernel) Arm() error                                 { k.note("arm"); return nil }
+func (k *fakeKernel) Processes() (map[uint32]bpf.Service, error) { return maps.Clone(k.processes), nil }
+func (k *fakeKernel) Listeners() (map[bpf.PortKey]bpf.Service, error) {
+	return maps.Clone(k.listeners), nil
+}
+func (k *fakeKernel) Put(string, any, any) error { return nil }
+func (k *fakeKernel) Delete(string, any) error   { return nil }
+
+func (k *fakeKernel) Control(ctx context.Context, handle func(bpf.Control)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case c := <-k.control:
+			handle(c)
+		}
+	}
+}
+
+func (k *fakeKernel) trusts(address string) bool {
+	a := netip.MustParseAddr(address)
+	return slices.ContainsFunc(k.trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// fakeHost is a host with the processes that a test gives it.
+type fakeHost struct {
+	kernel    *fakeKernel
+	processes map[int]*discover.Process
+	children  map[int][]int
+	held      map[uint64]bool // listeners that somebody holds
+	addresses map[uint32][]netip.Addr
+	scans     int
+	inspected []int
+	whenAdded func(pid int) // runs before a process is looked at again
+}
+
+func (h *fakeHost) Scan() (found []discover.Process, err error) {
+	h.scans++
+	for _, pid := range slices.Sorted(maps.Keys(h.processes)) {
+		found = append(found, *h.processes[pid])
+	}
+	return found, nil
+}
+
+func (h *fakeHost) Inspect(pids []int, each func(int, discover.Process, bool, error)) {
+	for _, pid := range pids {
+		h.inspected = append(h.inspected, pid)
+		if p := h.processes[pid]; p != nil {
+			each(pid, *p, true, nil)
+		} else {
+			each(pid, discover.Process{}, false, nil)
+		}
+	}
+}
+
+func (h *fakeHost) Children(pid int) []int {
+	if h.whenAdded != nil {
+		h.whenAdded(pid)
+	}
+	return h.children[pid]
+}
+
+func (h *fakeHost) Listens(inode uint64) bool { return h.held[inode] }
+
+func (h *fakeHost) Addresses(pid int) ([]netip.Addr, error) {
+	if pid == 0 {
+		return h.addresses[0], nil
+	}
+	if p := h.processes[pid]; p != nil {
+		return h.addresses[p.NetNS], nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (h *fakeHost) InNetNS(pid int, fn func() error) error {
+	p := h.processes[pid]
+	if p == nil {
+		return fs.ErrNotExist
+	}
+	h.kernel.note("in %d", p.NetNS)
+	return fn()
+}
+
+// start adds a process, of the service name in a container.
+func (h *fakeHost) start(pid int, name, container string, netns uint32, sockets ...uint64) *discover.Process {
+	p := &discover.Process{
+		PID: pid, StartTime: uint64(pid), Exe: "/" + name, NetNS: netns, Sockets: sockets,
+		Service: discover.Service{Name: name, Linking: config.Thread, Why: "a test", Attrs: []span.Attr{span.String("container.id", container)}},
+	}
+	h.processes[pid] = p
+	return p
+}
+
+type fixture struct {
+	*discovery
+	kernel *fakeKernel
+	host   *fakeHost
+	text   *strings.Builder // of the log
+	t      *testing.T
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	k := &fakeKernel{
+		processes: map[uint32]bpf.Service{}, inodes: map[uint64]bpf.Service{}, listeners: map[bpf.PortKey]bpf.Service{},
+		control: make(chan bpf.Control),
+	}
+	h := &fakeHost{
+		kernel: k, processes: map[int]*discover.Process{}, children: map[int][]int{}, held: map[uint64]bool{},
+		addresses: map[uint32][]netip.Addr{0: {netip.MustParseAddr("192.0.2.1")}},
+	}
+	for ns := uint32(1); ns <= 3; ns++ {
+		h.addresses[ns] = []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(ns)})}
+	}
+	var text strings.Builder
+	cfg := config.Default()
+	cfg.Metrics = config.MetricsRequests
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	return &fixture{newDiscovery(k, cfg, log, func(config.Config) system { return h }), k, h, &text, t}
+}
+
+// did are the calls since the last time.
+func (f *fixture) did() string {
+	s := strings.Join(f.kernel.calls, ", ")
+	f.kernel.calls = nil
+	return s
+}
+
+func (f *fixture) expect(want string) {
+	f.t.Helper()
+	if got := f.did(); got != want {
+		f.t.Errorf("told the kernel side:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) told(pids ...int) {
+	f.t.Helper()
+	t := told{pids: map[int]bool{}}
+	for _, pid := range pids {
+		t.pids[pid] = true
+	}
+	f.must(f.follow(t))
+}
+
+func (f *fixture) exits(pid int) {
+	f.t.Helper()
+	delete(f.host.processes, pid)
+	delete(f.kernel.processes, uint32(pid)) // the kernel side does so by itself
+	f.must(f.follow(told{pids: map[int]bool{pid: false}}))
+}
+
+// container is that of the spans of a process, as its index names it.
+func (f *fixture) container(pid int) string {
+	f.t.Helper()
+	r := f.resource(f.kernel.processes[uint32(pid)].Index)
+	if r == nil {
+		return "no resource"
+	}
+	return r.Service + " " + r.Attrs[0].Str
+}
+
+// Networks are known before processes, processes before their sockets, and all
+// that before anything is armed; a second look finds what came in between.
+func TestDiscoveryStart(t *testing.T) {
+	f := newFixture(t)
+	web := f.host.start(10, "web", "a", 1, 100)
+	f.host.start(20, "store", "b", 2)
+	f.host.whenAdded = func(pid int) {
+		if f.kernel.processes[uint32(pid)].Index == 0 {
+			t.Errorf("process %d is looked at again before the kernel side knows it", pid)
+		}
+		if pid == 10 {
+			web.Sockets = []uint64{100, 101}
+			f.host.children[10] = []int{11, 12}
+			f.host.start(11, "web", "a", 1, 100)
+		}
+	}
+	f.must(f.start())
+	f.expect("trust, add 10, inode 100, add 20, in 1, arm, " +
+		"inode 101, add 11, in 1, arm, " +
+		"in 1, arm, entry true")
+	if f.host.scans != 1 {
+		t.Errorf("%d scans", f.host.scans)
+	}
+	for _, a := range []string{"127.0.0.1", "192.0.2.1", "10.0.0.1", "10.0.0.2"} {
+		if !f.kernel.trusts(a) {
+			t.Errorf("%s is not trusted", a)
+		}
+	}
+	if ns, ok := f.namespace(netip.MustParseAddr("10.0.0.2")); !ok || ns != 2 {
+		t.Errorf("10.0.0.2 is in namespace %d, %v", ns, ok)
+	}
+	if f.container(10) != "web a" || f.container(11) != "web a" || f.container(20) != "store b" {
+		t.Errorf("%s, %s, %s", f.container(10), f.container(11), f.container(20))
+	}
+	if got := f.names(); !slices.Equal(got, []string{"store", "web"}) {
+		t.Errorf("%v", got)
+	}
+	// Another scan finds nothing new: marks are renewed, and that is all.
+	f.must(f.scan())
+	f.expect("trust, in 1, arm")
+}
+
+// One process costs work for itself.
+func TestDiscoveryInspectsOne(t *testing.T) {
+	f := newFixture(t)
+	for pid := 10; pid < 20; pid++ {
+		f.host.start(pid, fmt.Sprint("service", pid), "", 1, uint64(pid))
+	}
+	f.must(f.start())
+	f.did()
+	f.host.inspected = nil
+	f.host.start(30, "late", "", 2, 300)
+	f.told(30)
+	f.expect("trust, add 30, inode 300, in 2, arm, in 2, arm")
+	if f.host.scans != 1 || !slices.Equal(f.host.inspected, []int{30, 30}) {
+		t.Errorf("%d scans, inspected %v", f.host.scans, f.host.inspected)
+	}
+	// In a namespace that is known, and without sockets.
+	f.host.start(31, "later", "", 2)
+	f.told(31)
+	f.expect("add 31")
+	// A process that no rule selects, or no more.
+	delete(f.host.processes, 30)
+	f.told(30, 99)
+	f.expect("no inode 300, remove 30, remove 99")
+}
+
+func TestDiscoveryExit(t *testing.T) {
+	f := newFixture(t)
+	f.host.start(10, "web", "", 1, 100, 101)
+	f.host.start(11, "web", "", 1, 100)
+	f.must(f.start())
+	f.did()
+	f.exits(10)
+	f.expect("no inode 101") // the other has 100 still
+	if !f.kernel.trusts("10.0.0.1") {
+		t.Error("an exit took the trust from a network namespace")
+	}
+	f.exits(11)
+	f.expect("no inode 100")
+	if len(f.sockets) > 0 || len(f.known) > 0 {
+		t.Errorf("%v, %v", f.sockets, f.known)
+	}
+	// An exit that nobody told of, and a pid that is used again.
+	f.host.start(10, "web", "", 1, 102)
+	f.told(10)
+	f.did()
+	f.host.start(10, "store", "", 1, 103).StartTime = 77
+	f.must(f.scan())
+	f.expect("trust, no inode 102, add 10, inode 103, in 1, arm, in 1, arm")
+	delete(f.host.processes, 10)
+	f.must(f.scan())
+	f.expect("no inode 103, remove 10, trust")
+	if f.kernel.trusts("10.0.0.1") {
+		t.Error("a network namespace without services is trusted")
+	}
+}
+
+// What cannot be looked at is trusted as it was: a process that ends between two
+// looks takes no trust from its network namespace.
+func TestDiscoveryKeepsTrust(t *testing.T) {
+	f := newFixture(t)
+	f.host.start(10, "web", "", 1, 100)
+	f.must(f.start())
+	gone := *f.host.processes[10]
+	delete(f.host.processes, 10)
+	f.must(f.take([]discover.Process{gone}, true))
+	if !f.kernel.trusts("10.0.0.1") {
+		t.Error("not trusted")
+	}
+	// A namespace of which nothing was known is asked again.
+	gone.PID, gone.NetNS = 11, 2
+	f.must(f.take([]discover.Process{gone}, false))
+	f.host.start(12, "web", "", 2, 100)
+	f.told(12)
+	if !f.kernel.trusts("10.0.0.2") {
+		t.Error("not trusted")
+	}
+}
+
+// A socket stays with the service that opened it, when its process is another
+// service's by then.
+func TestDiscoveryReconfigure(t *testing.T) {
+	f := newFixture(t)
+	web := f.host.start(10, "web", "", 1, 100)
+	f.must(f.start())
+	f.did()
+	web.Service.Name, web.Sockets = "shop", []uint64{100, 101}
+	cfg := config.Default()
+	cfg.Trust = nil
+	f.must(f.reconfigure(cfg))
+	f.expect("trust, add 10, inode 101, in 1, arm")
+	if f.container(10) != "shop " || len(f.kernel.trusted) > 0 {
+		t.Errorf("%s, trusted %v", f.container(10), f.kernel.trusted)
+	}
+	if s := f.resource(f.kernel.inodes[101].Index); s == nil || s.Service != "web" {
+		t.Errorf("socket 101 is %+v", s)
+	}
+	if got := strings.Count(f.text.String(), "msg=service"); got != 2 {
+		t.Errorf("%d services in the log:\n%s", got, f.text)
+	}
+}
+
+// Containers that come and go use as many indices as there are at once, and no
+// index that anything may still name is given to another.
+func TestIndicesAreUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.services.limit = 3
+		var released []uint16
+		f.discovery.released = func(index uint16) error { released = append(released, index); return nil }
+		f.must(f.start())
+		for n := range 10 {
+			pid := 10 + n
+			f.host.start(pid, "web", fmt.Sprint(n), 1, uint64(pid))
+			f.told(pid)
+			if got := f.container(pid); got != fmt.Sprint("web ", n) {
+				t.Fatalf("container %d: %s", n, got)
+			}
+			index := f.kernel.processes[uint32(pid)].Index
+			f.exits(pid)
+			time.Sleep(rest - time.Second)
+			f.must(f.scan())
+			if r := f.resource(index); r == nil || r.Attrs[0].Str != fmt.Sprint(n) {
+				t.Fatalf("a late record of container %d finds %+v", n, r)
+			}
+			time.Sleep(2 * time.Second)
+			f.must(f.scan())
+			if r := f.resource(index); r != nil {
+				t.Fatalf("container %d has an index still", n)
+			}
+		}
+		if len(released) != 10 || !slices.Equal(released[:6], []uint16{1, 2, 3, 1, 2, 3}) {
+			t.Errorf("released %v", released)
+		}
+		if got := strings.Count(f.text.String(), "msg=service"); got != 10 {
+			t.Errorf("%d services in the log", got)
+		}
+	})
+}
+
+func TestIndicesInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.services.limit = 2
+		wait := func() {
+			time.Sleep(rest + time.Second)
+			f.must(f.scan())
+		}
+		port := bpf.PortKey{Netns: 1, Port: 80}
+		web := f.host.start(10, "web", "", 1, 100)
+		web.Listening = []uint16{80}
+		f.host.held[100] = true
+		f.must(f.start())
+		was := f.kernel.processes[10]
+		f.kernel.listeners[port] = was
+		name := func() string {
+			if r := f.resource(was.Index); r != nil {
+				return r.Service
+			}
+			return ""
+		}
+
+		// A child that no rule selects has it; then systemd holds the listener.
+		f.kernel.processes[11] = was
+		f.exits(10)
+		wait()
+		if name() != "web" || f.kernel.listeners[port] != was {
+			t.Fatalf("a child's index is %q, listeners %v", name(), f.kernel.listeners)
+		}
+		delete(f.kernel.processes, 11)
+		wait()
+		if name() != "web" || f.kernel.listeners[port] != was {
+			t.Fatalf("a listener's index is %q, listeners %v", name(), f.kernel.listeners)
+		}
+		// It comes again, with the socket and the index that it had.
+		f.host.start(12, "web", "", 1, 100).Listening = []uint16{80}
+		f.told(12)
+		if f.kernel.processes[12] != was {
+			t.Errorf("%+v, was %+v", f.kernel.processes[12], was)
+		}
+		f.exits(12)
+		f.host.held[100] = false
+		f.must(f.scan())
+		if f.kernel.listeners[port] != was {
+			t.Error("a listener that may be younger than the scan was removed")
+		}
+		f.must(f.scan())
+		if len(f.kernel.listeners) > 0 {
+			t.Error("a listener of nobody stays")
+		}
+		f.discovery.released = func(uint16) error { return errors.New("cannot be read") }
+		time.Sleep(rest + time.Second)
+		if err := f.scan(); err == nil || name() != "web" {
+			t.Errorf("%v; index is %q", err, name())
+		}
+		f.discovery.released = nil
+		wait()
+		if name() != "" || len(f.kernel.inodes) > 0 {
+			t.Errorf("index is %q, inodes %v", name(), f.kernel.inodes)
+		}
+
+		// All in use: the third is not traced, and the log says so, once.
+		for pid := 20; pid < 23; pid++ {
+			f.host.start(pid, fmt.Sprint("service", pid), "", 1)
+		}
+		f.told(20, 21, 22)
+		if len(f.kernel.processes) != 2 || strings.Count(f.text.String(), "no index is left") != 1 {
+			t.Errorf("%v\n%s", f.kernel.processes, f.text)
+		}
+	})
+}
+
+// A port, or the number of a network namespace, is another's when somebody who
+// is not traced listens there.
+func TestListenerOfAnother(t *testing.T) {
+	f := newFixture(t)
+	f.host.start(10, "web", "", 1, 100).Listening = []uint16{80}
+	f.must(f.start())
+	mine, gone := bpf.PortKey{Netns: 1, Port: 80}, bpf.PortKey{Netns: 1, Port: 81}
+	f.kernel.listeners[mine], f.kernel.listeners[gone] = f.kernel.processes[10], f.kernel.processes[10]
+	f.must(f.follow(told{pids: map[int]bool{90: true, 91: true}, listens: map[bpf.PortKey]int{mine: 90, gone: 91}}))
+	if _, ok := f.kernel.listeners[mine]; !ok || len(f.kernel.listeners) != 1 {
+		t.Errorf("%v", f.kernel.listeners)
+	}
+}
+
+func TestNoRoomForProcesses(t *testing.T) {
+	f := newFixture(t)
+	f.kernel.full = true
+	for pid := 10; pid < 20; pid++ {
+		f.host.start(pid, "web", "", 1, uint64(pid))
+	}
+	f.must(f.start())
+	if strings.Count(f.text.String(), "level=WARN") != 1 || !strings.Contains(f.text.String(), "errors=10") || len(f.kernel.inodes) > 0 {
+		t.Errorf("%v\n%s", f.kernel.inodes, f.text)
+	}
+	f.kernel.full = false
+	f.must(f.scan())
+	if len(f.kernel.processes) != 10 {
+		t.Errorf("%v", f.kernel.processes)
+	}
+}
+
+// The control ring's records are followed; more than is looked at one by one is
+// found by an early scan, which never takes more than its share of the CPU.
+func TestDiscoveryWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		f.must(f.start())
+		go func() { done <- f.watch(ctx) }()
+		record := func(kind bpf.TareControlType, pid int) {
+			f.kernel.control <- bpf.Control{Type: uint32(kind), Tgid: uint32(pid), Netns: 1, Port: 80}
+			synctest.Wait()
+		}
+		f.host.start(10, "web", "", 1)
+		record(bpf.TareControlTypeTARE_EXEC, 10)
+		f.host.start(11, "store", "", 1, 110)
+		record(bpf.TareControlTypeTARE_LISTEN, 11)
+		if got := f.names(); !slices.Equal(got, []string{"store", "web"}) {
+			t.Errorf("%v", got)
+		}
+		delete(f.host.processes, 10)
+		record(bpf.TareControlTypeTARE_EXIT, 10)
+		record(0xff, 12) // from a kernel side that is newer than this test
+		if got := f.names(); !slices.Equal(got, []string{"store"}) || f.host.scans != 1 {
+			t.Errorf("%v, %d scans", got, f.host.scans)
+		}
+		for pid := range maxExecs + 1 {
+			record(bpf.TareControlTypeTARE_EXEC, 1000+pid)
+		}
+		time.Sleep(earlyInterval + time.Millisecond)
+		synctest.Wait()
+		if f.host.scans != 2 {
+			t.Errorf("%d scans a second after more than could be looked at", f.host.scans)
+		}
+		time.Sleep(scanInterval)
+		synctest.Wait()
+		if f.host.scans != 3 {
+			t.Errorf("%d scans ten seconds later", f.host.scans)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWithout(t *testing.T) {
+	for _, tt := range [][3][]uint64{
+		{{1, 2, 3}, {2}, {1, 3}},
+		{{1, 2}, nil, {1, 2}},
+		{nil, {1}, nil},
+		{{2, 4}, {1, 2, 3, 4, 5}, nil},
+	} {
+		if got := without(tt[0], tt[1]); !slices.Equal(got, tt[2]) {
+			t.Errorf("%v without %v: %v", tt[0], tt[1], got)
+		}
+	}
+}
