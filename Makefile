@@ -207,6 +207,10 @@ flood-cost: build ## what a flood does to a collector (root; two minutes, on an 
 	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -vet=off -trimpath -count=1 -v -run 'TestCollectorFlood' ./integration/
 	@mv bin/store/flood.jsonl docs/results/collector-flood.jsonl
 
+.PHONY: discovery-cost
+discovery-cost: check-go ## what containers that come and go cost the agent, and how soon they are traced (root; three minutes, on an idle machine)
+	TARE_DISCOVERY_COST=$(CURDIR)/docs/results/discovery.json go test -count=1 -v -run 'TestContainersComeAndGo' -timeout 20m ./integration/
+
 .PHONY: collector-cost
 collector-cost: build store-cost flood-cost ## measure what docs/collector.md and docs/cost.md show of it (root; half an hour, on an idle machine)
 	@rm -rf docs/results/collector.new && $(SUDO) bin/tare bench run collector --profile quick --out docs/results/collector.new

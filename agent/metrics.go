@@ -86,10 +86,11 @@ var (
 		"Time in a kernel program; measured only while BPF statistics are enabled.", []string{"program", "hook"}, nil)
 	descCapability = prometheus.NewDesc("tare_capability",
 		"What the tracer does where the kernel allows it: 1, it does; 0, this kernel has no hook for it.", []string{"name"}, nil)
-	descSpans = prometheus.NewDesc("tare_spans_total", "Spans built.", nil, nil)
-	descOpen  = prometheus.NewDesc("tare_open_spans", "Spans in progress.", nil, nil)
-	descRatio = prometheus.NewDesc("tare_sampling_ratio", "Share of traces that root decisions keep, read back from the kernel side.", nil, nil)
-	descLive  = prometheus.NewDesc("tare_live_requests", "Sampled requests that wait for their response, as the kernel side sees it.", nil, nil)
+	descSpans    = prometheus.NewDesc("tare_spans_total", "Spans built.", nil, nil)
+	descOpen     = prometheus.NewDesc("tare_open_spans", "Spans in progress.", nil, nil)
+	descRatio    = prometheus.NewDesc("tare_sampling_ratio", "Share of traces that root decisions keep, read back from the kernel side.", nil, nil)
+	descServices = prometheus.NewDesc("tare_services", "Services in containers, or outside of any, that are traced or were lately.", nil, nil)
+	descLive     = prometheus.NewDesc("tare_live_requests", "Sampled requests that wait for their response, as the kernel side sees it.", nil, nil)
 )
 
 // kernelCounters says where each counter of event.h is published.
@@ -165,6 +166,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	if threshold, err := a.tracer.Threshold(); err == nil {
 		ch <- prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, config.Probability(threshold))
 	}
+	ch <- prometheus.MustNewConstMetric(descServices, prometheus.GaugeValue, float64(a.discovery.services.count.Load()))
 	if live, err := a.tracer.LiveRequests(); err == nil {
 		ch <- prometheus.MustNewConstMetric(descLive, prometheus.GaugeValue, float64(live))
 	}

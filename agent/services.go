@@ -50,6 +50,7 @@ type services struct {
 
 	resources [1 << 16]atomic.Pointer[span.Resource]
 	said      map[treatment]int // how many indices have services that are treated so
+	count     atomic.Int64      // of services that have an index
 }
 
 // treatment is what the log says of a service, once and not for every container.
@@ -82,6 +83,7 @@ func (t *services) get(s discover.Service) (*service, error) {
 		return nil, fmt.Errorf("no index is left for service %s: there are %d services in containers", s.Name, len(t.byKey))
 	}
 	t.byKey[key] = added
+	t.count.Add(1)
 	t.resources[added.index].Store(s.Resource())
 	how := treatmentOf(&s)
 	if t.said[how]++; t.said[how] == 1 {
@@ -116,6 +118,7 @@ func (t *services) rested() (list []*service) {
 func (t *services) release(s *service) {
 	t.resources[s.index].Store(nil)
 	delete(t.byKey, s.Key())
+	t.count.Add(-1)
 	t.left = append(t.left, s.index)
 	how := treatmentOf(&s.Service)
 	if t.said[how]--; t.said[how] == 0 {
