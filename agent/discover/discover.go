@@ -225,6 +225,25 @@ func (s *Scanner) Inspect(pids []int, each func(pid int, found Process, ok bool,
 // match finds the first rule that selects the process, and completes what is
 // known of it.
 func (s *Scanner) match(p *process, t *tables) (Process, bool, error) {
+	for {
+		found, ok, err := s.matchOnce(p, t)
+		if !ok {
+			return found, ok, err
+		}
+		// Sockets are looked at after the executable, in a scan long after: by then
+		// it may run another, which must not be taken for the first.
+		now, err := openProcess(s.root, p.pid)
+		if err != nil {
+			return Process{}, false, err
+		}
+		if now.exe == p.exe {
+			return found, true, nil
+		}
+		p = now
+	}
+}
+
+func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 	i, err := s.rule(p, t)
 	if i < 0 || err != nil {
 		return Process{}, false, err

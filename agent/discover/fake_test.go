@@ -164,6 +164,29 @@ func TestFakeTree(t *testing.T) {
 	}
 }
 
+// A process that runs another executable while it is looked at is not taken for
+// what it was.
+func TestExecMeanwhile(t *testing.T) {
+	f := fakeProc{t, t.TempDir()}
+	f.add(fakeProcess{pid: 1, exe: "/usr/bin/sh", netns: 1, sockets: []int{100}}, row(80, 10, 100), "")
+	s := New(f.root, rules(t, "TARE_PORTS=80"))
+	p, err := openProcess(f.root, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(f.root, "1/exe")
+	if err := os.Remove(exe); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/usr/sbin/nginx", exe); err != nil {
+		t.Fatal(err)
+	}
+	found, ok, err := s.match(p, s.tables())
+	if err != nil || !ok || found.Exe != "/usr/sbin/nginx" || found.Service.Linking != config.Loop {
+		t.Errorf("%+v %v %v", found, ok, err)
+	}
+}
+
 func TestRulesAndNames(t *testing.T) {
 	f := fakeProc{t, t.TempDir()}
 	f.add(fakeProcess{pid: 1, exe: "/usr/bin/python3.11", cgroup: "/system.slice/shop.service/x", netns: 1}, "", "")
