@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
+	"github.com/tare-trace/tare/agent/runtime"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
 )
@@ -515,6 +516,30 @@ func TestListenerOfAnother(t *testing.T) {
 	}
 }
 
+// What a runtime tells of a process is taken back when that ends, and told anew
+// when it runs another executable: its memory is another then.
+func TestRuntimeOfProcess(t *testing.T) {
+	f := newFixture(t)
+	var told []string
+	f.host.start(10, "api", "", 1).Runtime = &runtime.Runtime{
+		Attach: func(_ *runtime.Process, m runtime.Maps) error {
+			told = append(told, "attach")
+			return m.Put("offsets", 10, 1)
+		},
+		Detach: func(pid int, m runtime.Maps) error {
+			told = append(told, fmt.Sprint("detach ", pid))
+			return m.Delete("offsets", pid)
+		},
+	}
+	f.must(f.start())
+	f.must(f.scan())
+	f.told(10)
+	f.exits(10)
+	if !slices.Equal(told, []string{"attach", "detach 10", "attach", "detach 10"}) {
+		t.Errorf("%v", told)
+	}
+}
+
 func TestNoRoomForProcesses(t *testing.T) {
 	f := newFixture(t)
 	f.kernel.full = true
@@ -545,6 +570,11 @@ func TestDiscoveryWatch(t *testing.T) {
 			f.kernel.control <- bpf.Control{Type: uint32(kind), Tgid: uint32(pid), Netns: 1, Port: 80}
 			synctest.Wait()
 		}
+		scans := func() int {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.host.scans
+		}
 		f.host.start(10, "web", "", 1)
 		record(bpf.TareControlTypeTARE_EXEC, 10)
 		f.host.start(11, "store", "", 1, 110)
@@ -555,21 +585,21 @@ func TestDiscoveryWatch(t *testing.T) {
 		delete(f.host.processes, 10)
 		record(bpf.TareControlTypeTARE_EXIT, 10)
 		record(0xff, 12) // from a kernel side that is newer than this test
-		if got := f.names(); !slices.Equal(got, []string{"store"}) || f.host.scans != 1 {
-			t.Errorf("%v, %d scans", got, f.host.scans)
+		if got := f.names(); !slices.Equal(got, []string{"store"}) || scans() != 1 {
+			t.Errorf("%v, %d scans", got, scans())
 		}
 		for pid := range maxExecs + 1 {
 			record(bpf.TareControlTypeTARE_EXEC, 1000+pid)
 		}
 		time.Sleep(earlyInterval + time.Millisecond)
 		synctest.Wait()
-		if f.host.scans != 2 {
-			t.Errorf("%d scans a second after more than could be looked at", f.host.scans)
+		if scans() != 2 {
+			t.Errorf("%d scans a second after more than could be looked at", scans())
 		}
 		time.Sleep(scanInterval)
 		synctest.Wait()
-		if f.host.scans != 3 {
-			t.Errorf("%d scans ten seconds later", f.host.scans)
+		if scans() != 3 {
+			t.Errorf("%d scans ten seconds later", scans())
 		}
 		cancel()
 		if err := <-done; err != nil {

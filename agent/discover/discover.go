@@ -39,28 +39,28 @@ type Process struct {
 	ContainerID string
 	NetNS       uint32 // inode number of its network namespace
 	Service     Service
-	Sockets     []uint64 // inodes of its sockets, of any family, sorted
-	Listening   []uint16 // TCP ports that it listens on, sorted
+	Sockets     []uint64         // inodes of its sockets, of any family, sorted
+	Listening   []uint16         // TCP ports that it listens on, sorted
+	Runtime     *runtime.Runtime // nil if a rule says how it is linked
 
-	runtime *runtime.Runtime // nil if a rule says how it is linked
-	run     *runtime.Process
+	run *runtime.Process // as the runtime sees it
 }
 
 // Attach tells the kernel side what the process's runtime has to tell of it
 // besides its linking.
 func (p *Process) Attach(m runtime.Maps) error {
-	if p.runtime == nil || p.runtime.Attach == nil {
+	if p.Runtime == nil || p.Runtime.Attach == nil {
 		return nil
 	}
-	return p.runtime.Attach(p.run, m)
+	return p.Runtime.Attach(p.run, m)
 }
 
 // Detach takes back what Attach told.
 func (p *Process) Detach(m runtime.Maps) error {
-	if p.runtime == nil || p.runtime.Detach == nil {
+	if p.Runtime == nil || p.Runtime.Detach == nil {
 		return nil
 	}
-	return p.runtime.Detach(p.PID, m)
+	return p.Runtime.Detach(p.PID, m)
 }
 
 // Service is what spans of a process are attributed to. Processes of one
@@ -108,7 +108,7 @@ type Scanner struct {
 
 	mu       sync.Mutex
 	runtimes runtime.Detector
-	diag     bool              // the kernel answers sock_diag, as far as is known
+	diag     bool              // the kernel answers sock_diag, as far as is known since the last scan
 	ports    map[uint64]uint16 // of listening sockets by inode, of all namespaces at the last scan
 	stats    Stats
 }
@@ -160,6 +160,7 @@ func (s *Scanner) Scan() ([]Process, error) {
 
 	var stats Stats
 	clear(s.ports)
+	s.diag = s.root == "/proc" // once more, if it failed: that may have passed
 	t := s.tables()
 	var all []*process
 	for _, name := range names {
@@ -278,7 +279,7 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 	}
 	return Process{
 		PID: p.pid, StartTime: start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
-		NetNS: netns, Sockets: sockets, Listening: listening, runtime: on, run: run,
+		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, run: run,
 		Service: Service{
 			Name:    cmp.Or(r.Name, s.config.ServiceName, nameOfUnit(unit), path.Base(p.exe)),
 			Linking: linking, Why: why, Attrs: s.attributes(p.exe, container),

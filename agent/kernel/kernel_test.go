@@ -264,6 +264,39 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
+// Runtimes write into maps by name; the agent takes back what it told.
+func TestMapsByName(t *testing.T) {
+	needRoot(t)
+	tracer := load(t, Options{})
+	defer tracer.Close()
+	const pid = 1 << 30 // of nobody
+	s := bpf.Service{Index: 7, Linking: uint8(bpf.LinkNone)}
+	if err := tracer.Put("processes", uint32(pid), s); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := tracer.Processes(); err != nil || all[pid] != s || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	for range 2 { // gone already is no error
+		if err := tracer.Delete("processes", uint32(pid)); err != nil {
+			t.Error(err)
+		}
+	}
+	k := bpf.PortKey{Netns: 1, Port: 80}
+	if err := tracer.Put("listeners", k, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := tracer.RemoveListener(k); err != nil {
+		t.Error(err)
+	}
+	if all, err := tracer.Listeners(); err != nil || len(all) > 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if err := tracer.Put("nothing", uint32(1), s); err == nil {
+		t.Error("wrote to a map that is not there")
+	}
+}
+
 func TestLoadErrors(t *testing.T) {
 	needRoot(t)
 	if tracer, err := Load(Options{Cgroup: "/nonexistent"}); err == nil {
