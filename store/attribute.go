@@ -9,7 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
-	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // attributeMatch is a condition on an attribute, whose value is compared as
@@ -73,22 +74,10 @@ func newAttributeMatch(key, text string) (*attributeMatch, error) {
 
 // eachAttribute calls f for the attributes of the resources in a TracesData.
 func eachAttribute(data []byte, f func(kv []byte)) error {
-	return eachField(data, func(num protowire.Number, _ uint64, rs, _ []byte) error {
-		if num != fieldTracesResource {
-			return nil
-		}
-		return eachField(rs, func(num protowire.Number, _ uint64, resource, _ []byte) error {
-			if num != fieldResource {
-				return nil
-			}
-			return eachField(resource, func(num protowire.Number, _ uint64, kv, _ []byte) error {
-				if num == fieldResourceAttr {
-					f(kv)
-				}
-				return nil
-			})
-		})
-	})
+	return eachAlong(data, func(kv []byte) error {
+		f(kv)
+		return nil
+	}, wire.TracesResourceSpans, wire.ResourceSpansResource, wire.ResourceAttribute)
 }
 
 // narrow unmarks the blocks of the chunk in which nothing matches, and reports
@@ -155,9 +144,10 @@ func (m *attributeMatch) matches(kv []byte) bool {
 
 // textOf is the value of an encoded KeyValue as text.
 func textOf(kv []byte) string {
-	resource := protowire.AppendBytes(protowire.AppendTag(nil, fieldResourceAttr, protowire.BytesType), kv)
-	rs := protowire.AppendBytes(protowire.AppendTag(nil, fieldResource, protowire.BytesType), resource)
-	data := protowire.AppendBytes(protowire.AppendTag(nil, fieldTracesResource, protowire.BytesType), rs)
+	data := kv
+	for _, tag := range []byte{wire.ResourceAttribute, wire.ResourceSpansResource, wire.TracesResourceSpans} {
+		data = wire.AppendBytes(nil, tag, data)
+	}
 	var m ptrace.ProtoUnmarshaler
 	td, err := m.UnmarshalTraces(data)
 	if err != nil {
@@ -182,38 +172,27 @@ func attributeMatches(conditions []*attributeMatch, groups []group, record []byt
 	i, found := 0, false
 	met := make([]bool, len(conditions))
 	byResource := make([]bool, len(conditions))
-	mark := func(to []bool, field protowire.Number, message []byte) error {
-		return eachField(message, func(num protowire.Number, _ uint64, kv, _ []byte) error {
-			if num == field {
-				for n, m := range conditions {
-					to[n] = to[n] || m.matches(kv)
-				}
+	mark := func(to []bool, message []byte, tags ...uint64) error {
+		return eachAlong(message, func(kv []byte) error {
+			for n, m := range conditions {
+				to[n] = to[n] || m.matches(kv)
 			}
 			return nil
-		})
+		}, tags...)
 	}
 	err := eachRun(record, groups, func(g uint32, spans []byte) error {
 		clear(byResource)
-		err := eachField(groups[g].resource, func(num protowire.Number, _ uint64, resource, _ []byte) error {
-			if num != fieldResource {
-				return nil
-			}
-			return mark(byResource, fieldResourceAttr, resource)
-		})
-		if err != nil {
+		if err := mark(byResource, groups[g].resource, wire.ResourceSpansResource, wire.ResourceAttribute); err != nil {
 			return err
 		}
-		return eachField(spans, func(num protowire.Number, _ uint64, value, _ []byte) error {
-			if num != fieldScopeSpan {
-				return nil
-			}
+		return eachAlong(spans, func(value []byte) error {
 			n := i
 			i++
 			if found {
 				return nil
 			}
 			copy(met, byResource)
-			if err := mark(met, fieldSpanAttr, value); err != nil {
+			if err := mark(met, value, wire.SpanAttribute); err != nil {
 				return err
 			}
 			for _, is := range met {
@@ -223,7 +202,7 @@ func attributeMatches(conditions []*attributeMatch, groups []group, record []byt
 			}
 			found = f(n)
 			return nil
-		})
+		}, wire.ScopeSpansSpan)
 	})
 	return found, err
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/zeebo/xxh3"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
-	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -145,13 +145,10 @@ func (b *builder) release() {
 // addTraces adds the spans of an encoded TracesData, which must not change
 // until the chunk is built.
 func (b *builder) addTraces(data []byte) error {
-	return eachField(data, func(num protowire.Number, _ uint64, rs, _ []byte) error {
-		if num != fieldTracesResource {
-			return nil
-		}
+	return eachAlong(data, func(rs []byte) error {
 		var resource []byte
-		err := eachField(rs, func(num protowire.Number, _ uint64, _, whole []byte) error {
-			if num != fieldResourceScope {
+		err := eachField(rs, func(tag, _ uint64, _, whole []byte) error {
+			if tag != wire.ResourceSpansScope {
 				resource = append(resource, whole...)
 			}
 			return nil
@@ -159,20 +156,15 @@ func (b *builder) addTraces(data []byte) error {
 		if err != nil {
 			return err
 		}
-		return eachField(rs, func(num protowire.Number, _ uint64, ss, _ []byte) error {
-			if num != fieldResourceScope {
-				return nil
-			}
-			return b.addScope(resource, ss)
-		})
-	})
+		return eachAlong(rs, func(ss []byte) error { return b.addScope(resource, ss) }, wire.ResourceSpansScope)
+	}, wire.TracesResourceSpans)
 }
 
 func (b *builder) addScope(resource, ss []byte) error {
 	var scope []byte
 	spans := false
-	err := eachField(ss, func(num protowire.Number, _ uint64, _, whole []byte) error {
-		if num == fieldScopeSpan {
+	err := eachField(ss, func(tag, _ uint64, _, whole []byte) error {
+		if tag == wire.ScopeSpansSpan {
 			spans = true
 		} else {
 			scope = append(scope, whole...)
@@ -203,8 +195,8 @@ func (b *builder) addRecord(groups []group, record []byte) error {
 // addSpans adds the fields of ScopeSpans that are spans.
 func (b *builder) addSpans(g int32, spans []byte) error {
 	service := b.resource[b.resourceIn[g]].service
-	return eachField(spans, func(num protowire.Number, _ uint64, value, whole []byte) error {
-		if num != fieldScopeSpan {
+	return eachField(spans, func(tag, _ uint64, value, whole []byte) error {
+		if tag != wire.ScopeSpansSpan {
 			return nil
 		}
 		return b.addSpan(g, service, value, whole)
@@ -236,24 +228,16 @@ func (b *builder) group(resource, scope []byte) (int32, error) {
 // a ResourceSpans without scopes.
 func readResource(resource []byte) (service string, hashes []uint64, err error) {
 	service = UnknownService
-	err = eachField(resource, func(num protowire.Number, _ uint64, value, _ []byte) error {
-		if num != fieldResource {
-			return nil
+	err = eachAlong(resource, func(kv []byte) error {
+		hashes = append(hashes, xxh3.Hash(kv))
+		key, value, err := keyValue(kv)
+		if string(key) == "service.name" && err == nil {
+			if s := stringValue(value); s != "" {
+				service = s
+			}
 		}
-		return eachField(value, func(num protowire.Number, _ uint64, kv, _ []byte) error {
-			if num != fieldResourceAttr {
-				return nil
-			}
-			hashes = append(hashes, xxh3.Hash(kv))
-			key, value, err := keyValue(kv)
-			if string(key) == "service.name" && err == nil {
-				if s := stringValue(value); s != "" {
-					service = s
-				}
-			}
-			return err
-		})
-	})
+		return err
+	}, wire.ResourceSpansResource, wire.ResourceAttribute)
 	return service, hashes, err
 }
 
@@ -263,35 +247,35 @@ func (b *builder) addSpan(g int32, service uint32, value, whole []byte) error {
 	var trace pcommon.TraceID
 	var state, name []byte
 	var found verdict
-	err := eachField(value, func(num protowire.Number, v uint64, value, _ []byte) error {
-		switch num {
-		case fieldSpanTrace:
+	err := eachField(value, func(tag, v uint64, value, _ []byte) error {
+		switch tag {
+		case wire.SpanTraceID:
 			if len(value) == len(trace) {
 				copy(trace[:], value)
 			}
-		case fieldSpanID:
+		case wire.SpanID:
 			r.id = spanID(value)
-		case fieldSpanState:
+		case wire.SpanTraceState:
 			state = value
-		case fieldSpanParent:
+		case wire.SpanParentID:
 			r.parent = spanID(value)
-		case fieldSpanName:
+		case wire.SpanName:
 			name = value
-		case fieldSpanKind:
+		case wire.SpanKind:
 			r.kind = int32(v)
-		case fieldSpanStart:
+		case wire.SpanStart:
 			r.start = v
-		case fieldSpanEnd:
+		case wire.SpanEnd:
 			r.end = v
-		case fieldSpanAttr:
+		case wire.SpanAttribute:
 			b.hashes = append(b.hashes, xxh3.Hash(value))
 			if bytes.Contains(value, ownKeys) { // cheaper than to split every attribute
 				return readVerdict(value, &found, &r.late)
 			}
-		case fieldSpanStatus:
-			return eachField(value, func(num protowire.Number, v uint64, _, _ []byte) error {
-				if num == fieldStatusCode {
-					r.failed = v == statusCodeError
+		case wire.SpanStatus:
+			return eachField(value, func(tag, v uint64, _, _ []byte) error {
+				if tag == wire.StatusCode {
+					r.failed = v == wire.StatusError
 				}
 				return nil
 			})

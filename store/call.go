@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
-	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -111,12 +111,8 @@ func peerOf(r *row) string {
 	var service, db, host, destination []byte
 	port := ""
 	traced := false
-	_, n := protowire.ConsumeVarint(r.field[1:])
 	// The bytes have been walked before, without an error.
-	_ = eachField(r.field[1+max(n, 0):], func(num protowire.Number, _ uint64, kv, _ []byte) error {
-		if num != fieldSpanAttr {
-			return nil
-		}
+	_ = eachAlong(r.field, func(kv []byte) error {
 		key, value, err := keyValue(kv)
 		switch string(key) {
 		case "peer.service":
@@ -133,7 +129,7 @@ func peerOf(r *row) string {
 			traced = boolValue(value)
 		}
 		return err
-	})
+	}, wire.ScopeSpansSpan, wire.SpanAttribute)
 	address := string(host)
 	if address != "" && port != "" {
 		address = net.JoinHostPort(address, port)
@@ -156,8 +152,8 @@ func peerOf(r *row) string {
 // portValue is the port in an encoded AnyValue: an integer, or text.
 func portValue(value []byte) string {
 	port := stringValue(value)
-	_ = eachField(value, func(num protowire.Number, v uint64, _, _ []byte) error {
-		if num == fieldAnyValueInteger {
+	_ = eachField(value, func(tag, v uint64, _, _ []byte) error {
+		if tag == wire.AnyValueInt {
 			port = strconv.FormatInt(int64(v), 10)
 		}
 		return nil

@@ -2,35 +2,11 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/klauspost/compress/s2"
-	"google.golang.org/protobuf/encoding/protowire"
-)
 
-// Field numbers of opentelemetry/proto/trace/v1/trace.proto.
-const (
-	fieldTracesResource  = 1 // TracesData.resource_spans
-	fieldResource        = 1 // ResourceSpans.resource
-	fieldResourceScope   = 2 // ResourceSpans.scope_spans
-	fieldScopeSpan       = 2 // ScopeSpans.spans
-	fieldResourceAttr    = 1 // Resource.attributes
-	fieldSpanTrace       = 1
-	fieldSpanID          = 2
-	fieldSpanState       = 3
-	fieldSpanParent      = 4
-	fieldSpanName        = 5
-	fieldSpanKind        = 6
-	fieldSpanStart       = 7
-	fieldSpanEnd         = 8
-	fieldSpanAttr        = 9
-	fieldSpanStatus      = 15
-	fieldStatusCode      = 3
-	fieldKeyValueKey     = 1
-	fieldKeyValueValue   = 2
-	statusCodeError      = 2
-	fieldAnyValueString  = 1
-	fieldAnyValueBool    = 2
-	fieldAnyValueInteger = 3
+	"github.com/tare-trace/tare/otel/wire/fields"
 )
 
 // group is a resource and a scope of it, whose spans stand together: the bytes
@@ -114,36 +90,19 @@ func eachRun(record []byte, groups []group, f func(g uint32, spans []byte) error
 	return nil
 }
 
-// eachField calls f for the fields of a message: with the value of a varint or
-// fixed one, or the bytes of one with a length. whole is the field with its tag.
-func eachField(b []byte, f func(num protowire.Number, v uint64, value, whole []byte) error) error {
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return errWire
-		}
-		var v uint64
-		var value []byte
-		m := 0
-		switch rest := b[n:]; typ {
-		case protowire.VarintType:
-			v, m = protowire.ConsumeVarint(rest)
-		case protowire.Fixed64Type:
-			v, m = protowire.ConsumeFixed64(rest)
-		case protowire.BytesType:
-			value, m = protowire.ConsumeBytes(rest)
-		default:
-			m = protowire.ConsumeFieldValue(num, typ, rest)
-		}
-		if m < 0 {
-			return errWire
-		}
-		if err := f(num, v, value, b[:n+m]); err != nil {
-			return err
-		}
-		b = b[n+m:]
+// eachField calls f for the fields of a message.
+func eachField(b []byte, f fields.Func) error { return wireError(fields.Each(b, f)) }
+
+// eachAlong calls f for what the tags lead to in a message.
+func eachAlong(b []byte, f func(content []byte) error, tags ...uint64) error {
+	return wireError(fields.Along(b, f, tags...))
+}
+
+func wireError(err error) error {
+	if errors.Is(err, fields.ErrMalformed) {
+		return errWire
 	}
-	return nil
+	return err
 }
 
 var errWire = corrupt("spans are not valid OTLP")

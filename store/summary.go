@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
-	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -78,22 +78,16 @@ func (v *view) target(p place, top top) (string, error) {
 	var t span.Target
 	at := top.at
 	err = eachRun(record, groups, func(_ uint32, spans []byte) error {
-		return eachField(spans, func(num protowire.Number, _ uint64, s, _ []byte) error {
-			if num != fieldScopeSpan {
-				return nil
-			}
+		return eachAlong(spans, func(s []byte) error {
 			if at--; at != -1 {
 				return nil
 			}
-			return eachField(s, func(num protowire.Number, _ uint64, kv, _ []byte) error {
-				if num != fieldSpanAttr {
-					return nil
-				}
+			return eachAlong(s, func(kv []byte) error {
 				key, value, err := keyValue(kv)
 				t.Take(string(key), stringValue(value))
 				return err
-			})
-		})
+			}, wire.SpanAttribute)
+		}, wire.ScopeSpansSpan)
 	})
 	return t.Beside(top.name), err
 }

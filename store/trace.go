@@ -6,7 +6,8 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
-	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // Trace returns all spans of a trace that are stored, in the order in which
@@ -100,12 +101,10 @@ func (t spanTree) encode() []byte {
 	for _, r := range t {
 		rs := append([]byte(nil), r.resource...)
 		for _, s := range r.scopes {
-			rs = protowire.AppendTag(rs, fieldResourceScope, protowire.BytesType)
-			rs = protowire.AppendVarint(rs, uint64(len(s.scope)+len(s.spans)))
+			rs = wire.AppendHead(rs, wire.ResourceSpansScope, len(s.scope)+len(s.spans))
 			rs = append(append(rs, s.scope...), s.spans...)
 		}
-		data = protowire.AppendTag(data, fieldTracesResource, protowire.BytesType)
-		data = protowire.AppendBytes(data, rs)
+		data = wire.AppendBytes(data, wire.TracesResourceSpans, rs)
 	}
 	return data
 }

@@ -5,6 +5,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tare-trace/tare/otel/consistent"
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // keyValue splits an encoded KeyValue; value is an encoded AnyValue. It is asked
@@ -19,10 +20,10 @@ func keyValue(kv []byte) (key, value []byte, err error) {
 		if typ == protowire.BytesType {
 			var b []byte
 			b, m = protowire.ConsumeBytes(kv[n:])
-			switch num {
-			case fieldKeyValueKey:
+			switch protowire.EncodeTag(num, typ) {
+			case wire.KeyValueKey:
 				key = b
-			case fieldKeyValueValue:
+			case wire.KeyValueValue:
 				value = b
 			}
 		} else {
@@ -39,7 +40,7 @@ func keyValue(kv []byte) (key, value []byte, err error) {
 // stringBytes is the string in an encoded AnyValue, nil if it is none.
 func stringBytes(value []byte) []byte {
 	num, typ, n := protowire.ConsumeTag(value)
-	if n < 0 || num != fieldAnyValueString || typ != protowire.BytesType {
+	if n < 0 || protowire.EncodeTag(num, typ) != wire.AnyValueString {
 		return nil
 	}
 	s, m := protowire.ConsumeBytes(value[n:])
@@ -54,8 +55,8 @@ func stringValue(value []byte) string { return string(stringBytes(value)) }
 // boolValue is the bool in an encoded AnyValue, false if it is none.
 func boolValue(value []byte) bool {
 	is := false
-	_ = eachField(value, func(num protowire.Number, v uint64, _, _ []byte) error {
-		is = is || num == fieldAnyValueBool && v != 0
+	_ = eachField(value, func(tag, v uint64, _, _ []byte) error {
+		is = is || tag == wire.AnyValueBool && v != 0
 		return nil
 	})
 	return is

@@ -12,6 +12,8 @@ import (
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 func TestCount(t *testing.T) {
@@ -116,18 +118,16 @@ func TestBackgroundTracesAreNoRequests(t *testing.T) {
 
 // Fields that repeat, are of a wrong type or unknown: as protobuf reads them.
 func TestWalkReadsOddMessages(t *testing.T) {
-	sp := protowire.AppendTag(nil, spanTraceID, protowire.VarintType) // wrong type: skipped
-	sp = protowire.AppendVarint(sp, 7)
+	sp := []byte{1<<3 | byte(protowire.VarintType), 7} // the trace id's number, of a wrong type: skipped
 	sp = protowire.AppendTag(sp, 77, protowire.StartGroupType)
 	sp = protowire.AppendTag(sp, 77, protowire.EndGroupType)
 	for _, id := range [][]byte{traceID(1), traceID(2)} { // the last one holds
-		sp = protowire.AppendTag(sp, spanTraceID, protowire.BytesType)
-		sp = protowire.AppendBytes(sp, id)
+		sp = wire.AppendBytes(sp, wire.SpanTraceID, id)
 	}
-	wrap := func(num protowire.Number, b []byte) []byte {
-		return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), b)
+	b := sp
+	for _, tag := range []byte{wire.ScopeSpansSpan, wire.ResourceSpansScope, wire.TracesResourceSpans} {
+		b = wire.AppendBytes(nil, tag, b)
 	}
-	b := wrap(requestResourceSpans, wrap(resourceScopeSpans, wrap(scopeSpans, sp)))
 	var got [][]byte
 	if err := walk(b, func(w *wireSpan) { got = append(got, bytes.Clone(w.trace)) }); err != nil {
 		t.Fatal(err)

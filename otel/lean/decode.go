@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // decodeValue reads an AnyValue of this package's making; strings share b's memory. An array comes
@@ -14,34 +16,44 @@ func decodeValue(b []byte) attribute.Value {
 		return attribute.Value{}
 	}
 	tag, b := b[0], b[1:]
-	if tag == tagValueDouble {
+	if tag == wire.AnyValueDouble {
 		return attribute.Float64Value(math.Float64frombits(binary.LittleEndian.Uint64(b)))
 	}
 	v, n := binary.Uvarint(b)
 	b = b[n:]
 	switch tag {
-	case tagValueBool:
+	case wire.AnyValueBool:
 		return attribute.BoolValue(v != 0)
-	case tagValueInt:
+	case wire.AnyValueInt:
 		return attribute.Int64Value(int64(v))
-	case tagValueString:
+	case wire.AnyValueString:
 		return attribute.StringValue(alias(b))
-	case tagValueBytes:
+	case wire.AnyValueBytes:
 		return attribute.ByteSliceValue(b)
-	case tagValueArray:
+	case wire.AnyValueArray:
 		return decodeArray(b)
-	case tagValueMap:
+	case wire.AnyValueMap:
 		var kvs []attribute.KeyValue
 		for len(b) > 0 {
 			var field []byte
 			field, b = cutField(b)
-			key, rest := cutField(field)
-			value, _ := cutField(rest)
-			kvs = append(kvs, attribute.KeyValue{Key: attribute.Key(alias(key)), Value: decodeValue(value)})
+			kvs = append(kvs, decodeKeyValue(field))
 		}
 		return attribute.MapValue(kvs...)
 	}
 	return attribute.Value{}
+}
+
+// decodeKeyValue reads a KeyValue of this package's making; the key shares b's memory.
+func decodeKeyValue(b []byte) (kv attribute.KeyValue) {
+	if b[0] == wire.KeyValueKey {
+		var key []byte
+		key, b = cutField(b)
+		kv.Key = attribute.Key(alias(key))
+	}
+	value, _ := cutField(b)
+	kv.Value = decodeValue(value)
+	return kv
 }
 
 // cutField takes a length-delimited field of one tag byte off b.

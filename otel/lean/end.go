@@ -1,11 +1,12 @@
 package lean
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // End ends the span; another call does nothing. Deferred, it sees a panic: the span gets an
@@ -74,30 +75,30 @@ func (s *Span) End(options ...trace.SpanEndOption) {
 
 // writeEnd writes what can change until the end.
 func (r *record) writeEnd(p *TracerProvider, end int64) {
-	b := appendString(r.buf, tagSpanName, validText(p.text(r.name)))
-	b = appendFixed64(b, tagSpanEnd, notNegative(end))
-	b = appendCount(b, tagSpanDroppedAttributes, r.droppedAttrs)
+	b := wire.AppendBytes(r.buf, wire.SpanName, wire.Text(p.text(r.name)))
+	b = wire.AppendFixed64(b, wire.SpanEnd, notNegative(end))
+	b = appendCount(b, wire.SpanDroppedAttributes, r.droppedAttrs)
 	if len(r.events) > 0 { // the SDK tells what was dropped only beside what was not
-		b = appendCount(b, tagSpanDroppedEvents, r.droppedEvents)
+		b = appendCount(b, wire.SpanDroppedEvents, r.droppedEvents)
 	}
 	if len(r.links) > 0 {
-		b = appendCount(b, tagSpanDroppedLinks, r.droppedLinks)
+		b = appendCount(b, wire.SpanDroppedLinks, r.droppedLinks)
 	}
 	switch r.status {
 	case codes.Unset:
-		b = append(b, tagSpanStatus, 0) // the official exporter always writes a status
+		b = append(b, wire.SpanStatus, 0) // the official exporter always writes a status
 	case codes.Ok:
-		b = append(b, tagSpanStatus, 2, tagStatusCode, 1)
+		b = append(b, wire.SpanStatus, 2, wire.StatusCode, wire.StatusOK)
 	default:
 		var start int
-		b, start = openField(b, tagSpanStatus)
+		b, start = wire.Open(b, wire.SpanStatus, 1)
 		if r.description != "" {
-			b = appendString(b, tagStatusMessage, validText(p.text(r.description)))
+			b = wire.AppendBytes(b, wire.StatusMessage, wire.Text(p.text(r.description)))
 		}
 		if r.status == codes.Error {
-			b = append(b, tagStatusCode, 2)
+			b = append(b, wire.StatusCode, wire.StatusError)
 		}
-		b = closeField(b, start)
+		b = wire.Close(b, start, 1)
 	}
 	r.buf = b
 }
@@ -106,8 +107,15 @@ func (r *record) writeEnd(p *TracerProvider, end int64) {
 func (r *record) writeIdentity(sc trace.SpanContext) {
 	b := r.buf
 	if ts := sc.TraceState(); ts.Len() > 0 {
-		b = appendString(b, tagSpanTraceState, ts.String())
+		b = wire.AppendBytes(b, wire.SpanTraceState, ts.String())
 	}
-	b = append(b, tagSpanFlags&0x7f|0x80, tagSpanFlags>>7)
-	r.buf = binary.LittleEndian.AppendUint32(b, spanFlags(sc.TraceFlags(), r.remote))
+	r.buf = wire.AppendFixed32(b, wire.SpanFlags, spanFlags(sc.TraceFlags(), r.remote))
+}
+
+// appendCount appends what is left out as long as it is 0, and cannot be more than a uint32.
+func appendCount(b []byte, tag byte, n int) []byte {
+	if n <= 0 {
+		return b
+	}
+	return wire.AppendVarint(b, tag, min(uint64(n), 1<<32-1))
 }

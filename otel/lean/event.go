@@ -1,7 +1,6 @@
 package lean
 
 import (
-	"encoding/binary"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -10,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // AddEvent adds an event.
@@ -92,14 +93,14 @@ func (r *record) addEvent(p *TracerProvider, name string, at int64, attrs, more 
 		r.droppedEvents++
 	}
 	tail := len(r.buf)
-	b, start := openField(r.buf, tagSpanEvent)
-	b = appendFixed64(b, tagEventTime, notNegative(at))
-	b = appendString(b, tagEventName, validText(p.text(name)))
-	w := fewAttributes{p: p, tag: tagEventAttribute, limit: p.limits.AttributePerEventCountLimit}
+	b, start := wire.Open(r.buf, wire.SpanEvent, 1)
+	b = wire.AppendFixed64(b, wire.EventTime, notNegative(at))
+	b = wire.AppendBytes(b, wire.EventName, wire.Text(p.text(name)))
+	w := fewAttributes{p: p, tag: wire.EventAttribute, limit: p.limits.AttributePerEventCountLimit}
 	b = w.append(b, attrs)
 	b = w.append(b, more)
-	b = appendCount(b, tagEventDropped, w.dropped)
-	r.buf = closeField(b, start)
+	b = appendCount(b, wire.EventDroppedAttributes, w.dropped)
+	r.buf = wire.Close(b, start, 1)
 	r.events = append(r.events, extent{tail, len(r.buf)})
 }
 
@@ -129,17 +130,14 @@ func (r *record) addLink(p *TracerProvider, link *trace.Link) {
 	}
 	tail := len(r.buf)
 	traceID, spanID := sc.TraceID(), sc.SpanID()
-	b, start := openField(r.buf, tagSpanLink)
-	b = append(b, tagLinkTraceID, 16)
-	b = append(b, traceID[:]...)
-	b = append(b, tagLinkSpanID, 8)
-	b = append(b, spanID[:]...)
-	w := fewAttributes{p: p, tag: tagLinkAttribute, limit: p.limits.AttributePerLinkCountLimit}
+	b, start := wire.Open(r.buf, wire.SpanLink, 1)
+	b = wire.AppendBytes(b, wire.LinkTraceID, traceID[:])
+	b = wire.AppendBytes(b, wire.LinkSpanID, spanID[:])
+	w := fewAttributes{p: p, tag: wire.LinkAttribute, limit: p.limits.AttributePerLinkCountLimit}
 	b = w.append(b, link.Attributes)
-	b = appendCount(b, tagLinkDropped, w.dropped)
-	b = append(b, tagLinkFlags)
-	b = binary.LittleEndian.AppendUint32(b, spanFlags(sc.TraceFlags(), sc.IsRemote()))
-	r.buf = closeField(b, start)
+	b = appendCount(b, wire.LinkDroppedAttributes, w.dropped)
+	b = wire.AppendFixed32(b, wire.LinkFlags, spanFlags(sc.TraceFlags(), sc.IsRemote()))
+	r.buf = wire.Close(b, start, 1)
 	r.links = append(r.links, extent{tail, len(r.buf)})
 }
 

@@ -5,25 +5,27 @@ import (
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // resourceHead encodes what of ResourceSpans is the same in every request: resource, schema URL.
 func resourceHead(r *resource.Resource, red Redactor) []byte {
-	b, start := openField(nil, tagResource)
-	b = appendIter(b, tagResAttribute, r.Iter(), valueLimits{depth: -1, length: -1, raw: true}, red)
-	b = closeField(b, start)
+	b, start := wire.Open(nil, wire.ResourceSpansResource, 1)
+	b = appendIter(b, wire.ResourceAttribute, r.Iter(), valueLimits{depth: -1, length: -1, raw: true}, red)
+	b = wire.Close(b, start, 1)
 	return appendSchema(b, r.SchemaURL())
 }
 
 // scopeHead encodes what of ScopeSpans is always the same: scope, schema URL.
 func scopeHead(s instrumentation.Scope, limits sdktrace.SpanLimits, red Redactor) []byte {
-	b, start := openField(nil, tagScope)
-	b = appendString(b, tagScopeName, validText(s.Name))
+	b, start := wire.Open(nil, wire.ScopeSpansScope, 1)
+	b = wire.AppendBytes(b, wire.ScopeName, wire.Text(s.Name))
 	if s.Version != "" {
-		b = appendString(b, tagScopeVersion, validText(s.Version))
+		b = wire.AppendBytes(b, wire.ScopeVersion, wire.Text(s.Version))
 	}
-	b = appendIter(b, tagScopeAttribute, s.Attributes.Iter(), valueLimits{depth: limits.AttributeValueDepthLimit, length: -1}, red)
-	b = closeField(b, start)
+	b = appendIter(b, wire.ScopeAttribute, s.Attributes.Iter(), valueLimits{depth: limits.AttributeValueDepthLimit, length: -1}, red)
+	b = wire.Close(b, start, 1)
 	return appendSchema(b, s.SchemaURL)
 }
 
@@ -45,5 +47,5 @@ func appendSchema(b []byte, url string) []byte {
 	if url == "" {
 		return b
 	}
-	return appendString(b, tagSchemaURL, validText(url))
+	return wire.AppendBytes(b, wire.SchemaURL, wire.Text(url))
 }

@@ -1,7 +1,6 @@
 package lean
 
 import (
-	"encoding/binary"
 	"unsafe"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -121,17 +120,8 @@ func (r *record) readAttributes() []attribute.KeyValue {
 
 // read decodes an attribute that this package has encoded.
 func (r *record) read(e extent) attribute.KeyValue {
-	key := r.key(e)
-	kv := attribute.KeyValue{Key: attribute.Key(alias(key))}
-	// What follows the key up to the field's end is the value: a tag, its length, an AnyValue.
-	value := r.buf[e.start:e.end]
-	_, n := binary.Uvarint(value[1:])
-	value = value[1+n:]
-	_, n = binary.Uvarint(value[1:])
-	value = value[1+n+len(key):]
-	_, n = binary.Uvarint(value[1:])
-	kv.Value = decodeValue(value[1+n:])
-	return kv
+	field, _ := cutField(r.buf[e.start:e.end])
+	return decodeKeyValue(field)
 }
 
 // alias is b as a string, without a copy.

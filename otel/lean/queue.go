@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // queue holds finished spans until they are exported. It is divided into shards, each with its own
@@ -103,7 +105,7 @@ func (q *queue) anyShard() *shard {
 
 // add queues an encoded span, or drops it; and wakes the exporting goroutine when there is enough.
 func (q *queue) add(sh *shard, scope int, span []byte) {
-	size := int64(1 + varintLen(uint64(len(span))) + len(span))
+	size := int64(wire.SizeField(len(span)))
 	sh.mu.Lock()
 	sh.ended++
 	reason, wake := q.room(sh, size)
@@ -120,7 +122,7 @@ func (q *queue) add(sh *shard, scope int, span []byte) {
 			sh.full = append(sh.full, scopeChunk{*c, scope})
 			*c = chunk{b: q.block()}
 		}
-		c.b = append(appendVarint(append(c.b, tagSpan), uint64(len(span))), span...)
+		c.b = wire.AppendBytes(c.b, wire.ScopeSpansSpan, span)
 		c.spans++
 	}
 	sh.mu.Unlock()

@@ -2,13 +2,14 @@ package lean
 
 import (
 	"bytes"
-	"encoding/binary"
 	"runtime/trace"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	api "go.opentelemetry.io/otel/trace"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // record is what a span has written so far: the fields of OTLP's Span message, in the order in
@@ -86,7 +87,7 @@ func (r *record) find(key string) int {
 	if r.filter&(1<<(h&63)) == 0 {
 		return -1
 	}
-	key = validText(key)
+	key = wire.Text(key)
 	for from := 0; ; {
 		i := bytes.IndexByte(r.hashes[from:], h)
 		if i < 0 {
@@ -102,11 +103,9 @@ func (r *record) find(key string) int {
 
 // key reads the key out of a written attribute.
 func (r *record) key(e extent) []byte {
-	b := r.buf[e.start+1 : e.end]
-	_, n := binary.Uvarint(b)
-	b = b[n+1:]
-	size, n := binary.Uvarint(b)
-	return b[n : n+int(size)]
+	field, _ := cutField(r.buf[e.start:e.end])
+	key, _ := cutField(field)
+	return key
 }
 
 func hashKey(key string) byte {

@@ -1,6 +1,10 @@
 package lean
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/tare-trace/tare/otel/wire"
+)
 
 // pending is what the exporting goroutine has taken from the shards and not sent yet, by scope.
 type pending struct {
@@ -39,12 +43,12 @@ func (p *pending) compose(b []byte, resource []byte, maxSpans, maxBytes int, fre
 		}
 		spans += n
 		size += bytes
-		resourceSpans += fieldLen(len(s.head) + bytes)
+		resourceSpans += wire.SizeField(len(s.head) + bytes)
 		if spans == maxSpans {
 			break
 		}
 	}
-	b = appendVarint(append(b, tagRequestResource), uint64(resourceSpans))
+	b = wire.AppendHead(b, wire.TracesResourceSpans, resourceSpans)
 	b = append(b, resource...)
 	for i := range p.scopes {
 		s := &p.scopes[i]
@@ -55,7 +59,7 @@ func (p *pending) compose(b []byte, resource []byte, maxSpans, maxBytes int, fre
 		for _, c := range s.cuts {
 			scopeSpans += len(c.b)
 		}
-		b = appendVarint(append(b, tagScopeSpans), uint64(scopeSpans))
+		b = wire.AppendHead(b, wire.ResourceSpansScope, scopeSpans)
 		b = append(b, s.head...)
 		for _, c := range s.cuts {
 			b = append(b, c.b...)
@@ -123,6 +127,3 @@ func spanField(b []byte) int {
 	n, w := binary.Uvarint(b[1:])
 	return 1 + w + int(n)
 }
-
-// fieldLen is the length of a field of one tag byte with this content.
-func fieldLen(content int) int { return 1 + varintLen(uint64(content)) + content }

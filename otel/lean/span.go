@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // origin is where a span comes from: part of its tracer. Spans embed a pointer to it, which is at
@@ -116,7 +118,7 @@ func (s *Span) SetString(key attribute.Key, v string) {
 		r.setAttribute(s.p, &kv)
 	} else if at, ok := r.place(string(key), s.p.limits.AttributeCountLimit); ok {
 		tail := len(r.buf)
-		r.buf = appendStringKV(r.buf, tagSpanAttribute, string(key), v, s.p.limits.AttributeValueLengthLimit)
+		r.buf = wire.AppendStringValue(r.buf, wire.SpanAttribute, wire.Text(string(key)), wire.Text(truncate(v, s.p.limits.AttributeValueLengthLimit)))
 		r.settle(at, tail, string(key))
 	}
 	s.mu.Unlock()
@@ -149,7 +151,7 @@ func (s *Span) SetStrings(key attribute.Key, v []string) {
 		r.setAttribute(s.p, &kv)
 	} else if at, ok := r.place(string(key), s.p.limits.AttributeCountLimit); ok {
 		tail := len(r.buf)
-		r.buf = appendStringsKV(r.buf, tagSpanAttribute, string(key), v, s.p.limits.AttributeValueLengthLimit)
+		r.buf = appendStringsKV(r.buf, wire.SpanAttribute, string(key), v, s.p.limits.AttributeValueLengthLimit)
 		r.settle(at, tail, string(key))
 	}
 	s.mu.Unlock()
@@ -169,6 +171,6 @@ func (r *record) setAttribute(p *TracerProvider, kv *attribute.KeyValue) {
 		return
 	}
 	tail := len(r.buf)
-	r.buf = appendKeyValue(r.buf, tagSpanAttribute, kv, p.attributeLimits)
+	r.buf = appendKeyValue(r.buf, wire.SpanAttribute, kv, p.attributeLimits)
 	r.settle(at, tail, string(kv.Key))
 }

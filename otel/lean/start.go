@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	api "go.opentelemetry.io/otel/trace"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // Start is what is known of a span when it starts: for instrumentation that must not allocate. It
@@ -207,18 +209,15 @@ func (t *Tracer) DropIn(mem *Unrecorded, ctx context.Context, d *Decision) conte
 // writeHead writes what of a span is known from the start and never changes.
 func (r *record) writeHead(d *Decision, kind api.SpanKind) {
 	trace, span := d.sc.TraceID(), d.sc.SpanID()
-	b := append(r.buf, tagSpanTraceID, 16)
-	b = append(b, trace[:]...)
-	b = append(b, tagSpanSpanID, 8)
-	b = append(b, span[:]...)
+	b := wire.AppendBytes(r.buf, wire.SpanTraceID, trace[:])
+	b = wire.AppendBytes(b, wire.SpanID, span[:])
 	if d.parent.IsValid() {
-		b = append(b, tagSpanParentSpanID, 8)
-		b = append(b, d.parent[:]...)
+		b = wire.AppendBytes(b, wire.SpanParentID, d.parent[:])
 	}
 	// The numbers of trace.SpanKind are OTLP's.
 	kind = api.ValidateSpanKind(kind)
-	b = append(b, tagSpanKind, byte(kind))
-	r.buf = appendFixed64(b, tagSpanStart, notNegative(r.startWall))
+	b = append(b, wire.SpanKind, byte(kind))
+	r.buf = wire.AppendFixed64(b, wire.SpanStart, notNegative(r.startWall))
 	r.remote, r.localRoot, r.kind = d.remote, d.origin != localParent, kind
 }
 

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/tare-trace/tare/otel/wire"
 )
 
 // decodeKV decodes one KeyValue field.
@@ -35,12 +37,12 @@ func TestLengthsAboutVarintBorders(t *testing.T) {
 				attribute.ByteSlice("key", []byte(text)), attribute.Int("k"+text, -1), attribute.Float64("k"+text, 1),
 				attribute.Bool("k"+text, true), attribute.Map("m", attribute.String(text, "v"), attribute.Slice("s", attribute.StringValue(text))),
 			} {
-				got := decodeKV(t, appendKeyValue(nil, tagMapElement, &kv, unlimited))
+				got := decodeKV(t, appendKeyValue(nil, wire.MapElement, &kv, unlimited))
 				if got.Key != string(kv.Key) || plain(got.Value) != kv.Value.String() {
 					t.Fatalf("%s of %d bytes came out as %v", kv.Value.Type(), n, got)
 				}
 			}
-			got := decodeKV(t, appendStringsKV(nil, tagMapElement, "key", []string{text}, -1))
+			got := decodeKV(t, appendStringsKV(nil, wire.MapElement, "key", []string{text}, -1))
 			if got.Value.GetArrayValue().Values[0].GetStringValue() != text {
 				t.Fatalf("strings of %d bytes", n)
 			}
@@ -114,8 +116,8 @@ func FuzzText(f *testing.F) {
 			t.Errorf("truncate(%q, %d) = %q", value, limit, cut)
 		}
 		kv := attribute.String(key, value)
-		got := decodeKV(t, appendKeyValue(nil, tagMapElement, &kv, valueLimits{depth: 1, length: limit}))
-		if got.Key != validText(key) || got.Value.GetStringValue() != validText(cut) {
+		got := decodeKV(t, appendKeyValue(nil, wire.MapElement, &kv, valueLimits{depth: 1, length: limit}))
+		if got.Key != wire.Text(key) || got.Value.GetStringValue() != wire.Text(cut) {
 			t.Errorf("%q: %q, cut to %d, came out as %v", key, value, limit, got)
 		}
 	})

@@ -1,8 +1,7 @@
 package otlp
 
 import (
-	"google.golang.org/protobuf/encoding/protowire"
-
+	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -17,22 +16,21 @@ func AppendResourceSpans(dst []byte, res *span.Resource, scopeName, scopeVersion
 		reserve = 2
 	}
 	dst = appendResource(dst, res)
-	dst, content := openField(dst, tagScopeSpans, reserve)
-	dst = appendScope(dst, utf8Text(scopeName), utf8Text(scopeVersion))
+	dst, content := wire.Open(dst, wire.ResourceSpansScope, reserve)
+	dst = appendScope(dst, wire.Text(scopeName), wire.Text(scopeVersion))
 	for _, s := range spans {
 		dst = AppendSpan(dst, s)
 	}
-	return closeField(dst, content, reserve)
+	return wire.Close(dst, content, reserve)
 }
 
 // AppendHeader appends what AppendResourceSpans puts before the spans, for
 // callers that hold spans encoded by AppendSpan: exactly spansLen bytes of
 // them must follow.
 func AppendHeader(dst []byte, res *span.Resource, scopeName, scopeVersion string, spansLen int) []byte {
-	scopeName, scopeVersion = utf8Text(scopeName), utf8Text(scopeVersion)
+	scopeName, scopeVersion = wire.Text(scopeName), wire.Text(scopeVersion)
 	dst = appendResource(dst, res)
-	dst = append(dst, tagScopeSpans)
-	dst = appendLen(dst, sizeScope(scopeName, scopeVersion)+spansLen)
+	dst = wire.AppendHead(dst, wire.ResourceSpansScope, sizeScope(scopeName, scopeVersion)+spansLen)
 	return appendScope(dst, scopeName, scopeVersion)
 }
 
@@ -40,31 +38,30 @@ func appendResource(dst []byte, res *span.Resource) []byte {
 	if res == nil {
 		return dst
 	}
-	dst, content := openField(dst, tagResource, 2)
+	dst, content := wire.Open(dst, wire.ResourceSpansResource, 2)
 	if res.Service != "" {
-		dst = appendAttr(dst, tagResourceAttr, serviceName, &span.Attr{Key: serviceName, Str: res.Service})
+		dst = appendAttr(dst, wire.ResourceAttribute, serviceName, &span.Attr{Key: serviceName, Str: res.Service})
 	}
 	for i := range res.Attrs {
-		dst = appendAttr(dst, tagResourceAttr, utf8Text(res.Attrs[i].Key), &res.Attrs[i])
+		dst = appendAttr(dst, wire.ResourceAttribute, wire.Text(res.Attrs[i].Key), &res.Attrs[i])
 	}
-	return closeField(dst, content, 2)
+	return wire.Close(dst, content, 2)
 }
 
 func sizeScope(name, version string) int {
 	if name == "" && version == "" {
 		return 0
 	}
-	return sizeField(sizeString(name) + sizeString(version))
+	return wire.SizeField(sizeString(name) + sizeString(version))
 }
 
 func appendScope(dst []byte, name, version string) []byte {
 	if name == "" && version == "" {
 		return dst
 	}
-	dst = append(dst, tagScope)
-	dst = appendLen(dst, sizeString(name)+sizeString(version))
-	dst = appendString(dst, tagScopeName, name)
-	return appendString(dst, tagScopeVersion, version)
+	dst = wire.AppendHead(dst, wire.ScopeSpansScope, sizeString(name)+sizeString(version))
+	dst = appendString(dst, wire.ScopeName, name)
+	return appendString(dst, wire.ScopeVersion, version)
 }
 
 // AppendSpan appends one span as an entry of ScopeSpans.spans, tag and length
@@ -72,40 +69,33 @@ func appendScope(dst []byte, name, version string) []byte {
 // is not UTF-8. The span is not kept.
 func AppendSpan(dst []byte, s *span.Span) []byte {
 	const reserve = 2 // bytes of length: 128 … 16,383 is nearly every span
-	dst, content := openField(dst, tagSpan, reserve)
+	dst, content := wire.Open(dst, wire.ScopeSpansSpan, reserve)
 
-	dst = append(dst, tagTraceID, byte(len(s.TraceID)))
-	dst = append(dst, s.TraceID[:]...)
-	dst = append(dst, tagSpanID, byte(len(s.ID)))
-	dst = append(dst, s.ID[:]...)
-	dst = appendString(dst, tagTraceState, utf8Text(s.TraceState))
+	dst = wire.AppendBytes(dst, wire.SpanTraceID, s.TraceID[:])
+	dst = wire.AppendBytes(dst, wire.SpanID, s.ID[:])
+	dst = appendString(dst, wire.SpanTraceState, wire.Text(s.TraceState))
 	if !s.Parent.IsZero() {
-		dst = append(dst, tagParent, byte(len(s.Parent)))
-		dst = append(dst, s.Parent[:]...)
+		dst = wire.AppendBytes(dst, wire.SpanParentID, s.Parent[:])
 	}
-	dst = appendString(dst, tagName, utf8Text(s.Name))
+	dst = appendString(dst, wire.SpanName, wire.Text(s.Name))
 	if s.Kind != 0 {
-		dst = append(dst, tagKind)
-		dst = appendLen(dst, int(s.Kind))
+		dst = wire.AppendVarint(dst, wire.SpanKind, uint64(s.Kind))
 	}
 	if s.Start != 0 {
-		dst = append(dst, tagStart)
-		dst = protowire.AppendFixed64(dst, s.Start)
+		dst = wire.AppendFixed64(dst, wire.SpanStart, s.Start)
 	}
 	if s.End != 0 {
-		dst = append(dst, tagEnd)
-		dst = protowire.AppendFixed64(dst, s.End)
+		dst = wire.AppendFixed64(dst, wire.SpanEnd, s.End)
 	}
 	for i := range s.Attrs {
-		dst = appendAttr(dst, tagAttr, s.Attrs[i].Key, &s.Attrs[i])
+		dst = appendAttr(dst, wire.SpanAttribute, s.Attrs[i].Key, &s.Attrs[i])
 	}
 	if s.Status != span.Unset {
-		dst = append(dst, tagStatus, byte(1+sizeLen(int(s.Status))), tagStatusCode)
-		dst = appendLen(dst, int(s.Status))
+		dst = wire.AppendHead(dst, wire.SpanStatus, 1+wire.SizeVarint(uint64(s.Status)))
+		dst = wire.AppendVarint(dst, wire.StatusCode, uint64(s.Status))
 	}
-	dst = append(dst, tagFlags&0x7f|0x80, tagFlags>>7)
-	dst = protowire.AppendFixed32(dst, flags(s))
-	return closeField(dst, content, reserve)
+	dst = wire.AppendFixed32(dst, wire.SpanFlags, flags(s))
+	return wire.Close(dst, content, reserve)
 }
 
 // flags are those of a sampled span (nothing else reaches an encoder). The
@@ -123,34 +113,28 @@ func flags(s *span.Span) uint32 {
 // even if it is empty, 0 or false. key must be UTF-8: those of spans are the
 // code's own, and checking each of them again is a fifth of the cost.
 func appendAttr(dst []byte, tag byte, key string, a *span.Attr) []byte {
-	keyLen := sizeString(key)
 	switch a.Type {
 	case span.IntType:
-		valueLen := 1 + protowire.SizeVarint(uint64(a.Num))
-		dst = append(dst, tag)
-		dst = appendLen(dst, keyLen+sizeField(valueLen))
-		dst = appendString(dst, tagKey, key)
-		dst = append(dst, tagValue, byte(valueLen), tagInt)
-		return protowire.AppendVarint(dst, uint64(a.Num))
+		return wire.AppendIntValue(dst, tag, key, a.Num)
 	case span.BoolType:
-		dst = append(dst, tag)
-		dst = appendLen(dst, keyLen+sizeField(2))
-		dst = appendString(dst, tagKey, key)
-		var b byte
-		if a.Num != 0 {
-			b = 1
-		}
-		return append(dst, tagValue, 2, tagBool, b)
+		return wire.AppendBoolValue(dst, tag, key, a.Num != 0)
 	default:
-		str := utf8Text(a.Str)
-		valueLen := sizeField(len(str))
-		dst = append(dst, tag)
-		dst = appendLen(dst, keyLen+sizeField(valueLen))
-		dst = appendString(dst, tagKey, key)
-		dst = append(dst, tagValue)
-		dst = appendLen(dst, valueLen)
-		dst = append(dst, tagString)
-		dst = appendLen(dst, len(str))
-		return append(dst, str...)
+		return wire.AppendStringValue(dst, tag, key, wire.Text(a.Str))
 	}
+}
+
+// appendString appends a string field, or nothing if s is empty, which is proto3's default.
+func appendString(dst []byte, tag byte, s string) []byte {
+	if s == "" {
+		return dst
+	}
+	return wire.AppendBytes(dst, tag, s)
+}
+
+// sizeString is the size of what appendString appends.
+func sizeString(s string) int {
+	if s == "" {
+		return 0
+	}
+	return wire.SizeField(len(s))
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"github.com/tare-trace/tare/otel/wire/fields"
 )
 
 // PartialSuccess is what a receiver says about a request that it took in part
@@ -28,11 +28,11 @@ func (p PartialSuccess) Error() string {
 	}
 }
 
-// Field numbers of opentelemetry/proto/collector/trace/v1/trace_service.proto.
+// Tags of opentelemetry/proto/collector/trace/v1/trace_service.proto: number<<3 | type.
 const (
-	responsePartialSuccess = 1 // ExportTraceServiceResponse
-	partialRejectedSpans   = 1 // ExportTracePartialSuccess, int64
-	partialErrorMessage    = 2 // string
+	responsePartialSuccess = 1<<3 | 2 // ExportTraceServiceResponse
+	partialRejectedSpans   = 1 << 3   // ExportTracePartialSuccess, int64
+	partialErrorMessage    = 2<<3 | 2 // string
 )
 
 // DecodeResponse reads an ExportTraceServiceResponse for a request of so many
@@ -41,20 +41,17 @@ const (
 func DecodeResponse(data []byte, spans int) (PartialSuccess, error) {
 	var rejected int64
 	var message []byte
-	err := fields(data, func(number protowire.Number, _ uint64, body []byte) error {
-		if number != responsePartialSuccess {
-			return nil
-		}
-		return fields(body, func(number protowire.Number, value uint64, body []byte) error {
-			switch {
-			case number == partialRejectedSpans && body == nil:
+	err := fields.Along(data, func(partial []byte) error {
+		return fields.Each(partial, func(tag, value uint64, content, _ []byte) error {
+			switch tag {
+			case partialRejectedSpans:
 				rejected = int64(value)
-			case number == partialErrorMessage && body != nil:
-				message = body
+			case partialErrorMessage:
+				message = content
 			}
 			return nil
 		})
-	})
+	}, responsePartialSuccess)
 	if err != nil {
 		return PartialSuccess{}, fmt.Errorf("the response is not an ExportTraceServiceResponse: %w", err)
 	}

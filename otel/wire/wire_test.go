@@ -1,0 +1,41 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/otel/wire"
+	"github.com/tare-trace/tare/otel/wire/fields"
+)
+
+// What is written with a length that was not known is what is written with a known one, and is read back.
+func TestOpenClose(t *testing.T) {
+	for _, n := range []int{0, 1, 127, 128, 16383, 16384, 1 << 21} {
+		content := strings.Repeat("x", n)
+		want := wire.AppendBytes([]byte("before"), wire.SpanName, content)
+		if len(want) != len("before")+wire.SizeField(n) {
+			t.Errorf("%d bytes: the field has %d, SizeField says %d", n, len(want)-len("before"), wire.SizeField(n))
+		}
+		for reserve := 1; reserve <= 4; reserve++ {
+			b, start := wire.Open([]byte("before"), wire.SpanName, reserve)
+			if b = wire.Close(append(b, content...), start, reserve); !bytes.Equal(b, want) {
+				t.Errorf("%d bytes, %d reserved: the field differs", n, reserve)
+			}
+		}
+		inner := wire.AppendBytes(nil, wire.ScopeSpansSpan, want[len("before"):])
+		err := fields.Along(inner, func(b []byte) error {
+			if string(b) != content {
+				return errors.New("the content differs")
+			}
+			return nil
+		}, wire.ScopeSpansSpan, wire.SpanName)
+		if err != nil {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+		if err := fields.Each(inner[:len(inner)-1], func(_, _ uint64, _, _ []byte) error { return nil }); !errors.Is(err, fields.ErrMalformed) {
+			t.Errorf("%d bytes, one cut off: %v", n, err)
+		}
+	}
+}
