@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tare-trace/tare/span"
-	"github.com/tare-trace/tare/span/otlp"
+	"github.com/tare-trace/tare/span/otlp/otlptest"
 )
 
 // sink is an OTLP/HTTP receiver that keeps every span.
@@ -53,7 +53,7 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the agent was killed while it sent
 	}
-	spans, err := otlp.Decode(raw)
+	spans, err := otlptest.Decode(raw)
 	if err != nil {
 		s.refuse(w, err)
 		return

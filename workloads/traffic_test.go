@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/tare-trace/tare/span"
-	"github.com/tare-trace/tare/span/otlp"
+	"github.com/tare-trace/tare/span/otlp/otlptest"
 )
 
 // Every trace that begins with a body is whole with the next one, and no id
@@ -19,7 +19,7 @@ func TestTrafficMakesWholeTraces(t *testing.T) {
 	traces := map[span.TraceID]*trace{}
 	const bodies = 6
 	for n := uint64(1); n <= bodies; n++ {
-		spans, err := otlp.Decode(gen.AppendBody([]byte("head"), n)[4:])
+		spans, err := otlptest.Decode(gen.AppendBody([]byte("head"), n)[4:])
 		if err != nil {
 			t.Fatal(err)
 		}

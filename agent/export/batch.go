@@ -4,8 +4,7 @@ import (
 	"slices"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
+	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/otlp"
 )
@@ -60,8 +59,7 @@ func (b *batch) reset() {
 
 type scope struct{ name, version string }
 
-// grouper makes the messages of a request from a batch: one ResourceSpans per
-// resource. Its buffers are reused from batch to batch.
+// grouper makes a request of a batch: one ResourceSpans per resource. Its buffers are reused from batch to batch.
 type grouper struct {
 	index  map[*span.Resource]int
 	groups []group
@@ -69,15 +67,13 @@ type grouper struct {
 }
 
 type group struct {
-	res   *span.Resource
-	size  int // of the spans
-	start int // in out: header and spans
-	next  int // in out: where the next span goes
+	res  *span.Resource
+	size int // of the spans
+	next int // in out: where the next span goes
 }
 
-// messages are valid until the next call. Their content is encoded already:
-// it is given to protobuf as unknown fields, which it copies as they are.
-func (g *grouper) messages(b *batch, sc scope) []*tracepb.ResourceSpans {
+// request is an ExportTraceServiceRequest, valid until the next call.
+func (g *grouper) request(b *batch, sc scope) []byte {
 	if g.index == nil {
 		g.index = make(map[*span.Resource]int)
 	}
@@ -92,10 +88,11 @@ func (g *grouper) messages(b *batch, sc scope) []*tracepb.ResourceSpans {
 	}
 	for i := range g.groups {
 		gr := &g.groups[i]
-		gr.start = len(g.out)
-		g.out = otlp.AppendHeader(g.out, gr.res, sc.name, sc.version, gr.size)
-		gr.next = len(g.out)
-		g.out = slices.Grow(g.out, gr.size)[:len(g.out)+gr.size]
+		reserve := wire.SizeVarint(uint64(gr.size)) // right, unless the header makes a difference
+		out, start := wire.Open(g.out, wire.TracesResourceSpans, reserve)
+		out = otlp.AppendHeader(out, gr.res, sc.name, sc.version, gr.size)
+		g.out = wire.Close(slices.Grow(out, gr.size)[:len(out)+gr.size], start, reserve)
+		gr.next = len(g.out) - gr.size
 	}
 	start = 0
 	for _, s := range b.spans {
@@ -104,12 +101,7 @@ func (g *grouper) messages(b *batch, sc scope) []*tracepb.ResourceSpans {
 		start = s.end
 	}
 
-	rss := make([]*tracepb.ResourceSpans, len(g.groups))
-	for i, gr := range g.groups {
-		rss[i] = &tracepb.ResourceSpans{}
-		rss[i].ProtoReflect().SetUnknown(g.out[gr.start:gr.next:gr.next])
-	}
-	return rss
+	return g.out
 }
 
 func (g *grouper) of(res *span.Resource) int {

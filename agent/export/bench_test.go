@@ -13,10 +13,7 @@ func BenchmarkExport(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e, err := start(b.Context(), cfg, &scripted{upload: fine})
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := start(b.Context(), cfg, &scripted{upload: fine})
 	spans := []*span.Span{testSpan(1, &span.Resource{Service: "a"})}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -28,8 +25,8 @@ func BenchmarkExport(b *testing.B) {
 	}
 }
 
-// BenchmarkMessages is what the sender adds for a batch of four services.
-func BenchmarkMessages(b *testing.B) {
+// BenchmarkRequest is what the sender adds for a batch of four services.
+func BenchmarkRequest(b *testing.B) {
 	var (
 		g     grouper
 		batch batch
@@ -40,7 +37,7 @@ func BenchmarkMessages(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		g.messages(&batch, scope{"tare", "1"})
+		g.request(&batch, scope{"tare", "1"})
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(batch.spans)), "ns/span")
 }

@@ -2,7 +2,7 @@
 // the span builder wait.
 //
 // Export encodes spans into a queue bounded in spans and in bytes; one
-// goroutine sends them in batches through OpenTelemetry's official clients, so
+// goroutine sends them in batches through the exporters of otel/lean, to which
 // every OTEL_EXPORTER_OTLP_* variable means what it means elsewhere. A
 // receiver that is slow, gone or refusing costs nothing but the queue: what
 // does not fit, or is given up after retries, is counted with a reason.
@@ -16,11 +16,10 @@ package export
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel"
 
 	"github.com/tare-trace/tare/span"
 )
@@ -50,7 +49,7 @@ type LossCounter interface {
 // tare_export_spans_total or in the LossCounter.
 type Exporter struct {
 	queue  *queue
-	client otlptrace.Client
+	client client
 	retry  Retry
 	scope  scope
 	loss   LossCounter
@@ -68,7 +67,9 @@ type Exporter struct {
 var errShutdown = errors.New("exporter shut down")
 
 // New starts an exporter. It does not wait for the receiver, which may come
-// later. ctx bounds New only; Shutdown ends the exporter.
+// later. ctx bounds New only; Shutdown ends the exporter. The clients hand what a
+// receiver remarks on a request that it took to OpenTelemetry's error handler,
+// which New sets, so that it comes to Config.Log.
 func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -78,14 +79,13 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, cfg, client)
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		cfg.Log.Warn("the receiver took a batch with a remark", "remark", err)
+	}))
+	return start(ctx, cfg, client), nil
 }
 
-func start(ctx context.Context, cfg Config, client otlptrace.Client) (*Exporter, error) {
-	if err := client.Start(ctx); err != nil {
-		_ = client.Stop(ctx) // it may be half started
-		return nil, fmt.Errorf("start OTLP client: %w", err)
-	}
+func start(ctx context.Context, cfg Config, client client) *Exporter {
 	e := &Exporter{
 		queue:  newQueue(cfg),
 		client: client,
@@ -97,7 +97,7 @@ func start(ctx context.Context, cfg Config, client otlptrace.Client) (*Exporter,
 	}
 	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	go e.send()
-	return e, nil
+	return e
 }
 
 // Export queues spans, or drops and counts them. It never waits for the
@@ -140,5 +140,5 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	e.cancel(errShutdown)
 	// Nothing is in flight any more, so this does not wait; ctx may be over,
 	// which the client would take for a reason to complain.
-	return errors.Join(err, e.client.Stop(context.WithoutCancel(ctx)))
+	return errors.Join(err, e.client.Shutdown(context.WithoutCancel(ctx)))
 }

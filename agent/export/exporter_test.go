@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/tare-trace/tare/span"
 )
@@ -210,53 +208,19 @@ func TestBusyReceiverIsAskedAgain(t *testing.T) {
 	})
 }
 
-// failures tells when the client has given up a request.
-type failures struct {
-	otlptrace.Client
-	failed chan struct{}
-}
-
-func (f *failures) UploadTraces(ctx context.Context, rss []*tracepb.ResourceSpans) error {
-	err := f.Client.UploadTraces(ctx, rss)
-	if err != nil {
-		select {
-		case f.failed <- struct{}{}:
-		default:
-		}
-	}
-	return err
-}
-
 // A receiver that is down at first, up, down, and up again loses nothing as
 // long as the queue holds it.
 func TestReceiverDownThenUp(t *testing.T) {
-	// Of the gRPC client: for all retries of one request. Over HTTP a refused
-	// connection fails at once.
-	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "300")
+	// Of the gRPC client for all retries of one request, of the HTTP one for each.
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "100")
 	forEachProtocol(t, func(t *testing.T, r *receiver) {
 		var lost losses
-		cfg, err := testConfig(r, &lost).withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := newClient(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := &failures{client, make(chan struct{}, 1)}
-		e, err := start(t.Context(), cfg, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := newExporter(t, testConfig(r, &lost))
 		flushed := make(chan error, 1)
 		for range 2 {
-			select {
-			case <-f.failed: // by the last round
-			default:
-			}
 			e.Export(testSpans(100, nil))
 			go func() { flushed <- e.Flush(t.Context()) }()
-			<-f.failed
+			time.Sleep(250 * time.Millisecond) // until one request has timed out
 			r.start(t)
 			if err := <-flushed; err != nil {
 				t.Fatal(err)

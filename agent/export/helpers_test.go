@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tare-trace/tare/span"
-	"github.com/tare-trace/tare/span/otlp"
+	"github.com/tare-trace/tare/span/otlp/otlptest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -114,7 +114,7 @@ func (r *receiver) spans(t *testing.T) (spans []span.Span) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := otlp.Decode(body)
+		s, err := otlptest.Decode(body)
 		if err != nil {
 			t.Fatal(err)
 		}

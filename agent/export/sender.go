@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 var errGaveUp = errors.New("gave up retrying")
@@ -47,20 +46,15 @@ func (e *Exporter) send() {
 // the log tells when it changes, the counters tell the rest.
 func (e *Exporter) sendBatch(g *grouper, b *batch, failing *bool) {
 	n := uint64(len(b.spans))
-	err := context.Cause(e.ctx)
+	rejected, err := 0, context.Cause(e.ctx)
 	if err == nil {
-		err = e.upload(g.messages(b, e.scope))
+		rejected, err = e.upload(g.request(b, e.scope), len(b.spans))
 	}
-	partial := findPartialSuccess(err)
 	switch {
-	case err == nil || partial != nil:
-		rejected := partial.rejected(n)
-		e.sentSpans.Add(n - rejected)
+	case err == nil:
+		e.sentSpans.Add(n - uint64(rejected))
 		if rejected > 0 {
-			e.loss.Lost(ReasonRejected, rejected)
-		}
-		if partial != nil {
-			e.log.Warn("the receiver took a batch with a remark", "spans", n, "rejected", rejected, "remark", partial.message)
+			e.loss.Lost(ReasonRejected, uint64(rejected))
 		}
 		if *failing {
 			e.log.Info("exporting again")
@@ -79,25 +73,23 @@ func (e *Exporter) sendBatch(g *grouper, b *batch, failing *bool) {
 }
 
 // upload tries until the receiver answers, refuses, or Retry.For is over. The
-// clients retry by themselves what the receiver asks to send again, but not
-// everything that ends when the receiver comes back: over HTTP a refused
-// connection is final to them, and over gRPC the timeout of one request
-// (OTEL_EXPORTER_OTLP_TIMEOUT) spans all its retries.
-func (e *Exporter) upload(rss []*tracepb.ResourceSpans) error {
+// clients retry by themselves what may succeed later, but over gRPC the timeout
+// of one request (OTEL_EXPORTER_OTLP_TIMEOUT) bounds all its retries.
+func (e *Exporter) upload(request []byte, spans int) (rejected int, err error) {
 	ctx, cancel := context.WithTimeoutCause(e.ctx, e.retry.For, errGaveUp)
 	defer cancel()
 	delays := backoff.NewExponentialBackOff()
 	delays.InitialInterval, delays.MaxInterval = e.retry.Initial, e.retry.Max
 	delays.Reset()
 	for {
-		err := e.client.UploadTraces(ctx, rss)
-		if err == nil || ctx.Err() != nil || !transient(err) {
-			return err
+		rejected, err = e.client.Export(ctx, request, spans)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return rejected, err
 		}
 		select {
 		case <-time.After(delays.NextBackOff()):
 		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
+			return 0, errors.Join(context.Cause(ctx), err)
 		}
 	}
 }

@@ -6,10 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // scripted is a client without a network, for tests in virtual time.
@@ -18,12 +14,11 @@ type scripted struct {
 	calls  []time.Time
 }
 
-func (*scripted) Start(context.Context) error { return nil }
-func (*scripted) Stop(context.Context) error  { return nil }
+func (*scripted) Shutdown(context.Context) error { return nil }
 
-func (c *scripted) UploadTraces(ctx context.Context, _ []*tracepb.ResourceSpans) error {
+func (c *scripted) Export(ctx context.Context, _ []byte, _ int) (int, error) {
 	c.calls = append(c.calls, time.Now())
-	return c.upload(ctx)
+	return 0, c.upload(ctx)
 }
 
 // virtual runs a test in virtual time with an exporter on a scripted client.
@@ -35,10 +30,7 @@ func virtual(t *testing.T, cfg Config, upload func(context.Context) error, test 
 			t.Fatal(err)
 		}
 		c := &scripted{upload: upload}
-		e, err := start(t.Context(), cfg, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := start(t.Context(), cfg, c)
 		test(t, e, c)
 		if err := e.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -98,7 +90,7 @@ func TestBatchesFillWhileTheSenderIsBusy(t *testing.T) {
 func TestRetriesUntilGivenUp(t *testing.T) {
 	var lost losses
 	cfg := Config{Loss: &lost, Retry: Retry{Initial: time.Second, Max: 10 * time.Second, For: time.Minute}}
-	down := func(context.Context) error { return status.Error(codes.Unavailable, "down") }
+	down := func(context.Context) error { return context.DeadlineExceeded } // the client's own, of one request
 	virtual(t, cfg, down, func(t *testing.T, e *Exporter, c *scripted) {
 		e.Export(testSpans(5, nil))
 		begin := time.Now()
@@ -144,10 +136,7 @@ func TestShutdownInterruptsRetry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := start(t.Context(), cfg, &scripted{upload: down})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := start(t.Context(), cfg, &scripted{upload: down})
 		e.Export(testSpans(12, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()

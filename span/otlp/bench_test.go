@@ -72,18 +72,3 @@ func BenchmarkOfficial(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkDecode(b *testing.B) {
-	spans := make([]*span.Span, 512)
-	for i := range spans {
-		spans[i] = typicalSpan()
-	}
-	body := request(AppendResourceSpans(nil, &span.Resource{Service: "shop"}, "tare", "1", spans))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Decode(body); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(spans)), "ns/span")
-}

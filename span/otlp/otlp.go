@@ -1,4 +1,4 @@
-// Package otlp turns the span model into OTLP/protobuf bytes and back.
+// Package otlp turns the span model into OTLP/protobuf bytes.
 //
 // It encodes straight into the caller's buffer, without the structs of the
 // generated code, because the agent encodes every sampled span on a budget of
@@ -7,10 +7,7 @@
 //
 // It does no input or output, keeps no state, and never fails to encode: text
 // that is not UTF-8 (payload bytes name some spans) is repaired, since one bad
-// string would make a receiver refuse the whole request. It refuses to decode
-// what the model cannot hold truthfully: a span without a valid trace or span
-// id is an error. Events, links, status messages, dropped counts, schema URLs
-// and scopes are outside of the model: Decode leaves them out.
+// string would make a receiver refuse the whole request.
 package otlp
 
 // Span.flags: the W3C trace flags in the low byte, then what is known of the
