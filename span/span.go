@@ -5,7 +5,6 @@ package span
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 )
 
@@ -23,20 +22,6 @@ func (t TraceID) IsZero() bool { return t == TraceID{} }
 
 // IsZero reports whether the id is absent: a span without a parent.
 func (i ID) IsZero() bool { return i == ID{} }
-
-// ErrID is returned for text that is not an id.
-var ErrID = errors.New("not an id of lower-case hexadecimal digits")
-
-// ParseTraceID reads 32 hexadecimal digits.
-func ParseTraceID(s string) (t TraceID, err error) {
-	if len(s) != 32 {
-		return t, fmt.Errorf("trace id %q: %w", s, ErrID)
-	}
-	if _, err := hex.Decode(t[:], []byte(s)); err != nil {
-		return TraceID{}, fmt.Errorf("trace id %q: %w", s, ErrID)
-	}
-	return t, nil
-}
 
 // Kind is OpenTelemetry's span kind; the values are those of OTLP.
 type Kind uint8

@@ -2,7 +2,8 @@ package config
 
 // Glob reports whether the pattern matches the whole text: "*" stands for any number of
 // bytes, "?" for one byte. Unlike in a shell, "*" also matches "/", so that "*/python3*"
-// finds an interpreter in any directory. All other bytes are literal, so every pattern is
+// finds an interpreter in any directory. All other bytes are literal (names of cgroups hold
+// backslashes, which the patterns of otel/rule take for escapes), so every pattern is
 // valid. It takes at most time proportional to the product of the lengths.
 func Glob(pattern, text string) bool {
 	p, t := 0, 0

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -61,27 +60,4 @@ func Probability(th uint64) float64 {
 		return 0
 	}
 	return float64(Never-th) / float64(Never)
-}
-
-// ParseTraceState reads the threshold of a tracestate; ok is false if it has none or a
-// malformed one.
-func ParseTraceState(tracestate string) (th uint64, ok bool) {
-	for member := range strings.SplitSeq(tracestate, ",") {
-		fields, found := strings.CutPrefix(strings.TrimSpace(member), "ot=")
-		if !found {
-			continue
-		}
-		for field := range strings.SplitSeq(fields, ";") {
-			digits, found := strings.CutPrefix(field, "th:")
-			if !found {
-				continue
-			}
-			if len(digits) < 1 || len(digits) > 14 || strings.Trim(digits, "0123456789abcdef") != "" {
-				return 0, false
-			}
-			v, err := strconv.ParseUint(digits+strings.Repeat("0", 14-len(digits)), 16, 64)
-			return v, err == nil
-		}
-	}
-	return 0, false
 }

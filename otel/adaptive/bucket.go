@@ -2,8 +2,8 @@ package adaptive
 
 import (
 	"math"
-	"sync/atomic"
-	"time"
+
+	"github.com/tare-trace/tare/otel/internal/bucket"
 )
 
 // The budget of traces per second is kept over every window of 10 s: a bucket
@@ -16,38 +16,10 @@ const (
 	burst     = 0.5 // s
 )
 
-// limit is a token bucket's constants.
-type limit struct {
-	on        bool
-	emission  int64 // ns between two traces at the sustained rate
-	tolerance int64 // ns: how early a trace may come
-}
-
-func limitOf(perSecond float64) limit {
+// limitOf is the token bucket's limit for a budget of so many traces; 0 is none.
+func limitOf(perSecond float64) bucket.Limit {
 	if perSecond == 0 {
-		return limit{}
+		return bucket.Limit{}
 	}
-	emission := math.Ceil(float64(time.Second) / (perSecond * sustained))
-	depth := max(math.Floor(perSecond*burst), 1)
-	return limit{on: true, emission: int64(emission), tolerance: int64((depth - 1) * emission)}
-}
-
-// bucket is a token bucket without a lock, in the form of the generic cell
-// rate algorithm (ITU-T I.371): due is when the next trace would come if all
-// kept their distance, in ns since the sampler's start. Its constants may
-// change between two traces.
-type bucket struct{ due atomic.Int64 }
-
-// take reports whether a trace may begin, and counts it if so.
-func (b *bucket) take(now int64, l limit) bool {
-	for {
-		due := b.due.Load()
-		next := max(due, now)
-		if next-now > l.tolerance {
-			return false
-		}
-		if b.due.CompareAndSwap(due, next+l.emission) {
-			return true
-		}
-	}
+	return bucket.LimitOf(perSecond*sustained, max(math.Floor(perSecond*burst), 1))
 }

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/consistent"
+	"github.com/tare-trace/tare/otel/internal/bucket"
 	"github.com/tare-trace/tare/otel/rule"
 )
 
@@ -33,7 +34,7 @@ type Sampler struct {
 	clock          clock
 	started        time.Time
 	tally          *tally
-	bucket         *bucket
+	bucket         *bucket.Bucket
 	_              [64]byte // what follows is written more often
 
 	poll  func() float64 // pressure
@@ -92,7 +93,7 @@ func newSampler(o options) *Sampler {
 		clock:          o.clock,
 		started:        o.clock(),
 		tally:          new(tally),
-		bucket:         new(bucket),
+		bucket:         new(bucket.Bucket),
 		poll:           o.pressure,
 		wake:           make(chan struct{}, 1),
 		done:           make(chan struct{}),
@@ -174,7 +175,7 @@ func (s *Sampler) decideStated(p *sdktrace.SamplingParameters, psc trace.SpanCon
 // decide finds the rate of a span and applies it, and the budget.
 func (s *Sampler) decide(p *sdktrace.SamplingParameters, n *snapshot, r consistent.Randomness) (*entry, outcome) {
 	possible := n.lowest.Samples(r) // by some rate
-	if !possible && !n.limit.on {
+	if !possible && n.limit.IsZero() {
 		return nil, unsampled
 	}
 	class := 0
@@ -191,14 +192,14 @@ func (s *Sampler) decide(p *sdktrace.SamplingParameters, n *snapshot, r consiste
 	if s.maxRoutes > 0 {
 		route = s.routeOf(s.nameAt(p))
 	}
-	if n.limit.on {
+	if !n.limit.IsZero() {
 		route.arrive(class)
 	}
 	e := &n.entries[class][route.boost.Load()%allBoosts]
 	if !e.threshold.Samples(r) {
 		return nil, unsampled
 	}
-	if n.limit.on && !s.bucket.take(int64(s.clock().Sub(s.started)), n.limit) {
+	if !n.limit.IsZero() && !s.bucket.Take(int64(s.clock().Sub(s.started)), n.limit) {
 		return nil, capped
 	}
 	return e, sampled

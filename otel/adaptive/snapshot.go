@@ -4,6 +4,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/consistent"
+	"github.com/tare-trace/tare/otel/internal/bucket"
 )
 
 // snapshot is what decisions are made from. It is immutable; the
@@ -17,8 +18,8 @@ type snapshot struct {
 
 	lowest  consistent.Threshold // of the highest rate
 	entries [][allBoosts]entry   // by class
-	limit   limit
-	slow    int64 // ns; requests above it are slow
+	limit   bucket.Limit         // of the budget in traces
+	slow    int64                // ns; requests above it are slow
 }
 
 // entry is a rate, ready to be applied.
@@ -69,7 +70,7 @@ func (s *Sampler) publish() {
 // simplify finds what can be decided by a threshold alone. With a limit,
 // nothing can: arrivals have to be counted.
 func (n *snapshot) simplify(s *Sampler) {
-	if n.limit.on {
+	if !n.limit.IsZero() {
 		return // quick is 0 and rejects nothing
 	}
 	n.quick = n.lowest

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/consistent"
+	"github.com/tare-trace/tare/otel/internal/bucket"
 )
 
 // Mode is the way in which the limit is kept; the package's documentation
@@ -66,7 +67,8 @@ type Sampler struct {
 	mode        Mode
 	description string
 
-	bucket   bucket
+	bucket   bucket.Bucket
+	limit    bucket.Limit
 	follower follower
 	refused  atomic.Uint64
 	sampled  atomic.Uint64
@@ -97,7 +99,7 @@ func New(tracesPerSecond float64, opts ...Option) *Sampler {
 	}
 	s.mode, s.parent = c.mode, c.parent
 	if !s.none {
-		s.bucket.set(limit, c.burst)
+		s.limit = bucket.LimitOf(limit, float64(c.burst))
 		s.follower.set(limit, c.burst)
 	}
 	s.description = describe(limit, c)
@@ -126,7 +128,7 @@ func (s *Sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingR
 		return s.follow(psc, p.TraceID)
 	}
 	result := sdktrace.SamplingResult{Tracestate: consistent.WithoutThreshold(psc.TraceState())}
-	if s.bucket.take(s.now()) {
+	if s.bucket.Take(s.now(), s.limit) {
 		s.sampled.Add(1)
 		result.Decision = sdktrace.RecordAndSample
 	}
@@ -141,7 +143,7 @@ func (s *Sampler) follow(psc trace.SpanContext, id trace.TraceID) sdktrace.Sampl
 		return result
 	}
 	w.chosen.Add(1)
-	if !s.bucket.take(now) {
+	if !s.bucket.Take(now, s.limit) {
 		s.refused.Add(1)
 		// Only once: what everybody reads is not written for nothing.
 		if !w.refused.Load() {

@@ -1,8 +1,7 @@
-package ratelimit
+package bucket
 
 import (
 	"math"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,53 +10,17 @@ import (
 
 const second = int64(time.Second)
 
-// checkBound fails if any stretch of time holds more than limit × T + burst.
-func checkBound(t *testing.T, times []int64, limit float64, burst int) {
-	t.Helper()
-	for i := range times {
-		// A stretch that breaks the bound begins and ends with a token.
-		for j := i; j < len(times); j++ {
-			n, most := float64(j-i+1), limit*float64(times[j]-times[i])/float64(second)+float64(burst)
-			if n > most+1e-6 {
-				t.Fatalf("limit %g, burst %d: %g in %v", limit, burst, n, time.Duration(times[j]-times[i]))
-			}
-		}
-	}
-}
-
-func TestBucketNeverExceedsTheLimit(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 25 {
-		limit := math.Exp2(20*r.Float64() - 5) // 1 in 32 s to 32,768 a second
-		burst := 1 + r.IntN(20)
-		var b bucket
-		b.set(limit, burst)
-		var now int64
-		var times []int64
-		for range 2000 {
-			if r.IntN(50) == 0 { // a pause
-				now += int64(r.Float64() * 30 / limit * float64(second))
-			}
-			now += int64(r.ExpFloat64() * 0.5 / limit * float64(second))
-			if b.take(now) {
-				times = append(times, now)
-			}
-		}
-		checkBound(t, times, limit, burst)
-	}
-}
-
 func TestBucketUsesTheLimitUp(t *testing.T) {
 	for _, c := range []struct {
 		limit float64
 		burst int
 		want  int // in 10 s of overload
 	}{{10, 1, 101}, {10, 10, 110}, {0.5, 1, 6}, {1000, 250, 10250}, {100, 3, 1003}} {
-		var b bucket
-		b.set(c.limit, c.burst)
+		var b Bucket
+		l := LimitOf(c.limit, float64(c.burst))
 		n := 0
 		for now := int64(0); now <= 10*second; now += second / 10_000 {
-			if b.take(now) {
+			if b.Take(now, l) {
 				n++
 			}
 		}
@@ -68,10 +31,10 @@ func TestBucketUsesTheLimitUp(t *testing.T) {
 }
 
 func TestBucketFillsInAPause(t *testing.T) {
-	var b bucket
-	b.set(10, 5)
+	var b Bucket
+	l := LimitOf(10, 5)
 	take := func(now int64) (n int) {
-		for b.take(now) {
+		for b.Take(now, l) {
 			n++
 		}
 		return n
@@ -94,10 +57,10 @@ func TestBucketAtItsBounds(t *testing.T) {
 	const decades = second * 60 * 60 * 24 * 365 * 50
 	for _, limit := range []float64{math.SmallestNonzeroFloat64, 1e-12, 1e9} {
 		for _, burst := range []int{1, math.MaxInt} {
-			var b bucket
-			b.set(limit, burst)
+			var b Bucket
+			l := LimitOf(limit, float64(burst))
 			for _, now := range []int64{0, 1, decades} {
-				if !b.take(now) && (burst > 1 || now == decades) {
+				if !b.Take(now, l) && (burst > 1 || now == decades) {
 					t.Errorf("limit %g, burst %d: nothing at %d", limit, burst, now)
 				}
 				if b.full.Load() < 0 {
@@ -110,15 +73,15 @@ func TestBucketAtItsBounds(t *testing.T) {
 
 func TestBucketIsExactUnderConcurrency(t *testing.T) {
 	const goroutines, tries, burst = 8, 5000, 64
-	var b bucket
-	b.set(1000, burst)
+	var b Bucket
+	l := LimitOf(1000, burst)
 	var clock, taken atomic.Int64
 	run := func(step int64) {
 		var wg sync.WaitGroup
 		for range goroutines {
 			wg.Go(func() {
 				for range tries {
-					if b.take(clock.Add(step)) {
+					if b.Take(clock.Add(step), l) {
 						taken.Add(1)
 					}
 				}
@@ -130,11 +93,11 @@ func TestBucketIsExactUnderConcurrency(t *testing.T) {
 	if n := taken.Load(); n != burst {
 		t.Fatalf("%d tokens out of a bucket of %d", n, burst)
 	}
-	run(b.interval / 5) // 5 tries for each token
-	for b.take(clock.Load()) {
+	run(l.interval / 5) // 5 tries for each token
+	for b.Take(clock.Load(), l) {
 		taken.Add(1)
 	}
-	if n, want := taken.Load(), burst+clock.Load()/b.interval; n != want {
+	if n, want := taken.Load(), burst+clock.Load()/l.interval; n != want {
 		t.Errorf("%d tokens in %v, want %d", n, time.Duration(clock.Load()), want)
 	}
 }
@@ -142,13 +105,13 @@ func TestBucketIsExactUnderConcurrency(t *testing.T) {
 // Tokens that two goroutines take at once are two tokens.
 func TestBucketLosesNoToken(t *testing.T) {
 	const goroutines, tries = 8, 1_000_000
-	var b bucket
-	b.set(1e6, goroutines*tries)
+	var b Bucket
+	l := LimitOf(1e6, goroutines*tries)
 	var wg sync.WaitGroup
 	for range goroutines {
 		wg.Go(func() {
 			for range tries {
-				if !b.take(0) {
+				if !b.Take(0, l) {
 					t.Error("refused within the burst")
 					return
 				}
@@ -156,7 +119,7 @@ func TestBucketLosesNoToken(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := b.full.Load() / b.interval; got != goroutines*tries || b.take(0) {
+	if got := b.full.Load() / l.interval; got != goroutines*tries || b.Take(0, l) {
 		t.Errorf("%d tokens were taken, the bucket knows of %d", goroutines*tries, got)
 	}
 }
