@@ -188,19 +188,6 @@ store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 min
 		-test.benchtime 1x -test.cpu 1 -test.count $(STORE_ROUNDS) >>$(CURDIR)/bin/store/benchmarks.txt
 	@mv bin/store/benchmarks.txt docs/results/store-benchmarks.txt
 
-.PHONY: store-engines
-store-engines: check-go ## compare the store with other engines, for decision 0012 (a C compiler; a quarter of an hour, on an idle machine)
-	@command -v gcc >/dev/null || command -v clang >/dev/null || { echo "no C compiler: SQLite and DuckDB need one" >&2; exit 1; }
-	@mkdir -p bin/store
-	cd store/engines && go vet ./... && go test ./... && go build $(VCS) -o $(CURDIR)/bin/store/engines . && \
-		$(CURDIR)/bin/store/engines --spans 1000000 --rounds 6 --dir $(CURDIR)/bin/store --commit "$(COMMIT)" --json $(CURDIR)/bin/store/engines.json
-	@mv bin/store/engines.json docs/results/store-engines.json
-	@$(MAKE) --no-print-directory store-engines-report
-
-.PHONY: store-engines-report
-store-engines-report: ## write decision 0012's table again from docs/results
-	go run ./internal/costdoc engines docs/results/store-engines.json docs/adr/0012-a-store-on-pebble.md
-
 .PHONY: flood-cost
 flood-cost: build ## what a flood does to a collector (root; two minutes, on an idle machine)
 	@mkdir -p bin/store && echo "{\"commit\": \"$(COMMIT)\"}" >bin/store/flood.jsonl

@@ -1,10 +1,9 @@
 // Command costdoc turns measured results into the tables of documents: those of
 // `tare demo --json` into docs/cost.md and README.md, those of the libraries'
-// benchmarks and experiments into otel/README.md, those of the collector and its
-// store into docs/collector.md, and those of the store's rivals into the decision
-// for it. It measures nothing and judges only against the targets that are written
-// here: `make cost`, `make otel-cost`, `make collector-cost` and `make
-// store-engines` run it on what they have just measured.
+// benchmarks and experiments into otel/README.md, and those of the collector and
+// its store into docs/collector.md. It measures nothing and judges only against the
+// targets that are written here: `make cost`, `make otel-cost` and `make
+// collector-cost` run it on what they have just measured.
 package main
 
 import (
@@ -29,7 +28,6 @@ var parts = map[string]struct {
 	"agent":     {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
 	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
 	"collector": {[]string{"BENCHMARKS", "FLOODS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3], a[4]) }},
-	"engines":   {[]string{"RESULTS", "docs/adr/0012-a-store-on-pebble.md"}, func(a []string) error { return engines(a[0], a[1]) }},
 }
 
 func main() {
