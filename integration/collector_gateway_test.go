@@ -7,7 +7,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // deploy/collector/gateway.yaml before two of tracing.yaml: three senders each
@@ -65,7 +65,7 @@ func TestCollectorGatewaySplitsNoTrace(t *testing.T) {
 	for i, ids := range []map[string]int{first, second} {
 		for id := range ids {
 			root, _ := sinks[i].span(t, id, spanID(1).String())
-			if state, _ := root.Attributes().Get(span.KeyTraceState); state.AsString() == span.StateComplete {
+			if state, _ := root.Attributes().Get(semconv.TraceState); state.AsString() == semconv.StateComplete {
 				complete++
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/lab/load"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // lan are network namespaces on one bridge, and this host on it, too. The
@@ -249,7 +249,7 @@ func (w *routed) inOrder(t *testing.T, traces int) (first, second map[string]sum
 func incomplete(traces map[string]summary) map[string]int {
 	n := map[string]int{}
 	for _, one := range traces {
-		if one.State != span.StateComplete {
+		if one.State != semconv.StateComplete {
 			n[one.State+" "+one.Reason]++
 		}
 	}

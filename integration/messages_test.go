@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -191,9 +192,9 @@ func wantLengths(t *testing.T, spans []span.Span, number func(root *span.Span) i
 
 // length is how long a span's request was.
 func length(s *span.Span) int {
-	key := span.KeyBytesReceived
+	key := semconv.BytesReceived
 	if s.Kind == span.Client {
-		key = span.KeyBytesSent
+		key = semconv.BytesSent
 	}
 	a, _ := s.Attr(key)
 	n, _ := strconv.Atoi(a.Text())

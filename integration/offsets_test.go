@@ -5,6 +5,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // place is where a request began: a connection as its client sees it, and how
@@ -27,7 +28,7 @@ func placeOf(t *testing.T, s *span.Span) place {
 		a, port := attr("network."+which+".address"), attr("network."+which+".port")
 		return a.Text() + " " + port.Text()
 	}
-	offset := attr(span.KeyStreamOffset)
+	offset := attr(semconv.StreamOffset)
 	p := place{address("local"), address("peer"), offset.Num}
 	if s.Kind == span.Server {
 		p.client, p.server = p.server, p.client
@@ -154,7 +155,7 @@ func TestOptionsStripped(t *testing.T) {
 		if asked.Text() != got.Text() || asked.Text() == "" {
 			t.Fatalf("at %+v, %s and %s", p, asked.Text(), got.Text())
 		}
-		if _, traced := spans[i].Attr(span.KeyPeerTraced); traced {
+		if _, traced := spans[i].Attr(semconv.PeerTraced); traced {
 			t.Fatal("the peer showed no mark, and is taken for traced")
 		}
 		joined++
@@ -172,7 +173,7 @@ func TestNoStreamOffsets(t *testing.T) {
 	send(t, load.Options{Addr: c.Entry, Connections: 4, Requests: 100, AppendPath: c.AppendPath})
 	a.settle()
 	for _, sp := range s.all() {
-		if _, ok := sp.Attr(span.KeyStreamOffset); ok {
+		if _, ok := sp.Attr(semconv.StreamOffset); ok {
 			t.Fatalf("an offset in %s", describe(&sp))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // peers counts the client spans that say that their peer is traced, and those
@@ -15,7 +16,7 @@ func peers(spans []span.Span) (traced, unknown int) {
 		if spans[i].Kind != span.Client {
 			continue
 		}
-		if a, ok := spans[i].Attr(span.KeyPeerTraced); ok && a.Text() == "true" {
+		if a, ok := spans[i].Attr(semconv.PeerTraced); ok && a.Text() == "true" {
 			traced++
 		} else {
 			unknown++

@@ -16,6 +16,7 @@ import (
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -164,7 +165,7 @@ func wantUnlinked(t *testing.T, spans []span.Span, m metrics, requests, counted 
 			continue
 		}
 		all++
-		switch linking, _ := sp.Attr(span.KeyLinking); {
+		switch linking, _ := sp.Attr(semconv.Linking); {
 		case linking.Str == "none":
 			unlinked++
 		case !parents[sp.ID]:

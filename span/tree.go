@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // WriteTree prints every trace among the spans as a tree, in the order of
@@ -132,7 +134,7 @@ func (s *Span) service() string {
 // operation is the kind and the name; top spans say that they miss a parent.
 func (s *Span) operation(top bool) string {
 	text := s.Kind.String() + " " + s.Name
-	var target Target
+	var target semconv.Target
 	for _, a := range s.Attrs {
 		target.Take(a.Key, a.Str)
 	}

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/otel/wire"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // builder makes a chunk of spans: first all are added, in any order, then
@@ -360,13 +360,13 @@ func readVerdict(kv []byte, v *verdict, late *bool) error {
 		return err
 	}
 	switch string(key) {
-	case span.KeyTraceState:
+	case semconv.TraceState:
 		v.state = stringValue(value)
-	case span.KeyTraceReason:
+	case semconv.TraceReason:
 		v.reason = stringValue(value)
-	case span.KeyKeepReason:
+	case semconv.KeepReason:
 		v.keep = stringValue(value)
-	case span.KeyLate:
+	case semconv.Late:
 		*late = boolValue(value)
 	}
 	return nil

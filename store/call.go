@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/otel/wire"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // call is one call between services: an edge, and the span that measures it,
@@ -125,7 +125,7 @@ func peerOf(r *row) string {
 			port = portValue(value)
 		case "messaging.destination.name":
 			destination = stringBytes(value)
-		case span.KeyPeerTraced:
+		case semconv.PeerTraced:
 			traced = boolValue(value)
 		}
 		return err

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // What docs/collector.md says of the store is measured here, on one core:
@@ -134,19 +134,19 @@ func costHTTP(s ptrace.Span, r *rand.Rand, service int, server, failed bool, pat
 	a.PutInt("server.port", 8080)
 	a.PutStr("network.peer.address", peer)
 	a.PutInt("network.peer.port", port)
-	a.PutInt(span.KeyBytesReceived, int64(r.IntN(2000)))
-	a.PutInt(span.KeyBytesSent, int64(r.IntN(9000)))
+	a.PutInt(semconv.BytesReceived, int64(r.IntN(2000)))
+	a.PutInt(semconv.BytesSent, int64(r.IntN(9000)))
 	a.PutStr("network.local.address", callee.address)
 	a.PutInt("network.local.port", int64(32768+r.IntN(28_000)))
-	a.PutInt(span.KeyStreamOffset, r.Int64N(10_000_000))
+	a.PutInt(semconv.StreamOffset, r.Int64N(10_000_000))
 	switch {
 	case !server:
-		a.PutBool(span.KeyPeerTraced, true)
+		a.PutBool(semconv.PeerTraced, true)
 	case service == 0:
-		a.PutInt(span.KeyCalls, 4)
-		a.PutStr(span.KeyTraceState, span.StateComplete)
+		a.PutInt(semconv.Calls, 4)
+		a.PutStr(semconv.TraceState, semconv.StateComplete)
 	default:
-		a.PutInt(span.KeyCalls, 0)
+		a.PutInt(semconv.Calls, 0)
 	}
 	return path
 }
@@ -300,13 +300,13 @@ func costSearchWorst(b *testing.B) {
 	s, traces := costSearched(b)
 	kinds := map[string]Query{
 		"no such attribute": {Attributes: map[string]string{"url.path": "/item/none"}},
-		"no such number":    {Attributes: map[string]string{span.KeyStreamOffset: "-1"}},
+		"no such number":    {Attributes: map[string]string{semconv.StreamOffset: "-1"}},
 		"no such operation": {Operation: "PURGE"},
 		"nothing so long":   {Service: "gateway", MinDuration: time.Hour},
 		// Every span's duration is looked at, and none is such.
 		"nothing between": {Kind: int32(ptrace.SpanKindServer), MinDuration: 10 * time.Millisecond, MaxDuration: 10*time.Millisecond + 2},
 		"no such failure": {Service: "gateway", Status: Failed, MaxDuration: time.Microsecond},
-		"no such state":   {State: span.StateIncomplete},
+		"no such state":   {State: semconv.StateIncomplete},
 		"the oldest":      {Service: "stock", End: timeOf(costTime(0) + 1)},
 		"every failure":   {Service: "gateway", Status: Failed, Limit: maxLimit},
 	}

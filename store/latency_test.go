@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // exact is the quantile by definition: the least value that a share q of the
@@ -312,13 +312,13 @@ func TestEdges(t *testing.T) {
 			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.port", 80)}}}, nil,
 		},
 		"a traced peer whose span is missing": {
-			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h", span.KeyPeerTraced, true)}}}, nil,
+			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h", semconv.PeerTraced, true)}}}, nil,
 		},
 		"late": {
-			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h", span.KeyLate, true)}}}, nil,
+			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h", semconv.Late, true)}}}, nil,
 		},
 		"in two writes, merged": {
-			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h")}}, {{"b", 2, 1, server, false, attrs(span.KeyLate, true)}}},
+			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h")}}, {{"b", 2, 1, server, false, attrs(semconv.Late, true)}}},
 			[]Edge{{From: "a", To: "b", Traced: true, P50: 1}},
 		},
 	} {

@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // modelSpan is a span as the model knows it.
@@ -153,9 +153,9 @@ func (m *model) batch() (ptrace.Traces, []*modelSpan) {
 			}
 			if r.IntN(8) == 0 && !m.stated[s.trace] {
 				m.stated[s.trace] = true
-				s.state = pick(r, []string{span.StateComplete, span.StateIncomplete})
-				p.Attributes().PutStr(span.KeyTraceState, s.state)
-				s.attributes[span.KeyTraceState] = s.state
+				s.state = pick(r, []string{semconv.StateComplete, semconv.StateIncomplete})
+				p.Attributes().PutStr(semconv.TraceState, s.state)
+				s.attributes[semconv.TraceState] = s.state
 			}
 			spans = append(spans, s)
 		}
@@ -196,7 +196,7 @@ func (m *model) query() Query {
 		q.Status = AnyStatus
 	}
 	if r.IntN(4) == 0 {
-		q.State = pick(r, []string{span.StateComplete, span.StateIncomplete, "strange"})
+		q.State = pick(r, []string{semconv.StateComplete, semconv.StateIncomplete, "strange"})
 	}
 	if r.IntN(3) == 0 {
 		q.Start = timeOf(hour0 + uint64(r.IntN(50))*1_000_000)

@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // UnknownService is the name of a service whose resource has none, as in the
@@ -50,9 +50,9 @@ func stateBit(state string) uint32 {
 	switch state {
 	case "":
 		return 1
-	case span.StateComplete:
+	case semconv.StateComplete:
 		return 2
-	case span.StateIncomplete:
+	case semconv.StateIncomplete:
 		return 4
 	}
 	return 8

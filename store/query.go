@@ -25,7 +25,7 @@ type Query struct {
 	MinDuration time.Duration
 	MaxDuration time.Duration
 	Status      Status
-	State       string    // span.StateComplete, span.StateIncomplete
+	State       string    // semconv.StateComplete, semconv.StateIncomplete
 	Start, End  time.Time // of the matching span's start; [Start, End)
 	// Attributes of the span or its resource, compared as text.
 	Attributes map[string]string
@@ -53,14 +53,14 @@ type Result struct {
 type Summary struct {
 	TraceID  pcommon.TraceID
 	Root     string // name of the top span: the root, or the earliest
-	Target   string // what it asked for, beside the name; see span.Target
+	Target   string // what it asked for, beside the name; see semconv.Target
 	Service  string // its service
 	Start    time.Time
 	Duration time.Duration // from the first start to the last end
 	Spans    int
 	Errors   int // spans with status error
 	Services []ServiceCount
-	State    string  // span.StateComplete, span.StateIncomplete, "" if nobody judged it
+	State    string  // semconv.StateComplete, semconv.StateIncomplete, "" if nobody judged it
 	Reason   string  // of an incomplete one
 	Keep     string  // why a tail decision kept it
 	Weight   float64 // how many traces it stands for: 1 / its sampling probability

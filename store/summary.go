@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/tare-trace/tare/otel/wire"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // summary makes the trace's line in a list, of everything that is stored of it.
@@ -75,7 +75,7 @@ func (v *view) target(p place, top top) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var t span.Target
+	var t semconv.Target
 	at := top.at
 	err = eachRun(record, groups, func(_ uint32, spans []byte) error {
 		return eachAlong(spans, func(s []byte) error {

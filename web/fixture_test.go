@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/goleak"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web"
 )
@@ -66,8 +66,8 @@ func order(n byte, start time.Time) *trace {
 	t := newTrace(n, start)
 	root := t.span("web", "GET /order/{id}", server, 1, 0, 0, 20*ms)
 	root.TraceState().FromRaw("ot=th:8")
-	root.Attributes().PutStr(span.KeyTraceState, span.StateComplete)
-	root.Attributes().PutStr(span.KeyKeepReason, "share")
+	root.Attributes().PutStr(semconv.TraceState, semconv.StateComplete)
+	root.Attributes().PutStr(semconv.KeepReason, "share")
 	root.Attributes().PutStr("url.path", "/order/7")
 	root.Attributes().PutInt("http.response.status_code", 200)
 	root.Attributes().PutInt("big", 1<<60+1)
@@ -81,7 +81,7 @@ func order(n byte, start time.Time) *trace {
 	l.SetTraceID(pcommon.TraceID{0xb})
 	l.SetSpanID(pcommon.SpanID{0xc})
 	call := t.span("web", "GET", client, 2, 1, 2*ms, 12*ms)
-	call.Attributes().PutBool(span.KeyPeerTraced, true)
+	call.Attributes().PutBool(semconv.PeerTraced, true)
 	t.span("cart", "GET /cart", server, 3, 2, 3*ms, 11*ms)
 	db := t.span("cart", "GET", client, 4, 3, 5*ms, 9*ms)
 	db.Attributes().PutStr("db.system.name", "redis")
@@ -97,15 +97,15 @@ func broken(n byte, start time.Time) *trace {
 	s := t.span("web", "POST /order", server, 1, 0, 0, 5*ms)
 	s.Status().SetCode(ptrace.StatusCodeError)
 	s.Status().SetMessage("out of stock")
-	s.Attributes().PutStr(span.KeyTraceState, span.StateIncomplete)
-	s.Attributes().PutStr(span.KeyTraceReason, "server_missing,parent_missing")
-	s.Attributes().PutStr(span.KeyKeepReason, "error")
+	s.Attributes().PutStr(semconv.TraceState, semconv.StateIncomplete)
+	s.Attributes().PutStr(semconv.TraceReason, "server_missing,parent_missing")
+	s.Attributes().PutStr(semconv.KeepReason, "error")
 	s.Attributes().PutStr("error.type", "500")
 	c := t.span("web", "POST", client, 2, 1, ms, 4*ms)
-	c.Attributes().PutBool(span.KeyPeerTraced, true)
+	c.Attributes().PutBool(semconv.PeerTraced, true)
 	o := t.span("stock", "reserve", server, 9, 8, 7*ms, 9*ms)
-	o.Attributes().PutBool(span.KeyLate, true)
-	o.Attributes().PutInt(span.KeyClockOffset, -1500)
+	o.Attributes().PutBool(semconv.Late, true)
+	o.Attributes().PutInt(semconv.ClockOffset, -1500)
 	return t
 }
 

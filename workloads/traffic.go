@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/otlp"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // traffic makes the bodies of OTLP requests as agents of two hosts send them:
@@ -149,9 +150,9 @@ func (h hop) span(trace span.TraceID, ids []span.ID, i int, base uint64) *span.S
 	}
 	s.Attrs = append(s.Attrs, span.String("server.address", address), span.Int("server.port", port),
 		span.String("network.peer.address", address), span.Int("network.peer.port", port),
-		span.Int(span.KeyBytesReceived, 187), span.Int(span.KeyBytesSent, 1233))
+		span.Int(semconv.BytesReceived, 187), span.Int(semconv.BytesSent, 1233))
 	if h.client {
-		s.Attrs = append(s.Attrs, span.Bool(span.KeyPeerTraced, true))
+		s.Attrs = append(s.Attrs, span.Bool(semconv.PeerTraced, true))
 	} else {
 		calls := int64(0)
 		for _, other := range trafficHops {
@@ -159,7 +160,7 @@ func (h hop) span(trace span.TraceID, ids []span.ID, i int, base uint64) *span.S
 				calls++
 			}
 		}
-		s.Attrs = append(s.Attrs, span.Int(span.KeyCalls, calls))
+		s.Attrs = append(s.Attrs, span.Int(semconv.Calls, calls))
 	}
 	return s
 }

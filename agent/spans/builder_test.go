@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 type fixture struct {
@@ -209,7 +210,7 @@ func TestUnfinishedIsNoError(t *testing.T) {
 	}
 	for i := range f.spans {
 		s := &f.spans[i]
-		if _, unfinished := attrs(*s)[span.KeyUnfinished]; s.Status == span.Error || unfinished != (s.ID[0] != 3 && s.ID[7] != 3) {
+		if _, unfinished := attrs(*s)[semconv.Unfinished]; s.Status == span.Error || unfinished != (s.ID[0] != 3 && s.ID[7] != 3) {
 			t.Errorf("%v: status %v, %v", s.ID, s.Status, attrs(*s))
 		}
 	}
@@ -227,7 +228,7 @@ func TestUnlinked(t *testing.T) {
 	f.Handle(raw(d))
 	f.end(1, closed, 0)
 	got := attrs(f.spans[0])
-	if got[span.KeyLinking] != "none" || got[span.KeyLinkingReason] != "epoll" || got[span.KeyBehind] != "shop" {
+	if got[semconv.Linking] != "none" || got[semconv.LinkingReason] != "epoll" || got[semconv.Behind] != "shop" {
 		t.Errorf("attributes %v", got)
 	}
 }
@@ -276,7 +277,7 @@ func TestSequence(t *testing.T) {
 		f.end(2, closed, 0)
 		for _, s := range f.spans {
 			a := attrs(s)
-			got := [3]string{a[span.KeyStreamOffset], a["network.local.address"], a["network.local.port"]}
+			got := [3]string{a[semconv.StreamOffset], a["network.local.address"], a["network.local.port"]}
 			if want := [3]string{"1099511627776", "127.0.0.1", "8080"}; on && got != want || !on && got != [3]string{} {
 				t.Errorf("sequence %v, %v: %v", on, s.Kind, got)
 			}
@@ -307,7 +308,7 @@ func TestPeerTraced(t *testing.T) {
 			}))
 		}
 		f.end(1, next, 0)
-		if got := attrs(f.spans[0])[span.KeyPeerTraced]; got != tc.want {
+		if got := attrs(f.spans[0])[semconv.PeerTraced]; got != tc.want {
 			t.Errorf("%v, flags %v: %q, want %q", tc.role, tc.flags, got, tc.want)
 		}
 	}
@@ -391,7 +392,7 @@ func TestCalls(t *testing.T) {
 	f.end(6, closed, 0)
 	for _, s := range f.spans {
 		want := map[byte]string{1: "2", 3: "0"}[s.ID[0]|s.ID[7]]
-		if got := attrs(s)[span.KeyCalls]; got != want {
+		if got := attrs(s)[semconv.Calls]; got != want {
 			t.Errorf("span %v: %q calls, want %q", s.ID, got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // describe names a span and gives it attributes by OpenTelemetry's semantic
@@ -59,30 +60,30 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		span.Int("server.port", int64(port)),
 		span.String("network.peer.address", remote),
 		span.Int("network.peer.port", int64(o.remotePort)),
-		span.Int(span.KeyBytesReceived, int64(o.received)),
-		span.Int(span.KeyBytesSent, int64(o.sent)))
+		span.Int(semconv.BytesReceived, int64(o.received)),
+		span.Int(semconv.BytesSent, int64(o.sent)))
 
 	if server {
-		sp.Attrs = append(sp.Attrs, span.Int(span.KeyCalls, int64(o.calls)))
+		sp.Attrs = append(sp.Attrs, span.Int(semconv.Calls, int64(o.calls)))
 	}
 	if b.cfg.Sequence {
 		sp.Attrs = append(sp.Attrs,
 			span.String("network.local.address", b.names.text(o.local, o.family)),
 			span.Int("network.local.port", int64(o.localPort)),
-			span.Int(span.KeyStreamOffset, int64(o.offset)))
+			span.Int(semconv.StreamOffset, int64(o.offset)))
 	}
 	if !server && o.peerTraced {
-		sp.Attrs = append(sp.Attrs, span.Bool(span.KeyPeerTraced, true))
+		sp.Attrs = append(sp.Attrs, span.Bool(semconv.PeerTraced, true))
 	}
 
 	if !o.responded && sp.Status != span.Error {
 		switch {
 		case o.unfinished:
-			sp.Attrs = append(sp.Attrs, span.Bool(span.KeyUnfinished, true))
+			sp.Attrs = append(sp.Attrs, span.Bool(semconv.Unfinished, true))
 		case server && o.received == 0:
 			// nothing was asked that could have been answered
 		case reason == bpf.TareEndReasonTARE_END_PIPELINED:
-			sp.Attrs = append(sp.Attrs, span.Bool(span.KeyPipelined, true))
+			sp.Attrs = append(sp.Attrs, span.Bool(semconv.Pipelined, true))
 		case errno != 0:
 			fail(sp, unix.ErrnoName(unix.Errno(errno)))
 		default:
@@ -90,17 +91,17 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		}
 	}
 	if o.unlinked != 0 || o.has(bpf.TareStartFlagsTARE_F_UNLINKED) {
-		sp.Attrs = append(sp.Attrs, span.String(span.KeyLinking, "none"))
+		sp.Attrs = append(sp.Attrs, span.String(semconv.Linking, "none"))
 	}
 	if why := event.UnlinkedName(o.unlinked); why != "" {
-		sp.Attrs = append(sp.Attrs, span.String(span.KeyLinkingReason, why))
+		sp.Attrs = append(sp.Attrs, span.String(semconv.LinkingReason, why))
 	}
 	if o.has(bpf.TareStartFlagsTARE_F_BEHIND) {
 		name, _, _ := bytes.Cut(o.behind[:], []byte{0})
-		sp.Attrs = append(sp.Attrs, span.String(span.KeyBehind, printable(name)))
+		sp.Attrs = append(sp.Attrs, span.String(semconv.Behind, printable(name)))
 	}
 	if o.has(bpf.TareStartFlagsTARE_F_PIPELINED) && reason != bpf.TareEndReasonTARE_END_PIPELINED {
-		sp.Attrs = append(sp.Attrs, span.Bool(span.KeyPipelined, true))
+		sp.Attrs = append(sp.Attrs, span.Bool(semconv.Pipelined, true))
 	}
 }
 

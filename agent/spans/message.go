@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // Messages says what a builder gives out besides spans of requests, or in
@@ -16,7 +17,7 @@ type Messages uint8
 const (
 	NoMessages   Messages = iota
 	WithMessages          // an event of every message besides
-	OnlyMessages          // no spans: events, of which a reader makes them; span.KeyRequestKind
+	OnlyMessages          // no spans: events, of which a reader makes them; semconv.RequestKind
 )
 
 // message makes a span of one message event: an instant, child of the span
@@ -28,11 +29,11 @@ func (b *Builder) message(o *open, ts uint64, size uint32, sent bool) {
 	sp.ID = eventID()
 	sp.Kind = span.Internal
 	sp.Start, sp.End = ts+b.offset, ts+b.offset
-	sp.Name = span.MessageReceived
+	sp.Name = semconv.MessageReceived
 	if sent {
-		sp.Name = span.MessageSent
+		sp.Name = semconv.MessageSent
 	}
-	sp.Attrs = append(sp.Attrs, span.Int(span.KeyMessageBytes, int64(size)))
+	sp.Attrs = append(sp.Attrs, span.Int(semconv.MessageBytes, int64(size)))
 	if b.cfg.Messages == OnlyMessages && o.messages == 0 {
 		parent := ""
 		if !o.span.Parent.IsZero() {
@@ -40,8 +41,8 @@ func (b *Builder) message(o *open, ts uint64, size uint32, sent bool) {
 		}
 		sp.TraceState = o.span.TraceState
 		sp.Attrs = append(sp.Attrs,
-			span.String(span.KeyRequestKind, o.span.Kind.String()),
-			span.String(span.KeyRequestParent, parent))
+			span.String(semconv.RequestKind, o.span.Kind.String()),
+			span.String(semconv.RequestParent, parent))
 	}
 	o.messages++
 	b.done = append(b.done, sp)
@@ -52,9 +53,9 @@ func (b *Builder) message(o *open, ts uint64, size uint32, sent bool) {
 func (b *Builder) ended(o *open) {
 	sp := &o.span
 	sp.Attrs = append(sp.Attrs,
-		span.String(span.KeyRequestName, sp.Name),
-		span.Int(span.KeyRequestMessages, int64(o.messages)))
-	sp.Name, sp.Kind, sp.Start, sp.TraceState = span.RequestEnded, span.Internal, sp.End, ""
+		span.String(semconv.RequestName, sp.Name),
+		span.Int(semconv.RequestMessages, int64(o.messages)))
+	sp.Name, sp.Kind, sp.Start, sp.TraceState = semconv.RequestEnded, span.Internal, sp.End, ""
 	sp.Parent, sp.ID = sp.ID, eventID()
 }
 

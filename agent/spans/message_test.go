@@ -12,9 +12,10 @@ import (
 	"github.com/tare-trace/tare/agent/spans/spanstest"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
-// pieceTogether makes spans of events as span.KeyRequestKind has it: the
+// pieceTogether makes spans of events as semconv.RequestKind has it: the
 // smallest reader that could be right.
 func pieceTogether(t *testing.T, events []span.Span) []span.Span {
 	t.Helper()
@@ -26,8 +27,8 @@ func pieceTogether(t *testing.T, events []span.Span) []span.Span {
 			t.Fatalf("no event: %+v", e)
 		}
 		switch e.Name {
-		case span.MessageReceived, span.MessageSent:
-			kind, first := e.Attr(span.KeyRequestKind)
+		case semconv.MessageReceived, semconv.MessageSent:
+			kind, first := e.Attr(semconv.RequestKind)
 			if (messages[e.Parent] == 0) != first {
 				t.Errorf("message %d of %v: kind given: %v", messages[e.Parent], e.Parent, first)
 			}
@@ -37,7 +38,7 @@ func pieceTogether(t *testing.T, events []span.Span) []span.Span {
 			}
 			s := span.Span{TraceID: e.TraceID, ID: e.Parent, TraceState: e.TraceState, Start: e.Start, Resource: e.Resource}
 			s.Kind = map[string]span.Kind{"server": span.Server, "client": span.Client}[kind.Str]
-			parent, ok := e.Attr(span.KeyRequestParent)
+			parent, ok := e.Attr(semconv.RequestParent)
 			if !ok {
 				t.Error("no parent")
 			}
@@ -47,19 +48,19 @@ func pieceTogether(t *testing.T, events []span.Span) []span.Span {
 				}
 			}
 			started[e.Parent] = &s
-		case span.RequestEnded:
+		case semconv.RequestEnded:
 			s := started[e.Parent]
 			if s == nil {
 				t.Fatalf("ended before it began: %+v", e)
 			}
-			n, _ := e.Attr(span.KeyRequestMessages)
+			n, _ := e.Attr(semconv.RequestMessages)
 			if n.Num != messages[e.Parent] {
 				t.Errorf("%d messages, %d came", n.Num, messages[e.Parent])
 			}
-			name, _ := e.Attr(span.KeyRequestName)
+			name, _ := e.Attr(semconv.RequestName)
 			s.Name, s.End, s.Status = name.Str, e.End, e.Status
 			s.Attrs = slices.DeleteFunc(slices.Clone(e.Attrs), func(a span.Attr) bool {
-				return a.Key == span.KeyRequestName || a.Key == span.KeyRequestMessages
+				return a.Key == semconv.RequestName || a.Key == semconv.RequestMessages
 			})
 			out = append(out, *s)
 		default:

@@ -8,7 +8,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // benchMessage has traces of ten spans of three services, with the attributes
@@ -19,7 +19,7 @@ func benchMessage(traces int) ptrace.Traces {
 	for i := range traces {
 		attributes := map[string]any{
 			"http.request.method": "GET", "url.path": "/api/v1/items", "http.response.status_code": 200, "server.address": "shop.internal",
-			"server.port": 8080, "network.peer.address": "10.1.2.3", span.KeyBytesReceived: 311, span.KeyBytesSent: 2048,
+			"server.port": 8080, "network.peer.address": "10.1.2.3", semconv.BytesReceived: 311, semconv.BytesSent: 2048,
 		}
 		specs := request("shop", fmt.Sprint("GET /", i%10))
 		for j := range 7 {

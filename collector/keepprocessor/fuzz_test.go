@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // FuzzProcess sends arbitrary OTLP: each span is passed on or counted, all spans of a
@@ -44,9 +44,9 @@ func FuzzProcess(f *testing.F) {
 		whole := map[[16]byte]bool{}
 		for s := range spans(td) {
 			came[s.TraceID()]++
-			v, ok := s.Attributes().Get(span.KeyLate)
+			v, ok := s.Attributes().Get(semconv.Late)
 			whole[s.TraceID()] = whole[s.TraceID()] || !ok || !v.Bool()
-			s.Attributes().Remove(span.KeyKeepReason)
+			s.Attributes().Remove(semconv.KeepReason)
 		}
 		n, before := td.SpanCount(), k.counts.spansDropped
 		left := decided(t, k, td)
@@ -56,7 +56,7 @@ func FuzzProcess(f *testing.F) {
 		stay, reasons := map[[16]byte]int{}, map[[16]byte]int{}
 		for s := range spans(left) {
 			stay[s.TraceID()]++
-			if _, ok := s.Attributes().Get(span.KeyKeepReason); ok {
+			if _, ok := s.Attributes().Get(semconv.KeepReason); ok {
 				reasons[s.TraceID()]++
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processorhelper"
 	"go.uber.org/goleak"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -126,7 +126,7 @@ func idOf(bits uint64) (id pcommon.TraceID) {
 // request is a server span that calls another service.
 func request(service, name string) []spec {
 	return []spec{
-		{service: service, name: name, kind: ptrace.SpanKindServer, duration: time.Millisecond, attributes: map[string]any{span.KeyTraceState: span.StateComplete}},
+		{service: service, name: name, kind: ptrace.SpanKindServer, duration: time.Millisecond, attributes: map[string]any{semconv.TraceState: semconv.StateComplete}},
 		{service: service, name: "GET", kind: ptrace.SpanKindClient, parent: 1, duration: time.Millisecond},
 		{service: "stock", name: "GET /stock", kind: ptrace.SpanKindServer, parent: 2, duration: time.Millisecond},
 	}
@@ -140,7 +140,7 @@ func reasonOf(t testing.TB, td ptrace.Traces) string {
 	}
 	found := ""
 	for s := range spans(td) {
-		if v, ok := s.Attributes().Get(span.KeyKeepReason); ok {
+		if v, ok := s.Attributes().Get(semconv.KeepReason); ok {
 			if found != "" {
 				t.Error("two spans have a reason")
 			}

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processorhelper"
 
 	"github.com/tare-trace/tare/otel/consistent"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // reason says why a trace is kept or dropped.
@@ -212,7 +212,7 @@ func (k *keeper) sample(t *tally, th consistent.Threshold, why reason) {
 	}
 	k.counts.kept[why]++
 	k.memory.put(t.id, t.raise)
-	t.top.Attributes().PutStr(span.KeyKeepReason, reasonNames[why])
+	t.top.Attributes().PutStr(semconv.KeepReason, reasonNames[why])
 }
 
 func (k *keeper) drop(t *tally, why reason) {

@@ -6,10 +6,10 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/otel/consistent"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
-func late(s *spec) { s.attributes[span.KeyLate] = true }
+func late(s *spec) { s.attributes[semconv.Late] = true }
 
 // lateOf is a late span of the trace with these random bits.
 func lateOf(bits uint64) ptrace.Traces {
@@ -37,7 +37,7 @@ func TestLateSpansFollow(t *testing.T) {
 			if got = s.TraceState().AsRaw(); got == "" {
 				got = "plain"
 			}
-			if _, ok := s.Attributes().Get(span.KeyKeepReason); ok {
+			if _, ok := s.Attributes().Get(semconv.KeepReason); ok {
 				t.Error("a late span has a reason")
 			}
 		}

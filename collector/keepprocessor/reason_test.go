@@ -9,7 +9,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -31,7 +31,7 @@ func answers(status any) func(*spec) {
 	return func(s *spec) { s.attributes["http.response.status_code"] = status }
 }
 
-func incomplete(s *spec) { s.attributes[span.KeyTraceState] = span.StateIncomplete }
+func incomplete(s *spec) { s.attributes[semconv.TraceState] = semconv.StateIncomplete }
 
 func TestErrors(t *testing.T) {
 	plain := request("shop", "GET /")
@@ -214,13 +214,13 @@ func TestTopSpan(t *testing.T) {
 	config := quiet()
 	config.Share.Probability = 1
 	for want, specs := range map[string][]spec{
-		"judged":   {{name: "root"}, {name: "judged", parent: 9, attributes: map[string]any{span.KeyTraceState: span.StateIncomplete}}, {name: "x", parent: 1}},
+		"judged":   {{name: "root"}, {name: "judged", parent: 9, attributes: map[string]any{semconv.TraceState: semconv.StateIncomplete}}, {name: "x", parent: 1}},
 		"root":     {{name: "early", parent: 9}, {name: "root"}, {name: "x", parent: 1}},
 		"earliest": {{name: "y", parent: 9, start: 100}, {name: "earliest", parent: 9}, {name: "x", parent: 8}},
 	} {
 		td := decided(t, keeperOf(t, config, newClock()), one(1, specs...))
 		for s := range spans(td) {
-			if _, ok := s.Attributes().Get(span.KeyKeepReason); ok != (s.Name() == want) {
+			if _, ok := s.Attributes().Get(semconv.KeepReason); ok != (s.Name() == want) {
 				t.Errorf("want the reason on %s; %s has it: %v", want, s.Name(), ok)
 			}
 		}
@@ -231,7 +231,7 @@ func TestTopSpan(t *testing.T) {
 func TestJudgedTwice(t *testing.T) {
 	config := quiet()
 	config.Incomplete = IncompleteKeep
-	specs := change(change(request("shop", "GET /"), 0, incomplete), 1, func(s *spec) { s.attributes[span.KeyTraceState] = span.StateComplete })
+	specs := change(change(request("shop", "GET /"), 0, incomplete), 1, func(s *spec) { s.attributes[semconv.TraceState] = semconv.StateComplete })
 	if got := reasonOf(t, decided(t, keeperOf(t, config, newClock()), one(1, specs...))); got != "incomplete" {
 		t.Errorf("%q", got)
 	}

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/otel/consistent"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // tally collects what the spans of one trace say, and holds the decision.
@@ -159,11 +159,11 @@ func readMarks(attributes pcommon.Map) (m marks) {
 		switch key {
 		case "http.response.status_code", "http.status_code":
 			m.status = statusOf(v)
-		case span.KeyLate:
+		case semconv.Late:
 			m.late = v.Bool()
-		case span.KeyTraceState:
+		case semconv.TraceState:
 			m.state = true
-			m.incomplete = v.Str() == span.StateIncomplete
+			m.incomplete = v.Str() == semconv.StateIncomplete
 		}
 	}
 	return m

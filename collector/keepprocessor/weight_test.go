@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/consistent"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // estimate is a Horvitz-Thompson estimate of a count, with the variance that
@@ -98,7 +98,7 @@ func simulate(t *testing.T, seed uint64, classes map[string]*estimate) {
 			for _, name := range of[s.TraceID()] {
 				class(name).add(consistent.AdjustedCount(th))
 			}
-			v, _ := s.Attributes().Get(span.KeyKeepReason)
+			v, _ := s.Attributes().Get(semconv.KeepReason)
 			class("kept by " + v.Str()).add(consistent.AdjustedCount(th))
 		}
 		td, resources = ptrace.NewTraces(), map[string]ptrace.SpanSlice{}

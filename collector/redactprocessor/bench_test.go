@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/otel/redact"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // agentTraces are spans as the agent sends them, of HTTP servers and clients and of
@@ -26,8 +26,8 @@ func agentTraces(spans int) ptrace.Traces {
 		s.SetTraceID(pcommon.TraceID{1, byte(i)})
 		s.SetSpanID(pcommon.SpanID{1, byte(i)})
 		a := s.Attributes()
-		a.PutInt(span.KeyBytesReceived, 311)
-		a.PutInt(span.KeyBytesSent, 2048)
+		a.PutInt(semconv.BytesReceived, 311)
+		a.PutInt(semconv.BytesSent, 2048)
 		a.PutInt("network.peer.port", 45000+int64(i))
 		switch i % 3 {
 		case 0:

@@ -20,7 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-trace/tare/otel/redact"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 const hashKey = "a secret of sufficient length"
@@ -189,7 +189,7 @@ func TestAllowList(t *testing.T) {
 		t.Fatal(err)
 	}
 	td, s := oneSpan()
-	keys := []string{"service.name", "shop.id", "http.request.method", span.KeyTraceState, span.KeyKeepReason}
+	keys := []string{"service.name", "shop.id", "http.request.method", semconv.TraceState, semconv.KeepReason}
 	for _, key := range append([]string{"app.note", "tareweight"}, keys...) {
 		s.Attributes().PutStr(key, "x")
 	}

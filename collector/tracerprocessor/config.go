@@ -22,7 +22,7 @@ type Config struct {
 
 	// Settle is how long a trace that seems complete waits for more spans, from its
 	// last span; default 2s, 0s to 10m. The agent's spans say what is below them
-	// (span.KeyCalls, span.KeyPeerTraced), so their traces are emitted as soon as they
+	// (semconv.Calls, semconv.PeerTraced), so their traces are emitted as soon as they
 	// are complete. SDK spans do not: a root alone looks complete, and a batch
 	// processor sends the others up to 5 s later. With 0 these traces are emitted at
 	// once too, which fits only if one request carries all spans of a trace.
@@ -35,7 +35,7 @@ type Config struct {
 	MaxAge time.Duration `mapstructure:"max_age"`
 
 	// Late says what happens to spans whose trace was emitted: attach (default) passes
-	// them on with span.KeyLate; drop drops them.
+	// them on with semconv.Late; drop drops them.
 	Late string `mapstructure:"late"`
 	// Remember is how many emitted traces are remembered, to recognise late spans and
 	// duplicates; default 200,000, about 100 bytes each.

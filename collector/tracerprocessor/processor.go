@@ -1,6 +1,6 @@
 // Package tracerprocessor is the collector component tare_tracer. It groups spans into
 // traces and writes on the top span of each whether the trace is complete, and if not
-// why (span.KeyTraceState, span.KeyTraceReason). Place it after memory_limiter and
+// why (semconv.TraceState, semconv.TraceReason). Place it after memory_limiter and
 // before any component that decides about whole traces.
 //
 //	processors:
@@ -11,7 +11,7 @@
 //	    clock: correct     # if parents prove that two clocks differ
 //
 // Each call of the next consumer carries whole traces, grouped by resource and scope,
-// or late spans (span.KeyLate). All spans of a trace have to reach the same collector;
+// or late spans (semconv.Late). All spans of a trace have to reach the same collector;
 // if there are several, route by trace id. A batch processor behind this component must
 // not set send_batch_max_size: it would split traces.
 //

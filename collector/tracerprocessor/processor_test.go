@@ -22,7 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/goleak"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -202,7 +202,7 @@ func TestShutdownGivesOutEverything(t *testing.T) {
 		t.Fatalf("%d spans", n)
 	}
 	x := sink.AllTraces()[0].ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0)
-	if v, ok := x.Attributes().Get(span.KeyTraceReason); !ok || v.Str() != "no_root,parent_missing,shutdown" {
+	if v, ok := x.Attributes().Get(semconv.TraceReason); !ok || v.Str() != "no_root,parent_missing,shutdown" {
 		t.Errorf("%v", x.Attributes().AsRaw())
 	}
 	// What comes after passes through, it cannot wait any more.
@@ -265,7 +265,7 @@ func TestConcurrently(t *testing.T) {
 		for _, rs := range td.ResourceSpans().All() {
 			for _, ss := range rs.ScopeSpans().All() {
 				for _, x := range ss.Spans().All() {
-					if _, ok := x.Attributes().Get(span.KeyTraceState); ok {
+					if _, ok := x.Attributes().Get(semconv.TraceState); ok {
 						states++
 					}
 				}

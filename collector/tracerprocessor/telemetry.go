@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/tare-trace/tare/collector/internal/assemble"
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // observe publishes the assembler's counts, read at each collection.
@@ -89,9 +89,9 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 		for i, outcome := range assemble.JoinOutcomes {
 			count(o, joins, s.Joins[i], attribute.String("outcome", outcome))
 		}
-		count(o, traces, s.Complete, attribute.String("state", span.StateComplete), attribute.String("reason", ""))
+		count(o, traces, s.Complete, attribute.String("state", semconv.StateComplete), attribute.String("reason", ""))
 		for reasons, n := range s.Incomplete {
-			count(o, traces, n, attribute.String("state", span.StateIncomplete), attribute.String("reason", reasons.String()))
+			count(o, traces, n, attribute.String("state", semconv.StateIncomplete), attribute.String("reason", reasons.String()))
 		}
 		o.ObserveInt64(spans, int64(s.Spans))
 		o.ObserveInt64(bytes, int64(s.Bytes))

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/store"
 )
 
@@ -118,7 +118,7 @@ func searchQuery(p *params, now time.Time) (store.Query, error) {
 		Kind:        kindNumber(p.among("kind", kinds[1:]...)),
 		MinDuration: p.duration("min"),
 		MaxDuration: p.duration("max"),
-		State:       p.among("state", span.StateComplete, span.StateIncomplete),
+		State:       p.among("state", semconv.StateComplete, semconv.StateIncomplete),
 		Attributes:  p.attributes(),
 		Roots:       p.flag("roots", false),
 		Calls:       p.text("calls"),

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	tare "github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/web/waterfall"
 )
 
@@ -24,7 +24,7 @@ const maxSafe, minSafe = int64(1)<<53 - 1, -(int64(1)<<53 - 1)
 func convert(td ptrace.Traces) trace {
 	t := waterfall.Analyse(td)
 	out := trace{TraceID: idText(t.ID), Spans: make([]span, 0, len(t.Spans)), Processes: map[string]process{}}
-	if t.State == tare.StateIncomplete {
+	if t.State == semconv.StateIncomplete {
 		out.Warnings = append(out.Warnings, "the trace is incomplete: "+strings.ReplaceAll(t.Reason, ",", ", "))
 	}
 	// By span, because ids may occur twice.

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // call is a span of a generated trace, with what it calls. Times are in µs
@@ -96,7 +96,7 @@ func (w *writer) write(id pcommon.TraceID, parent pcommon.SpanID, start time.Tim
 			e := s.Events().AppendEmpty()
 			e.SetName(name)
 			e.SetTimestamp(pcommon.NewTimestampFromTime(from.Add(time.Duration(float64(i+1) * c.took * 1e3 / float64(len(c.events)+1)))))
-			e.Attributes().PutInt(span.KeyMessageBytes, int64(100*(i+1)))
+			e.Attributes().PutInt(semconv.MessageBytes, int64(100*(i+1)))
 		}
 	}
 	for _, below := range c.calls {
@@ -117,10 +117,10 @@ func put(m pcommon.Map, values map[string]any) {
 func http(from, to, method, path string, at, took, wire float64, calls ...call) call {
 	name := method + " " + path
 	attributes := map[string]any{"http.request.method": method, "url.path": path, "http.response.status_code": 200,
-		"network.protocol.version": "1.1", span.KeyBytesReceived: 612, span.KeyBytesSent: 248}
+		"network.protocol.version": "1.1", semconv.BytesReceived: 612, semconv.BytesSent: 248}
 	below := call{service: to, name: name, kind: server, at: wire, took: took - 2*wire, attributes: attributes, calls: calls}
 	return call{service: from, name: name, kind: client, at: at, took: took, calls: []call{below},
-		attributes: map[string]any{"http.request.method": method, "server.address": to, "server.port": 8080, span.KeyPeerTraced: true}}
+		attributes: map[string]any{"http.request.method": method, "server.address": to, "server.port": 8080, semconv.PeerTraced: true}}
 }
 
 func redis(from, command string, at, took float64) call {
@@ -168,7 +168,7 @@ func (c *call) find(service string, kind ptrace.SpanKind) *call {
 func shop(n int, now time.Time) (ptrace.Traces, map[string]pcommon.TraceID) {
 	w := newWriter(7)
 	special := map[string]pcommon.TraceID{}
-	complete := map[string]any{span.KeyTraceState: span.StateComplete}
+	complete := map[string]any{semconv.TraceState: semconv.StateComplete}
 	for i := range n {
 		start := now.Add(-time.Duration(float64(55*time.Minute) * (float64(n-i) - 0.5) / float64(n)))
 		slow := 0.7 + w.random.ExpFloat64()*0.5
@@ -183,9 +183,9 @@ func shop(n int, now time.Time) (ptrace.Traces, map[string]pcommon.TraceID) {
 			c.failed, c.calls[0].failed = "502", "502"
 			s := c.find("catalog", server)
 			s.failed, s.took = "connection reset by peer", s.took*3
-			facts = map[string]any{span.KeyTraceState: span.StateComplete, span.KeyKeepReason: "error"}
+			facts = map[string]any{semconv.TraceState: semconv.StateComplete, semconv.KeepReason: "error"}
 		case slow > 2.5:
-			facts = map[string]any{span.KeyTraceState: span.StateComplete, span.KeyKeepReason: "slow"}
+			facts = map[string]any{semconv.TraceState: semconv.StateComplete, semconv.KeepReason: "slow"}
 		}
 		tracestate := ""
 		if i%4 == 0 {
@@ -198,7 +198,7 @@ func shop(n int, now time.Time) (ptrace.Traces, map[string]pcommon.TraceID) {
 	whole.find("ledger", client).failed = "deadlock detected"
 	whole.find("payment", server).attributes["http.response.status_code"] = 500
 	whole.find("payment", server).failed = "500"
-	special["checkout"] = w.trace(now.Add(-40*time.Second), whole, map[string]any{span.KeyTraceState: span.StateComplete, span.KeyKeepReason: "error"}, "")
+	special["checkout"] = w.trace(now.Add(-40*time.Second), whole, map[string]any{semconv.TraceState: semconv.StateComplete, semconv.KeepReason: "error"}, "")
 
 	broken := checkout(1.3)
 	broken.find("frontend", server).lost = true
@@ -210,11 +210,11 @@ func shop(n int, now time.Time) (ptrace.Traces, map[string]pcommon.TraceID) {
 		}
 		c.attributes[key] = v
 	}
-	put(broken.find("cart", server), span.KeyLate, true)
-	put(broken.find("catalog", server), span.KeyClockOffset, -1_250_000)
-	put(broken.find("payment", server), span.KeyLinkedBy, "sequence")
+	put(broken.find("cart", server), semconv.Late, true)
+	put(broken.find("catalog", server), semconv.ClockOffset, -1_250_000)
+	put(broken.find("payment", server), semconv.LinkedBy, "sequence")
 	special["broken"] = w.trace(now.Add(-20*time.Second), broken,
-		map[string]any{span.KeyTraceState: span.StateIncomplete, span.KeyTraceReason: "parent_missing,server_missing"}, "ot=th:c")
+		map[string]any{semconv.TraceState: semconv.StateIncomplete, semconv.TraceReason: "parent_missing,server_missing"}, "ot=th:c")
 
 	// Two spans with a hole between, whose parent was lost.
 	special["gap"] = w.trace(now.Add(-15*time.Second), call{service: "batch", name: "run", lost: true, calls: []call{
@@ -236,7 +236,7 @@ func hostile(now time.Time) (ptrace.Traces, pcommon.TraceID) {
 		top.calls = append(top.calls, call{service: name, name: name, kind: server, at: float64(i) * 500, took: 700, events: []string{name},
 			attributes: map[string]any{name + "k": name, "long": fmt.Sprintf("%05000d", i), "peer.service": name}})
 	}
-	return w.td, w.trace(now.Add(-10*time.Second), top, map[string]any{span.KeyTraceState: hostileNames[0], span.KeyTraceReason: hostileNames[1], span.KeyKeepReason: hostileNames[3]}, "")
+	return w.td, w.trace(now.Add(-10*time.Second), top, map[string]any{semconv.TraceState: hostileNames[0], semconv.TraceReason: hostileNames[1], semconv.KeepReason: hostileNames[3]}, "")
 }
 
 // large is one trace of n spans, in levels of ten.
@@ -262,7 +262,7 @@ func large(n int, now time.Time) (ptrace.Traces, pcommon.TraceID) {
 	}
 	top := call{service: "gateway", name: "GET /everything", kind: server, took: 60e6}
 	top.calls = below(1, top.took)
-	return w.td, w.trace(now.Add(-2*time.Minute), top, map[string]any{span.KeyTraceState: span.StateComplete}, "")
+	return w.td, w.trace(now.Add(-2*time.Minute), top, map[string]any{semconv.TraceState: semconv.StateComplete}, "")
 }
 
 // mesh is calls among n services at random, with cycles. It returns how many

@@ -4,7 +4,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // describe fills in span i.
@@ -17,18 +17,18 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 		MissingParent: !f.parent.IsEmpty() && f.parent != f.id && tr.parent[i] < 0,
 	}
 	var peerTraced, answer bool
-	var target span.Target
+	var target semconv.Target
 	for key, v := range f.span.Attributes().All() {
 		switch key {
-		case span.KeyLate:
+		case semconv.Late:
 			s.Late = v.Type() == pcommon.ValueTypeBool && v.Bool()
-		case span.KeyClockOffset:
+		case semconv.ClockOffset:
 			if v.Type() == pcommon.ValueTypeInt {
 				s.ClockOffset = v.Int()
 			}
-		case span.KeyLinkedBy:
+		case semconv.LinkedBy:
 			s.LinkedBy = v.AsString()
-		case span.KeyPeerTraced:
+		case semconv.PeerTraced:
 			peerTraced = v.Type() == pcommon.ValueTypeBool && v.Bool()
 		case "http.response.status_code", "db.response.status_code":
 			answer = true
@@ -62,14 +62,14 @@ func (t *tree) answered(i int32) bool {
 func (t *Trace) judge(tr *tree) {
 	top := tr.top()
 	take := func(s ptrace.Span) bool {
-		state, ok := s.Attributes().Get(span.KeyTraceState)
+		state, ok := s.Attributes().Get(semconv.TraceState)
 		if ok {
 			t.State = state.AsString()
-			if v, ok := s.Attributes().Get(span.KeyTraceReason); ok {
+			if v, ok := s.Attributes().Get(semconv.TraceReason); ok {
 				t.Reason = v.AsString()
 			}
 		}
-		if v, ok := s.Attributes().Get(span.KeyKeepReason); ok && t.Keep == "" {
+		if v, ok := s.Attributes().Get(semconv.KeepReason); ok && t.Keep == "" {
 			t.Keep = v.AsString()
 		}
 		return ok

@@ -41,7 +41,7 @@ type Service struct {
 type Span struct {
 	ptrace.Span
 	Scope    string
-	Target   string // what it asked for, beside its name; see span.Target
+	Target   string // what it asked for, beside its name; see semconv.Target
 	Resource int    // index in Trace.Resources
 	Service  int    // index in Trace.Services
 	Depth    int    // 0: below no other span of the trace

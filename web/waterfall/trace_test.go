@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // one is a span of a test: id and parent are small numbers, 0 is none.
@@ -233,7 +234,7 @@ func TestGapsAreWhatNoSpanCovers(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	client, server := ptrace.SpanKindClient, ptrace.SpanKindServer
-	traced := map[string]any{span.KeyPeerTraced: true}
+	traced := map[string]any{semconv.PeerTraced: true}
 	for name, c := range map[string]struct {
 		spans          []one
 		parent, server []bool
@@ -241,9 +242,9 @@ func TestMissing(t *testing.T) {
 		"all there":              {[]one{{1, 0, 0, 9, client, traced}, {2, 1, 1, 8, server, nil}}, []bool{false, false}, []bool{false, false}},
 		"no server":              {[]one{{1, 0, 0, 9, client, traced}}, []bool{false}, []bool{true}},
 		"only an inner span":     {[]one{{1, 0, 0, 9, client, traced}, {2, 1, 1, 8, ptrace.SpanKindInternal, nil}}, []bool{false, false}, []bool{true, false}},
-		"peer not traced":        {[]one{{1, 0, 0, 9, client, map[string]any{span.KeyPeerTraced: false}}}, []bool{false}, []bool{false}},
-		"nobody answered":        {[]one{{1, 0, 0, 9, client, map[string]any{span.KeyPeerTraced: true, "fails": true}}}, []bool{false}, []bool{false}},
-		"answered with an error": {[]one{{1, 0, 0, 9, client, map[string]any{span.KeyPeerTraced: true, "fails": true, "http.response.status_code": 502}}}, []bool{false}, []bool{true}},
+		"peer not traced":        {[]one{{1, 0, 0, 9, client, map[string]any{semconv.PeerTraced: false}}}, []bool{false}, []bool{false}},
+		"nobody answered":        {[]one{{1, 0, 0, 9, client, map[string]any{semconv.PeerTraced: true, "fails": true}}}, []bool{false}, []bool{false}},
+		"answered with an error": {[]one{{1, 0, 0, 9, client, map[string]any{semconv.PeerTraced: true, "fails": true, "http.response.status_code": 502}}}, []bool{false}, []bool{true}},
 		"shared id":              {[]one{{1, 0, 0, 9, client, traced}, {1, 0, 1, 8, server, nil}}, []bool{false, false}, []bool{false, false}},
 		"two clients of one id":  {[]one{{1, 0, 0, 9, client, traced}, {1, 0, 1, 8, client, traced}}, []bool{false, false}, []bool{true, true}},
 		"no parent":              {[]one{{2, 1, 0, 9, server, nil}}, []bool{true}, []bool{false}},
@@ -264,8 +265,8 @@ func TestMissing(t *testing.T) {
 
 func TestWhatTheCollectorSaid(t *testing.T) {
 	td := build(t, []one{
-		{2, 1, 5, 9, 0, map[string]any{span.KeyLate: true, span.KeyClockOffset: int64(-77), span.KeyLinkedBy: "sequence"}},
-		{1, 0, 0, 10, 0, map[string]any{span.KeyTraceState: span.StateIncomplete, span.KeyTraceReason: "server_missing,parent_missing", span.KeyKeepReason: "slow"}},
+		{2, 1, 5, 9, 0, map[string]any{semconv.Late: true, semconv.ClockOffset: int64(-77), semconv.LinkedBy: "sequence"}},
+		{1, 0, 0, 10, 0, map[string]any{semconv.TraceState: semconv.StateIncomplete, semconv.TraceReason: "server_missing,parent_missing", semconv.KeepReason: "slow"}},
 	})
 	td.ResourceSpans().At(1).ScopeSpans().At(0).Spans().At(0).TraceState().FromRaw("x=y,ot=th:c;rv:1")
 	trace := Analyse(td)
@@ -276,7 +277,7 @@ func TestWhatTheCollectorSaid(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	// Late spans may have brought an earlier top: what was said is still found.
-	late := build(t, []one{{1, 0, 0, 10, 0, nil}, {2, 1, 5, 9, 0, map[string]any{span.KeyTraceState: span.StateIncomplete, span.KeyTraceReason: "no_root"}}})
+	late := build(t, []one{{1, 0, 0, 10, 0, nil}, {2, 1, 5, 9, 0, map[string]any{semconv.TraceState: semconv.StateIncomplete, semconv.TraceReason: "no_root"}}})
 	if trace := Analyse(late); trace.State != "incomplete" || trace.Reason != "no_root" {
 		t.Errorf("got %q %q", trace.State, trace.Reason)
 	}
@@ -371,7 +372,7 @@ func TestDeepAndWide(t *testing.T) {
 }
 
 func FuzzAnalyse(f *testing.F) {
-	seed, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(build(f, []one{{1, 2, 0, 9, 2, nil}, {2, 1, 3, 5, 3, map[string]any{span.KeyPeerTraced: true}}, {2, 9, 3, 1, 3, nil}}))
+	seed, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(build(f, []one{{1, 2, 0, 9, 2, nil}, {2, 1, 3, 5, 3, map[string]any{semconv.PeerTraced: true}}, {2, 9, 3, 1, 3, nil}}))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 func TestLateSpans(t *testing.T) {
@@ -277,7 +277,7 @@ func FuzzAssemble(f *testing.F) {
 						if x.TraceID().IsEmpty() || x.SpanID().IsEmpty() {
 							t.Error("a span without ids")
 						}
-						if text(x, span.KeyTraceState) == span.StateComplete && text(x, span.KeyTraceReason) != "" {
+						if text(x, semconv.TraceState) == semconv.StateComplete && text(x, semconv.TraceReason) != "" {
 							t.Error("complete, with a reason")
 						}
 					}
@@ -320,7 +320,7 @@ func FuzzInterleavings(f *testing.F) {
 			t.Errorf("held after the end: %+v", s)
 		}
 		for _, g := range fix.given {
-			if text(g.Span, span.KeyTraceState) == span.StateComplete && text(g.Span, span.KeyTraceReason) != "" {
+			if text(g.Span, semconv.TraceState) == semconv.StateComplete && text(g.Span, semconv.TraceReason) != "" {
 				t.Error("complete, with a reason")
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reasons why a trace is incomplete, in span.KeyTraceReason and in Stats.
+// Reasons why a trace is incomplete, in semconv.TraceReason and in Stats.
 const (
 	ReasonNoRoot        = "no_root"        // every span names a parent
 	ReasonSeveralRoots  = "several_roots"  // more than one span names no parent

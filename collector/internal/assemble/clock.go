@@ -5,7 +5,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // If a server span lies outside the client span that caused it, the clocks of the
@@ -203,10 +203,10 @@ func (s *shard) move(t *trace, number map[*host]int, hosts []*host, offsets []in
 		s.stats.Moved++
 		attrs := x.span.Attributes()
 		sum := by
-		if v, ok := attrs.Get(span.KeyClockOffset); ok && s.a.opts.Clock == CorrectClocks {
+		if v, ok := attrs.Get(semconv.ClockOffset); ok && s.a.opts.Clock == CorrectClocks {
 			sum += v.Int() // another collector corrected it before
 		}
-		attrs.PutInt(span.KeyClockOffset, sum)
+		attrs.PutInt(semconv.ClockOffset, sum)
 		if s.a.opts.Clock == MarkClocks {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 func TestClocks(t *testing.T) {
@@ -45,7 +45,7 @@ func TestClocks(t *testing.T) {
 					if by != 0 {
 						mark = fmt.Sprint(by * 1000)
 					}
-					if got := text(x.Span, span.KeyClockOffset); got != mark {
+					if got := text(x.Span, semconv.ClockOffset); got != mark {
 						t.Errorf("mode %d: span %d is marked %q, want %q", mode, s.id, got, mark)
 					}
 					if mode == MarkClocks {
@@ -74,17 +74,17 @@ func TestWhatMovesWithASpan(t *testing.T) {
 	call := func(start, end uint64) []sp {
 		return []sp{
 			{trace: 1, id: 2, kind: client, host: "a", start: 11_000, end: 29_000},
-			{trace: 1, id: 3, parent: 2, host: "b", start: start, end: end, attrs: map[string]any{span.KeyClockOffset: 100}},
+			{trace: 1, id: 3, parent: 2, host: "b", start: start, end: end, attrs: map[string]any{semconv.ClockOffset: 100}},
 			func() sp { m := msg(1, 4, 3, "received", start, 1); m.host = "b"; return m }(),
 		}
 	}
 	f := newFixture(t, Options{}).add(call(12_000, 40_000)...)
-	if x := f.one(3); text(x.Span, span.KeyClockOffset) != "100" || f.a.Stats().Unproven != 0 {
+	if x := f.one(3); text(x.Span, semconv.ClockOffset) != "100" || f.a.Stats().Unproven != 0 {
 		t.Errorf("moved: %v, %d contradictions", x.Attributes().AsRaw(), f.a.Stats().Unproven)
 	}
 	f = newFixture(t, Options{}).add(call(1_000, 9_000)...) // 15 ms behind: the middle
 	x := f.one(3)
-	if text(x.Span, span.KeyClockOffset) != "15000100" || events(x.Span) != "received@16000,1,1" {
+	if text(x.Span, semconv.ClockOffset) != "15000100" || events(x.Span) != "received@16000,1,1" {
 		t.Errorf("%v, %s", x.Attributes().AsRaw(), events(x.Span))
 	}
 }
@@ -98,7 +98,7 @@ func TestClocksThatContradict(t *testing.T) {
 		sp{trace: 1, id: 5, parent: 4, host: "b", start: 51_000, end: 59_000}, // not ahead
 	)
 	for _, id := range []uint64{3, 5} {
-		if by := text(f.one(id).Span, span.KeyClockOffset); by != "" {
+		if by := text(f.one(id).Span, semconv.ClockOffset); by != "" {
 			t.Errorf("span %d was moved by %s", id, by)
 		}
 	}

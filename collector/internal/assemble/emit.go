@@ -1,6 +1,6 @@
 package assemble
 
-import "github.com/tare-trace/tare/span"
+import "github.com/tare-trace/tare/span/semconv"
 
 // emit sets the state of a trace, or of a part of one, and moves its spans to out.
 func (s *shard) emit(t *trace, r Reasons, out *Out) {
@@ -20,10 +20,10 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 		if x == top {
 			attrs := x.span.Attributes()
 			if r == 0 {
-				attrs.PutStr(span.KeyTraceState, span.StateComplete)
+				attrs.PutStr(semconv.TraceState, semconv.StateComplete)
 			} else {
-				attrs.PutStr(span.KeyTraceState, span.StateIncomplete)
-				attrs.PutStr(span.KeyTraceReason, r.String())
+				attrs.PutStr(semconv.TraceState, semconv.StateIncomplete)
+				attrs.PutStr(semconv.TraceReason, r.String())
 			}
 		}
 		out.add(x)

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // sp describes a span for a test. Times are microseconds from base.
@@ -196,15 +196,15 @@ func (f *fixture) want(lines ...string) *fixture {
 	for _, g := range f.given {
 		id, parent := g.SpanID(), g.ParentSpanID()
 		line := fmt.Sprintf("%d/%d<%d", g.TraceID()[0], binary.BigEndian.Uint64(id[:]), binary.BigEndian.Uint64(parent[:]))
-		for _, key := range []string{span.KeyTraceState, span.KeyTraceReason} {
+		for _, key := range []string{semconv.TraceState, semconv.TraceReason} {
 			if v := text(g.Span, key); v != "" {
 				line += " " + v
 			}
 		}
-		if v := text(g.Span, span.KeyLinkedBy); v != "" {
+		if v := text(g.Span, semconv.LinkedBy); v != "" {
 			line += " by " + v
 		}
-		if v := text(g.Span, span.KeyLate); v != "" {
+		if v := text(g.Span, semconv.Late); v != "" {
 			line += " late"
 		}
 		got = append(got, line)
@@ -239,4 +239,4 @@ func (f *fixture) one(id uint64) given1 {
 	return given1{}
 }
 
-func peerTraced() map[string]any { return map[string]any{span.KeyPeerTraced: true} }
+func peerTraced() map[string]any { return map[string]any{semconv.PeerTraced: true} }

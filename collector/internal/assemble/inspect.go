@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // item is a span that waits for its trace, with what was read from it.
@@ -21,7 +21,7 @@ type item struct {
 	twin   int32  // index of the item that shares the id (client and server of one call), else none
 	// request is the index in trace.requests of a span made from its events (built).
 	request int32
-	// calls is how many client spans a server span says it caused (span.KeyCalls),
+	// calls is how many client spans a server span says it caused (semconv.Calls),
 	// else none; below is how many of them have arrived.
 	calls, below int32
 	flags        flags
@@ -95,21 +95,21 @@ func (x *item) inspectAs(sp ptrace.Span, kindOf ptrace.SpanKind, e *ends) int {
 			size += sizeOf(v)
 		}
 		switch k {
-		case span.KeyPeerTraced:
+		case semconv.PeerTraced:
 			traced = kind == pcommon.ValueTypeBool && v.Bool()
-		case span.KeyCalls:
+		case semconv.Calls:
 			if n := v.Int(); kindOf == ptrace.SpanKindServer && kind == pcommon.ValueTypeInt && n >= 0 && n <= math.MaxInt32 {
 				x.calls = int32(n)
 			}
-		case span.KeyStreamOffset:
+		case semconv.StreamOffset:
 			e.offset, e.hasOffset = v.Int(), kind == pcommon.ValueTypeInt
-		case span.KeyMessageBytes:
+		case semconv.MessageBytes:
 			sized = true
-		case span.KeyRequestKind:
+		case semconv.RequestKind:
 			begun = true
-		case span.KeyRequestName:
+		case semconv.RequestName:
 			ended = true
-		case span.KeyTraceState, span.KeyTraceReason, span.KeyLate:
+		case semconv.TraceState, semconv.TraceReason, semconv.Late:
 			x.flags |= marked
 		case "http.response.status_code", "db.response.status_code":
 			response = true
@@ -149,12 +149,12 @@ func (x *item) inspectAs(sp ptrace.Span, kindOf ptrace.SpanKind, e *ends) int {
 	case ptrace.SpanKindInternal:
 		switch name := sp.Name(); {
 		case x.parent == 0:
-		case sized && (name == span.MessageReceived || name == span.MessageSent):
+		case sized && (name == semconv.MessageReceived || name == semconv.MessageSent):
 			x.flags |= message
 			if begun {
 				x.flags |= requestBegun
 			}
-		case ended && name == span.RequestEnded:
+		case ended && name == semconv.RequestEnded:
 			x.flags |= requestEnded
 		}
 	}

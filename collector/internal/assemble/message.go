@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // maxMessages is how many messages a span gets as span events; further ones are
@@ -26,7 +27,7 @@ const (
 // nameOpen names a request's span if its closing event, which has the name, is missing.
 const nameOpen = "request"
 
-// buildSpan makes the span of a request from its first event (span.KeyRequestKind).
+// buildSpan makes the span of a request from its first event (semconv.RequestKind).
 // An event that cannot be read is left as it is; its parent is then missing.
 func (t *trace) buildSpan(first int32) {
 	ev := t.items[first]
@@ -35,7 +36,7 @@ func (t *trace) buildSpan(first int32) {
 	}
 	attrs := ev.span.Attributes()
 	x := item{origin: ev.origin, id: ev.parent, up: none, twin: none, calls: none, flags: built, request: int32(len(t.requests))}
-	kind, _ := attrs.Get(span.KeyRequestKind)
+	kind, _ := attrs.Get(semconv.RequestKind)
 	switch kind.AsString() {
 	case span.Server.String():
 		x.kind = kindServer
@@ -45,7 +46,7 @@ func (t *trace) buildSpan(first int32) {
 		return
 	}
 	var id [8]byte
-	if v, ok := attrs.Get(span.KeyRequestParent); ok && v.AsString() != "" {
+	if v, ok := attrs.Get(semconv.RequestParent); ok && v.AsString() != "" {
 		text := v.AsString()
 		if len(text) != 16 {
 			return
@@ -93,7 +94,7 @@ func (t *trace) closed() bool {
 		var e ends
 		var as item // the event read as the span that it completes
 		attrs := x.span.Attributes()
-		if v, ok := attrs.Get(span.KeyRequestMessages); ok {
+		if v, ok := attrs.Get(semconv.RequestMessages); ok {
 			r.want = int(v.Int())
 		}
 		as.inspectAs(x.span, ptrace.SpanKind(owner.kind), &e)
@@ -152,8 +153,8 @@ func (s *shard) fold(t *trace) {
 		for _, i := range s.order {
 			if x := &t.items[i]; x.flags&requestBegun != 0 && x.up != none && t.items[x.up].flags&built != 0 {
 				attrs := x.span.Attributes()
-				attrs.Remove(span.KeyRequestKind)
-				attrs.Remove(span.KeyRequestParent)
+				attrs.Remove(semconv.RequestKind)
+				attrs.Remove(semconv.RequestParent)
 				x.span.TraceState().FromRaw("")
 			}
 		}
@@ -163,13 +164,13 @@ func (s *shard) fold(t *trace) {
 // end completes the span of a request from its closing event.
 func (x *item) end(by *item) {
 	attrs := by.span.Attributes()
-	if v, ok := attrs.Get(span.KeyRequestName); ok {
+	if v, ok := attrs.Get(semconv.RequestName); ok {
 		x.span.SetName(v.AsString())
 	}
 	x.span.SetEndTimestamp(by.span.EndTimestamp())
 	by.span.Status().MoveTo(x.span.Status())
 	attrs.RemoveIf(func(k string, _ pcommon.Value) bool {
-		return k == span.KeyRequestName || k == span.KeyRequestMessages
+		return k == semconv.RequestName || k == semconv.RequestMessages
 	})
 	attrs.MoveTo(x.span.Attributes())
 	by.flags |= folded
@@ -193,7 +194,7 @@ func (s *shard) merge(t *trace) {
 			if x.up != first.up || x.span.Name() != direction {
 				break
 			}
-			if v, ok := x.span.Attributes().Get(span.KeyMessageBytes); ok {
+			if v, ok := x.span.Attributes().Get(semconv.MessageBytes); ok {
 				bytes += v.Int()
 			}
 			pieces++
@@ -211,10 +212,10 @@ func (s *shard) merge(t *trace) {
 		ev.SetTimestamp(begin)
 		attrs := ev.Attributes()
 		attrs.EnsureCapacity(3)
-		attrs.PutInt(span.KeyMessageBytes, bytes)
-		attrs.PutInt(span.KeyMessagePieces, pieces)
+		attrs.PutInt(semconv.MessageBytes, bytes)
+		attrs.PutInt(semconv.MessagePieces, pieces)
 		if pieces > 1 {
-			attrs.PutInt(span.KeyMessageDuration, int64(end-begin))
+			attrs.PutInt(semconv.MessageDuration, int64(end-begin))
 		}
 	}
 }

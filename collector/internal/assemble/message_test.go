@@ -9,27 +9,27 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // msg is a message event.
 func msg(trace byte, id, parent uint64, name string, at uint64, bytes int) sp {
 	return sp{trace: trace, id: id, parent: parent, kind: internal, name: name, host: "a", start: at, end: at,
-		attrs: map[string]any{span.KeyMessageBytes: bytes}}
+		attrs: map[string]any{semconv.MessageBytes: bytes}}
 }
 
 // begun makes a message event the first of its request (events: only).
 func begun(m sp, kind, parent string) sp {
-	m.attrs[span.KeyRequestKind], m.attrs[span.KeyRequestParent] = kind, parent
+	m.attrs[semconv.RequestKind], m.attrs[semconv.RequestParent] = kind, parent
 	return m
 }
 
 func ended(trace byte, id, parent, at uint64, name string, messages int, attrs map[string]any) sp {
-	all := map[string]any{span.KeyRequestName: name, span.KeyRequestMessages: messages}
+	all := map[string]any{semconv.RequestName: name, semconv.RequestMessages: messages}
 	for k, v := range attrs {
 		all[k] = v
 	}
-	return sp{trace: trace, id: id, parent: parent, kind: internal, name: span.RequestEnded, host: "a", start: at, end: at, attrs: all}
+	return sp{trace: trace, id: id, parent: parent, kind: internal, name: semconv.RequestEnded, host: "a", start: at, end: at, attrs: all}
 }
 
 // events formats a span's events.
@@ -37,7 +37,7 @@ func events(x ptrace.Span) string {
 	var list []string
 	for _, e := range x.Events().All() {
 		s := fmt.Sprintf("%s@%d", e.Name(), (uint64(e.Timestamp())-base)/1000)
-		for _, k := range []string{span.KeyMessageBytes, span.KeyMessagePieces, span.KeyMessageDuration} {
+		for _, k := range []string{semconv.MessageBytes, semconv.MessagePieces, semconv.MessageDuration} {
 			if v, ok := e.Attributes().Get(k); ok {
 				s += "," + v.AsString()
 			}

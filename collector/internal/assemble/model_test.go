@@ -10,7 +10,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // model is what the assembler should do, written without any thought of cost:
@@ -94,7 +94,7 @@ func (m *model) reasons(spans []sp) (list []string) {
 		if s.parent != 0 && len(ids[s.parent]) == 0 && !isShared {
 			missing = true
 		}
-		if s.kind == client && s.attrs[span.KeyPeerTraced] == true && !s.failed {
+		if s.kind == client && s.attrs[semconv.PeerTraced] == true && !s.failed {
 			unserved = unserved || !slices.ContainsFunc(spans, func(x sp) bool {
 				below := x.parent == s.id || shared(s, x)
 				return below && (isServer(uint8(x.kind)) || x.kind == client && x.host == s.host)
@@ -242,12 +242,12 @@ func TestAgainstModel(t *testing.T) {
 			}
 			key.id, key.parent = idOf(g.Span)
 			name := key.key()
-			if text(g.Span, span.KeyLate) != "" {
+			if text(g.Span, semconv.Late) != "" {
 				name += " late"
 			}
 			got[name]++
-			if state := text(g.Span, span.KeyTraceState); state != "" {
-				reason := text(g.Span, span.KeyTraceReason)
+			if state := text(g.Span, semconv.TraceState); state != "" {
+				reason := text(g.Span, semconv.TraceReason)
 				got[strings.TrimSpace(fmt.Sprintf("trace %d %s %s", key.trace, state, reason))]++
 			}
 		}

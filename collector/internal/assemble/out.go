@@ -3,7 +3,7 @@ package assemble
 import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // batchSpans is the size at which a batch ends; a trace is never split for it.
@@ -83,7 +83,7 @@ func (o *Out) group(from *origin) {
 // late emits a span whose trace was emitted before.
 func (o *Out) late(x *item) {
 	unmark(x)
-	x.span.Attributes().PutBool(span.KeyLate, true)
+	x.span.Attributes().PutBool(semconv.Late, true)
 	o.add(x)
 	o.endTrace()
 }
@@ -92,8 +92,8 @@ func (o *Out) late(x *item) {
 func unmark(x *item) {
 	if x.flags&marked != 0 {
 		attrs := x.span.Attributes()
-		attrs.Remove(span.KeyTraceState)
-		attrs.Remove(span.KeyTraceReason)
-		attrs.Remove(span.KeyLate)
+		attrs.Remove(semconv.TraceState)
+		attrs.Remove(semconv.TraceReason)
+		attrs.Remove(semconv.Late)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // TestReasons has one trace for each reason, and a similar complete one.
@@ -33,7 +33,7 @@ func TestReasons(t *testing.T) {
 		"middle missing":      {[]sp{chain[0], chain[2]}, []string{"1/1<0 incomplete parent_missing", "1/3<2"}},
 		"all but the last":    {chain[2:], []string{"1/3<2 incomplete no_root,parent_missing"}},
 		"peer not traced":     {with(1, func(s *sp) { s.attrs = nil })[:2], []string{"1/1<0 complete", "1/2<1"}},
-		"peer says not":       {with(1, func(s *sp) { s.attrs = map[string]any{span.KeyPeerTraced: false} })[:2], []string{"1/1<0 complete", "1/2<1"}},
+		"peer says not":       {with(1, func(s *sp) { s.attrs = map[string]any{semconv.PeerTraced: false} })[:2], []string{"1/1<0 complete", "1/2<1"}},
 		"connection refused":  {with(1, func(s *sp) { s.failed = true })[:2], []string{"1/1<0 complete", "1/2<1"}},
 		"answered by a 500":   {with(1, func(s *sp) { s.failed, s.attrs = true, peerTraced(); s.attrs["http.response.status_code"] = 500 })[:2], []string{"1/1<0 incomplete server_missing", "1/2<1"}},
 		"answered by ERR":     {with(1, func(s *sp) { s.failed, s.attrs = true, peerTraced(); s.attrs["db.response.status_code"] = "ERR" })[:2], []string{"1/1<0 incomplete server_missing", "1/2<1"}},
@@ -69,7 +69,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func calls(n int64) map[string]any { return map[string]any{span.KeyCalls: n} }
+func calls(n int64) map[string]any { return map[string]any{semconv.Calls: n} }
 
 // The agent's spans say how many spans they have below them, so their traces are emitted
 // as soon as they are complete, in any order of arrival; only traces with an SDK's spans
@@ -158,7 +158,7 @@ func TestTopOfASharedRoot(t *testing.T) {
 	f := newFixture(t, Options{}).add(
 		sp{trace: 1, id: 2, kind: server, host: "b", start: 0}, sp{trace: 1, id: 2, kind: client, host: "a", start: 5})
 	for _, g := range f.given {
-		if text(g.Span, span.KeyTraceState) != "" && g.Kind() != client {
+		if text(g.Span, semconv.TraceState) != "" && g.Kind() != client {
 			t.Errorf("a span of kind %s speaks for the trace", g.Kind())
 		}
 	}
@@ -166,7 +166,7 @@ func TestTopOfASharedRoot(t *testing.T) {
 }
 
 func TestWhatOthersSaidOfTheTraceIsRemoved(t *testing.T) {
-	said := map[string]any{span.KeyTraceState: "complete", span.KeyTraceReason: "x", span.KeyLate: true, "kept": "yes"}
+	said := map[string]any{semconv.TraceState: "complete", semconv.TraceReason: "x", semconv.Late: true, "kept": "yes"}
 	f := newFixture(t, Options{})
 	f.add(sp{trace: 1, id: 1, attrs: said}, sp{trace: 1, id: 2, parent: 1, attrs: said})
 	if text(f.one(2).Span, "kept") != "yes" {

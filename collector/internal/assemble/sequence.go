@@ -8,7 +8,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // Outcomes of an attempt to join two traces: indices of Stats.Joins.
@@ -210,7 +210,7 @@ func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server 
 	server.parent, server.flags = client.id, server.flags|joined
 	server.span.SetParentSpanID(parent)
 	server.span.SetFlags(server.span.Flags() | flagHasIsRemote | flagIsRemote)
-	server.span.Attributes().PutStr(span.KeyLinkedBy, "sequence")
+	server.span.Attributes().PutStr(semconv.LinkedBy, "sequence")
 	first := int32(len(t.items)) // added to the indices in half
 	bytes := half.bytes
 	for i := range half.items {

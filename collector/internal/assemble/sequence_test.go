@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // on are the attributes of a span on the connection 10.0.0.1:port to
 // 10.0.0.2:80, whose stream has come to offset.
 func on(kind string, port, offset int) map[string]any {
-	m := map[string]any{span.KeyStreamOffset: offset}
+	m := map[string]any{semconv.StreamOffset: offset}
 	if kind == "client" {
 		m["network.local.address"], m["network.local.port"] = "10.0.0.1", port
 		m["network.peer.address"], m["network.peer.port"] = "10.0.0.2", 80

@@ -1,10 +1,10 @@
-package span_test
+package semconv_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 func TestTarget(t *testing.T) {
@@ -29,7 +29,7 @@ func TestTarget(t *testing.T) {
 		{"a queue", "GET", []string{"messaging.destination.name", "orders"}, "orders"},
 		{"long", "GET", []string{"db.query.text", strings.Repeat("a", 199) + "€uro"}, strings.Repeat("a", 199) + "…"},
 	} {
-		var target span.Target
+		var target semconv.Target
 		for i := 0; i < len(c.attributes); i += 2 {
 			target.Take(c.attributes[i], c.attributes[i+1])
 		}

@@ -1,4 +1,4 @@
-package span
+package semconv
 
 import "strings"
 

@@ -1,0 +1,75 @@
+// Package semconv names the attributes of Tare's own, wherever a span carries them,
+// their values, and what of OpenTelemetry's semantic conventions is needed in more
+// than one place. Other keys of the conventions stand where they are used.
+package semconv
+
+// Attribute keys.
+const (
+	// On the agent's spans, one per request; docs/agent.md.
+	BytesReceived = "tare.bytes.received"
+	BytesSent     = "tare.bytes.sent"
+	Linking       = "tare.linking"        // "none": what this service sends cannot be linked, or not all of it
+	LinkingReason = "tare.linking.reason" // why a call was not linked, as in tare_unlinked_total
+	Behind        = "tare.behind"         // roots: the service that asked, which cannot link what it sends
+	Unfinished    = "tare.unfinished"     // bool: exported before the request was over
+	Pipelined     = "tare.pipelined"      // bool
+	PeerTraced    = "tare.peer.traced"    // bool, client spans: the peer showed the mark of a traced one
+	// Server spans: how many calls were begun for the request, each of which has
+	// a client span below it. With PeerTraced it tells whether a trace is
+	// whole, without waiting for more.
+	Calls = "tare.calls" // int
+
+	// Where in its connection's stream a request begins: bytes sent by the
+	// client before it. Equal at both ends, so that a client span and its
+	// server span find each other where no tag passed (ChainScope, 3.3).
+	StreamOffset = "tare.tcp.offset" // int; with network.local.* and network.peer.*
+
+	// Message events: spans of no length, kind internal, named MessageReceived
+	// and MessageSent, whose parent is the span of the request that the message
+	// belongs to.
+	MessageBytes = "tare.message.bytes" // int
+
+	// Where the collector makes span events of them, it joins consecutive ones of
+	// one direction to one event: how many there were, and how long after the
+	// event's time the last of them was.
+	MessagePieces   = "tare.message.pieces"      // int
+	MessageDuration = "tare.message.duration_ns" // int; of more than one piece
+
+	// Where the agent sends message events only (events: only), there is no such
+	// span. A reader can assemble it: its id is the events' parent. The first event
+	// of a request carries the span's kind, parent and tracestate. When the request
+	// is over, one more event of no length follows, named RequestEnded, also a child
+	// of the absent span: its time is the span's end, its status the span's status,
+	// its attributes are the span's besides the two keys here. The span begins with its first
+	// message; its OTLP flags follow from kind and parent as in span/otlp. Events
+	// may arrive in another order; the number of messages tells whether all have
+	// arrived.
+	RequestParent   = "tare.request.parent"   // hex span id, "" at a root; first event
+	RequestKind     = "tare.request.kind"     // "server", "client"; first event
+	RequestName     = "tare.request.name"     // the span's name; RequestEnded
+	RequestMessages = "tare.request.messages" // int: message events sent of it; RequestEnded
+
+	// What the collector found out about a trace. On the top span: the root, or
+	// the earliest span where there is none.
+	TraceState  = "tare.trace.state"  // StateComplete, StateIncomplete
+	TraceReason = "tare.trace.reason" // why it is incomplete; several with commas between
+	KeepReason  = "tare.keep.reason"  // why a tail decision kept it
+
+	// On single spans.
+	Late        = "tare.trace.late"      // bool: arrived after its trace had been sent on
+	ClockOffset = "tare.clock.offset_ns" // int: what was added to its times
+	LinkedBy    = "tare.linked.by"       // "sequence": the parent was found by stream offsets
+)
+
+// States of a trace, TraceState.
+const (
+	StateComplete   = "complete"
+	StateIncomplete = "incomplete"
+)
+
+// Names of message events, and of what closes a request that has no span.
+const (
+	MessageReceived = "received"
+	MessageSent     = "sent"
+	RequestEnded    = "ended"
+)
