@@ -7,10 +7,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// change is chunks that go, and what comes in their place if they are merged.
-// It is one batch of the engine's. While that is written, which takes as long as
-// the disk does, a view may see the engine before or after it: the view asks
-// which, and has the chunks that belong to it.
+// change is a removal of chunks, with the chunk that replaces them if they are
+// merged. It is one batch of Pebble's. While that is being written, a view may be
+// a snapshot from before or after it; the view finds out which, and uses the list
+// of chunks that belongs to it.
 type change struct {
 	gone  []*zone
 	added *zone // nil: nothing
@@ -41,7 +41,7 @@ func (c *change) of(chunks []*zone) []*zone {
 	return chunks
 }
 
-// apply makes the change, of which the batch is what the engine is told.
+// apply makes the change; batch holds its writes to Pebble.
 func (s *Store) apply(batch *pebble.Batch, c *change) error {
 	s.mu.Lock()
 	s.change = c

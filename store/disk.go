@@ -9,11 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble cannot go on after a failed write to its log. So a full disk is noticed
-// before: a write is refused while less than a reserve is free, which is enough
-// for everything that is on its way at that moment: the log of this write, the
-// flush of what stands in memory, and a compaction. If somebody else takes the
-// reserve meanwhile, roomFS waits.
+// Pebble cannot go on after a failed write to its log. So the store checks first:
+// a write is refused while less than a reserve is free, which is enough for
+// everything in progress at that moment: the log of this write, the flush of the
+// memtables, and a compaction. If another process uses the reserve up meanwhile,
+// roomFS waits.
 const (
 	reserveMemTables = 3        // in sizes of a memtable
 	reserveBase      = 16 << 20 // bytes: manifest, output of a compaction; enough to open and to remove

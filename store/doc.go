@@ -13,7 +13,7 @@
 // compactions of large ones move files instead of rewriting them. Small chunks,
 // of little traffic, are merged in the background into larger ones.
 //
-// # What it decides
+// # Semantics
 //
 //   - A trace may come in several writes. It is one trace: [Store.Trace] joins
 //     it, [Store.Search] counts it once. What is computed when spans arrive
@@ -27,7 +27,7 @@
 //
 // Spans without a trace id or a span id; a directory of another version; a
 // directory that somebody else has open; a disk that is nearly full. If somebody
-// else fills the disk while a write is on its way, that write waits for room. It
-// neither judges traces nor changes what is in a span: that is the collector's.
-// It does not replicate, and is not asked by several processes at once.
+// else fills the disk while a write is in progress, that write waits for free
+// space. The store neither judges traces nor changes spans: the collector does. It
+// does not replicate, and one process at a time can open a directory.
 package store

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// engineLog passes on what Pebble says.
+// engineLog passes Pebble's messages on to the store's log.
 type engineLog struct{ log *slog.Logger }
 
 func (l engineLog) Infof(format string, args ...any) {

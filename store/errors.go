@@ -20,7 +20,7 @@ var (
 	// ErrInvalid: the spans or the query cannot be taken as they are; trying
 	// again will not help.
 	ErrInvalid = errors.New("store: invalid")
-	// ErrCorrupt: what is on disk is not what was written.
+	// ErrCorrupt: the data on disk is not what was written.
 	ErrCorrupt = errors.New("store: corrupt")
 )
 

@@ -9,10 +9,9 @@ import (
 // spans and their resources: the hash of every attribute as it is encoded. It
 // says which blocks need not be decompressed when attributes are asked for.
 //
-// The filters of a chunk stand in several parts. Which one an attribute is in,
-// its hash says, so that a search reads that one instead of all: most spans
-// have attributes that no other has, and filters of ten million spans are more
-// than a hundred megabytes.
+// The filters of a chunk are divided into parts. An attribute's hash determines
+// its part, so that a search reads that part only: most spans have attributes that
+// no other has, and filters of ten million spans are more than a hundred megabytes.
 const (
 	filterParts = 16
 	// 16 bits for each different attribute and 8 probes answer yes in error for

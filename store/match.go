@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// match is a query, ready to be held against chunks.
+// match is a query, prepared for comparing it with chunks.
 type match struct {
 	q          Query
 	start, end uint64 // of spans, ns: [start, end]
@@ -105,7 +105,7 @@ func (m *match) columns(c *chunkData) (s spanColumns, err error) {
 	return s, err
 }
 
-// span holds a span of a wanted operation against the other conditions.
+// span reports whether a span of a wanted operation meets the other conditions.
 func (m *match) span(s *spanColumns, i int) bool {
 	q := &m.q
 	if q.Calls != "" && !m.called[i] {

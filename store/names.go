@@ -42,7 +42,7 @@ func (o *operation) isEntry() bool {
 	return o.kind == int32(ptrace.SpanKindServer) || o.kind == int32(ptrace.SpanKindConsumer)
 }
 
-// verdict is what others found out about a trace.
+// verdict is what the collector found out about a trace.
 type verdict struct{ state, reason, keep string }
 
 // stateBit is the trace state's bit in zone.states; all unknown states share one.

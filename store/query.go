@@ -33,7 +33,7 @@ type Query struct {
 	Roots bool
 	// Calls: only calls to this service, or to this peer that is not traced, as
 	// Store.Map counts them, match. Service is then the caller; the other
-	// conditions are held against the span that measures the call.
+	// conditions apply to the span that measures the call.
 	Calls string
 	Limit int    // traces, default 20, at most 1000
 	After string // Result.Next of the page before
@@ -60,7 +60,7 @@ type Summary struct {
 	Spans    int
 	Errors   int // spans with status error
 	Services []ServiceCount
-	State    string  // semconv.StateComplete, semconv.StateIncomplete, "" if nobody judged it
+	State    string  // semconv.StateComplete, semconv.StateIncomplete, "" if it was not checked
 	Reason   string  // of an incomplete one
 	Keep     string  // why a tail decision kept it
 	Weight   float64 // how many traces it stands for: 1 / its sampling probability
@@ -121,7 +121,7 @@ type Edge struct {
 	P99      time.Duration
 }
 
-// Stats is the store as a whole.
+// Stats describes the whole store.
 type Stats struct {
 	Spans, Traces  uint64 // a trace of several writes counts for each until they are merged
 	Bytes          uint64 // on disk

@@ -9,18 +9,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// roomFS is a file system that waits for room where Pebble could not bear that
-// there is none: after a failed write to its log or its manifest it can only
-// end the process. Such a write, refused because the disk is full, is tried
-// again until there is room; whoever waits for it, waits. So the process
-// outlives somebody else who fills the disk faster than checkDisk sees, reading
-// goes on, and new writes are refused at once.
+// roomFS is a file system that retries writes which fail because the disk is full,
+// where Pebble cannot handle the failure: after a failed write to its log or its
+// manifest it can only end the process. Such a write is repeated until there is
+// space, and its callers block meanwhile. So the process survives when another one
+// fills the disk faster than checkDisk notices; reads go on, and new writes are
+// refused at once.
 //
-// A table is not waited for: it fails, after a pause, the engine removes what
-// there is of it, which makes room, and tries again.
+// Writes of tables are not repeated: they fail after a pause, Pebble removes the
+// unfinished table, which frees space, and tries again.
 //
-// A sync that fails is not tried again, whatever the reason: what it was to
-// bring to the disk may be lost, and the next one would not say so.
+// A sync that fails is never repeated: the data that it should have brought to the
+// disk may be lost, and the next sync would not report that.
 type roomFS struct {
 	vfs.FS
 	log *slog.Logger
@@ -35,7 +35,7 @@ const (
 
 func (f *roomFS) Unwrap() vfs.FS { return f.FS }
 
-// do does what may need room.
+// do runs an operation that may fail because the disk is full.
 func (f *roomFS) do(name string, try func() error) error {
 	err := try()
 	if !isFull(err) {
@@ -93,7 +93,7 @@ type roomFile struct {
 	name string
 }
 
-// Write writes all of p: what fitted of it is not written again.
+// Write writes all of p; after a partial write it goes on where that ended.
 func (f *roomFile) Write(p []byte) (int, error) {
 	done := 0
 	err := f.fs.do(f.name, func() error {

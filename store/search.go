@@ -86,7 +86,7 @@ func (s *searcher) run(ctx context.Context) (Result, error) {
 		if s.full(z.maxFrom) {
 			break
 		}
-		// There must be progress, or Next would lead back to here.
+		// At least one step, or Next would lead back to here.
 		if i > 0 && z.maxFrom < s.after.from && time.Now().After(s.deadline) {
 			return s.truncated(ctx, z.maxFrom)
 		}

@@ -30,12 +30,12 @@ type Options struct {
 	// this time after they were written.
 	MaxAge time.Duration
 	// MaxBytes is how large the directory may become, at least [MinBytes]; 0:
-	// no limit. Beyond it the oldest chunks go. It is looked after once in a
-	// second: what is written meanwhile comes on top, and so does what a
+	// no limit. Beyond it the oldest chunks are removed. It is checked once a
+	// second: what is written meanwhile comes on top, and so do the files that a
 	// compaction is about to replace.
 	MaxBytes int64
-	// Log is told of merges, of what retention removes and of the engine's
-	// troubles; nil: nobody is.
+	// Log receives messages about merges, removed chunks and errors of Pebble; nil
+	// discards them.
 	Log *slog.Logger
 
 	byHand bool   // tests merge and expire when they like
@@ -132,7 +132,7 @@ func Open(opt Options) (*Store, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	s.db, err = s.openEngine(engine, lock)
-	// The engine holds the lock from here on, or nobody does.
+	// Pebble holds the lock from here on, or, if it fails to open, nobody does.
 	err = errors.Join(err, lock.Close())
 	if err != nil {
 		return nil, engineError("opening "+opt.Dir, err)
@@ -237,9 +237,9 @@ func (s *Store) end() { s.life.RUnlock() }
 // Close waits for running calls and releases the directory. What was
 // acknowledged is kept.
 //
-// It returns ErrFull if something of the engine's waits for room on the disk for
-// longer than ten seconds: then the directory is released when there is room, or
-// when the process ends.
+// It returns ErrFull if a write of Pebble waits for free disk space for longer
+// than ten seconds: then the directory is released when there is space, or when
+// the process ends.
 func (s *Store) Close() error {
 	done := make(chan error, 1)
 	go func() { done <- s.close() }()

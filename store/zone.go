@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// zone is what is known of a chunk without reading it: how much is in it and
-// the bounds of what is. Times are ns since 1970, durations ns.
+// zone describes a chunk so that it need not be read: how much is in it, and the
+// bounds of its times and durations. Times are ns since 1970, durations ns.
 type zone struct {
 	chunk         uint64
 	spans, traces uint32

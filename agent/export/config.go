@@ -75,8 +75,8 @@ func (c Config) withDefaults() (Config, error) {
 	orElse(&c.Retry.Initial, time.Second)
 	orElse(&c.Retry.Max, 15*time.Second)
 	orElse(&c.Retry.For, 2*time.Minute)
-	// A batch that cannot fill up before the queue does would wait for the
-	// interval with the queue full.
+	// If the queue filled up before a batch, the batch would wait for the interval
+	// although nothing more fits.
 	c.MaxBatch = min(c.MaxBatch, c.MaxQueue)
 	c.MaxBatchBytes = min(c.MaxBatchBytes, c.MaxQueueBytes)
 	return c, nil

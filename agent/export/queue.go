@@ -11,9 +11,9 @@ import (
 // maxFree is how many used batches are kept: one fills while one is sent.
 const maxFree = 2
 
-// queue is a first-in first-out of encoded spans between any number of
-// callers and one sender. Only the open batch is ever partly filled: as long
-// as the sender is busy, spans gather there.
+// queue passes encoded spans, in order, from any number of callers to one sender.
+// Only the open batch is ever partly filled: as long as the sender is busy, spans
+// gather there.
 type queue struct {
 	maxSpans, maxBytes           int
 	maxBatchSpans, maxBatchBytes int
@@ -29,8 +29,8 @@ type queue struct {
 	bytes  int
 	closed bool
 
-	// Positions in the stream of queued spans: in, out, and until where not
-	// to wait for batches to fill.
+	// Positions in the stream of queued spans: of the last one queued, of the
+	// last one sent or lost, and up to which a flush asked for sending at once.
 	pushed, settled, flushTo uint64
 
 	progress chan struct{} // closed at the next settle; nil if nobody waits
@@ -132,7 +132,7 @@ func (q *queue) take() (b *batch, wait time.Duration, done bool) {
 	return b, 0, false
 }
 
-// settle ends the stay of the batch that was taken last.
+// settle removes the batch that was taken last, sent or lost, from the bounds.
 func (q *queue) settle(b *batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 )
 
 // budgetControl finds the factor that keeps all rates together within the
-// budget: one for each limit, and the smallest rules.
+// budget. Each limit has a factor, and the smallest of them is applied.
 type budgetControl struct {
 	traces, cpu, p99 float64
 
@@ -89,10 +89,10 @@ func (b *budgetControl) feelP99(limit time.Duration, w *window, elapsed, patienc
 	b.recent, b.age = window{}, 0
 }
 
-// feedback is the next factor, when use is the measured value in limits. Above
-// the limit it falls fast, by the fourth power (tracing is a part of what is
-// measured) but not below half; from 90% down it rises by a tenth; between it
-// stays. So it approaches the limit from below.
+// feedback returns the next factor, given the measured value as a share of its
+// limit. Above the limit the factor falls fast, by the fourth power (tracing is
+// only a part of what is measured) but not below half; below 90% it rises by a
+// tenth; in between it stays. So it approaches the limit from below.
 func feedback(factor, use float64) float64 {
 	switch {
 	case use > 1:

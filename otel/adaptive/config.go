@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Config is everything that can change while the sampler runs.
+// Config holds the settings that can change while the sampler runs.
 type Config struct {
 	// BaseRate is the share of traces that is sampled while nothing is wrong:
 	// 0 to 1, at most MaxRate.
@@ -161,7 +161,7 @@ const (
 	allBoosts = 4 // how many sets there are
 )
 
-// boostOf says which multipliers what was seen in an interval switches on.
+// boostOf returns the multipliers that an interval's errors and durations switch on.
 func (c *Config) boostOf(w *window) boost {
 	var b boost
 	if w.failed > 0 && float64(w.failed) > c.ErrorShare*float64(w.total) {
@@ -188,8 +188,8 @@ func (c *Config) isSlow(w *window) bool {
 	}
 }
 
-// rate is the share to sample, before the budget. What comes later here rules
-// over what comes earlier.
+// rate is the share to sample, before the budget. Each step takes precedence over
+// the ones before it.
 func (c *Config) rate(base float64, b boost, incident, pressure float64) float64 {
 	r := base
 	if b&failing != 0 {

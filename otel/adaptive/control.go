@@ -7,8 +7,8 @@ import (
 )
 
 // beat is the longest time between two looks at what has to act at once:
-// pressure, incidents and the budget. Errors and latency wait for the update
-// interval.
+// pressure, incidents and the budget. Errors and latency act at the end of an
+// update interval only.
 const beat = time.Second
 
 // control is the state of the recomputation, under Sampler.mu.
@@ -22,7 +22,8 @@ type control struct {
 	leaving   []*route // forgotten, not read to the end yet
 	budget    budgetControl
 	incidents incidents
-	// told is SetPressure's, polled WithPressure's.
+	// told is the pressure that SetPressure was last called with, polled what
+	// WithPressure's function last returned.
 	told, polled float64
 }
 
@@ -170,9 +171,9 @@ func smooth(old float64, n uint64, elapsed time.Duration) float64 {
 	return old + (now-old)*(1-math.Exp(-elapsed.Seconds()/constant))
 }
 
-// SetPressure says how full the way to the backend is: 0 (or less) is empty, 1
-// (or more) full, NaN is ignored. Rates fall in proportion, to MinRate at
-// last, and at once. If [WithPressure] is used, too, the higher one counts.
+// SetPressure reports how full the exporter's queue is: 0 (or less) is empty, 1
+// (or more) is full, NaN is ignored. All rates fall at once, in proportion, but
+// not below MinRate. If [WithPressure] is used, too, the higher value counts.
 func (s *Sampler) SetPressure(p float64) {
 	if math.IsNaN(p) {
 		return

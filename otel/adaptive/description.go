@@ -67,9 +67,9 @@ func (c *Config) fields() []field {
 	}
 }
 
-// ParseDescription returns the configuration that a sampler's Description
-// tells, so that what ran can be read back. All fields of Config have to be
-// there; others are passed over.
+// ParseDescription returns the configuration in a sampler's Description, so that
+// the settings of a running service can be read back. All fields of Config have to
+// be there; others are ignored.
 func ParseDescription(text string) (Config, error) {
 	inner, ok := strings.CutPrefix(text, descriptionName+"{")
 	if inner, ok = cutSuffix(inner, "}", ok); !ok {

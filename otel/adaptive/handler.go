@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The handlers do not ask who calls: put them where only those can reach them
-// who may see route names, and change what is stored.
+// The handlers do not authenticate: put them where only operators can reach them,
+// who may see the names of routes and change what is sampled.
 
 // StateHandler answers GET with [State] as JSON: the thesis's /adaptive-metrics.
 func (s *Sampler) StateHandler() http.Handler {

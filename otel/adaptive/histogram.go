@@ -62,7 +62,7 @@ func (o *observations) add(d time.Duration, failed, slow bool) {
 	}
 }
 
-// mark remembers how far a reader has read.
+// mark holds the counts up to which a reader has read.
 type mark struct {
 	micros, failed, slow uint64
 	buckets              [buckets]uint32

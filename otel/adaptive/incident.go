@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// maxIncident is the longest time that a rate can be raised for without being
-// asked again.
+// maxIncident is the longest time for which one request can raise the rate.
 const maxIncident = 7 * 24 * time.Hour
 
 // maxReason is in bytes: the audit keeps it.
@@ -77,7 +76,7 @@ func checkIncident(rate float64, d time.Duration, reason string) error {
 	return nil
 }
 
-// Incidents come from two sides, and neither overwrites the other's.
+// Incidents come from a program or from a file, and neither overwrites the other's.
 const (
 	bySwitch = iota
 	byFile

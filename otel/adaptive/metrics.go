@@ -10,8 +10,8 @@ import (
 // ScopeName is the instrumentation scope of the metrics.
 const ScopeName = "github.com/tare-trace/tare/otel/adaptive"
 
-// registerMetrics has everything read when a reader collects: decisions pay
-// nothing for it.
+// registerMetrics registers observable instruments only: values are read when a
+// reader collects, and decisions cost the same with and without them.
 func (s *Sampler) registerMetrics(p metric.MeterProvider) error {
 	m := p.Meter(ScopeName)
 	var err error

@@ -63,15 +63,16 @@ func WithRules(rules ...Rule) Option {
 	return optionFunc(func(o *options) { o.rules = append(o.rules, rules...) })
 }
 
-// WithPressure polls f once a second, or once an interval if that is shorter.
-// It returns how full the way to the backend is, 0 to 1, such as the fill of
-// an exporter's queue. See [Sampler.SetPressure].
+// WithPressure makes the sampler call f once a second, or once an interval if that
+// is shorter. f returns how full the exporter's queue is, 0 to 1, as for
+// [Sampler.SetPressure].
 func WithPressure(f func() float64) Option {
 	return optionFunc(func(o *options) { o.pressure = f })
 }
 
-// WithIncidentFile raises the rate while the file says so. It is looked at as
-// often as WithPressure's function. The package documentation has its format.
+// WithIncidentFile raises the rate while the file says so. The sampler reads it as
+// often as it calls WithPressure's function. The package documentation has the
+// file's format.
 func WithIncidentFile(path string) Option {
 	return optionFunc(func(o *options) { o.incidentFile = path })
 }

@@ -12,8 +12,8 @@ const (
 	maxRoutes     = 1 << 16
 	// maxRouteName is the longest name, in bytes, that is learned.
 	maxRouteName = 256
-	// idleIntervals without a request are what a route is forgotten after,
-	// when all places are taken: names that clients can invent must not keep
+	// idleIntervals is after how many intervals without a request a route may be
+	// evicted, when all places are taken: names that clients invent must not keep
 	// real ones out for good.
 	idleIntervals = 10
 )
@@ -116,8 +116,8 @@ func (s *Sampler) newRoute(name string) *route {
 	return r
 }
 
-// forget makes room when all places are taken. Requests of a forgotten route
-// that are just ending are still counted, one interval later.
+// forget evicts idle routes when all places are taken. Requests of an evicted
+// route that are just ending are still counted, one interval later.
 func (s *Sampler) forget() {
 	t := *s.routes.Load()
 	if len(t) < s.maxRoutes {

@@ -51,7 +51,7 @@ func (r Rule) validate() error {
 // rule i.
 func (s *Sampler) classes() int { return len(s.verdicts) }
 
-// baseOf is for the holder of mu.
+// baseOf returns the base rate of a class. The caller holds mu.
 func (s *Sampler) baseOf(class int) float64 {
 	if class == 0 {
 		return s.config.BaseRate

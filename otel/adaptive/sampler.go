@@ -17,8 +17,8 @@ import (
 	"github.com/tare-trace/tare/otel/rule"
 )
 
-// Sampler decides by rates that follow the service. All methods may be called
-// concurrently.
+// Sampler samples with rates that follow the service's errors and latency. All
+// methods may be called concurrently.
 type Sampler struct {
 	// What decisions read. It changes once an interval at most.
 	snapshot       atomic.Pointer[snapshot]
@@ -72,7 +72,7 @@ func New(opts ...Option) (*Sampler, error) {
 	return s, nil
 }
 
-// newSampler makes a sampler that only moves when step is called.
+// newSampler makes a sampler whose rates change only when step is called.
 func newSampler(o options) *Sampler {
 	if o.clock == nil {
 		o.clock = time.Now

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// State is what the sampler knows and does. Its JSON names are stable: fields
-// may be added, not changed.
+// State is a snapshot of the sampler: its rates, what it observed and what it
+// decided. Its JSON names are stable: fields may be added, not changed.
 type State struct {
 	Time        time.Time `json:"time"`
 	Description string    `json:"description"`

@@ -14,7 +14,7 @@ func (s *shard) buffer(e *entry, span sdktrace.ReadOnlySpan, epoch uint32, out *
 	for s.bytes+size > s.limits.bytes {
 		oldest := s.holding.Oldest
 		s.evict(oldest, TooManyBytes, epoch, out)
-		if oldest == e { // its own trace was the oldest: the span goes with it
+		if oldest == e { // its own trace was the oldest: the span is dropped with it
 			if span.SpanContext().IsSampled() {
 				s.counters.spansPassed++
 				return Head
@@ -33,8 +33,8 @@ func (s *shard) buffer(e *entry, span sdktrace.ReadOnlySpan, epoch uint32, out *
 	return NotKept
 }
 
-// refuse does not buffer a span; one that the head sampled is handed on as it
-// is.
+// refuse drops a span instead of buffering it, unless the head sampled it: then it
+// is handed on as it is.
 func (s *shard) refuse(e *entry, span sdktrace.ReadOnlySpan, cause Cause) Reason {
 	if span.SpanContext().IsSampled() {
 		s.counters.spansPassed++

@@ -1,6 +1,6 @@
-// Package keep decides whether a trace is exported when its work is done: a
-// local trace that failed, was slow or matched a rule is exported although the
-// head sampler had dropped it.
+// Package keep is tail sampling within one process: it decides whether a trace is
+// exported when its work is done. A local trace that failed, was slow or matched a
+// rule is exported although the head sampler had dropped it.
 //
 // A head sampler at 10% exports a trace for one failed request in ten. With
 // keep, every failed request has a trace of this service, and about 10% of the
@@ -20,9 +20,10 @@
 // id between the start of its local root (a span without a parent, or with a
 // remote one) and the end of that root. If several local roots of one trace are
 // open at a time (a process that calls itself), they make one local trace,
-// which ends with the last of them. All its spans have the same fate: as soon as
-// one speaks for keeping the trace, those that have ended are exported, and the
-// others as they end; if none has when the local root ends, all are dropped.
+// which ends with the last of them. One decision holds for all its spans: as soon
+// as one of them gives a reason to keep the trace, those that have ended are
+// exported, and the others as they end; if none has when the local root ends, all
+// are dropped.
 // Spans that end later follow the decision, as long as it is remembered
 // ([Policy.MaxLate]); so does a further local trace with the id of a kept one.
 //
@@ -58,9 +59,9 @@
 // # Bounds
 //
 // Memory is bounded in traces, spans per trace, bytes and age, by [Policy]. The
-// oldest trace goes first, and is counted by reason ([Stats]). A span of it that
-// ends later is decided alone, and if it is kept, so is what ends after it: a
-// failed request has at least its root. Bounds are divided among shards:
+// oldest trace is evicted first, and is counted by reason ([Stats]). A span of it
+// that ends later is decided alone, and if it is kept, so are the spans that end
+// after it: a failed request has at least its root. Bounds are divided among shards:
 // "oldest" is meant within a shard, and a shard never holds more than its share.
 //
 // # Cost

@@ -17,7 +17,7 @@ type kept struct {
 func (k *kept) SpanContext() trace.SpanContext { return k.context }
 
 // Parent returns the parent's context. A local parent is exported with this
-// span and therefore sampled, too; what a remote one did is not for us to say.
+// span and therefore sampled, too; whether a remote one was is not known here.
 func (k *kept) Parent() trace.SpanContext { return k.parent }
 
 // wrap makes *k the span that is exported in place of s.

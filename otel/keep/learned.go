@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// learned holds the duration thresholds of a bounded number of operations.
+// learned holds duration thresholds, for a bounded number of operations.
 // Reading takes no lock: the map is replaced when a name is added.
 type learned struct {
 	config     Learn
@@ -97,7 +97,7 @@ func (l *learned) operation(name string) *operation {
 }
 
 // learn sets the limit to the upper end of the quantile's bucket, and halves
-// all counts when the window is full: the past is forgotten.
+// all counts when the window is full, so that recent durations weigh more.
 func (op *operation) learn(quantile float64, window uint32) {
 	var counts [numBuckets]uint32
 	var total uint64

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// ForceFlush flushes the next processor, which has everything that is decided.
-// Undecided traces stay: to export them now would be to decide.
+// ForceFlush flushes the next processor, which has the spans of all decided
+// traces. Undecided traces stay buffered: to export them now would be to decide.
 func (p *Processor) ForceFlush(ctx context.Context) error {
 	return p.next.ForceFlush(ctx)
 }
 
 // Shutdown waits for calls in progress, as long as ctx allows, drops the traces
-// that are undecided and shuts the next processor down. Of traces that are kept
-// nothing is left to export by then. The next processor gets no span after its
+// that are undecided and shuts the next processor down. The spans of kept traces
+// have been handed on by then. The next processor gets no span after its
 // Shutdown has begun, unless ctx ended while it was busy.
 func (p *Processor) Shutdown(ctx context.Context) error {
 	p.once.Do(func() { p.result = p.shutdown(ctx) })

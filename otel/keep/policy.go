@@ -53,8 +53,8 @@ type Policy struct {
 	// DefaultMaxBytes.
 	MaxBytes int
 	// MaxSpansPerTrace bounds the buffered spans of one local trace; further
-	// ones still take part in the decision, but are dropped unless they make
-	// it. 0 means DefaultMaxSpansPerTrace.
+	// ones still take part in the decision, but are dropped unless the trace
+	// is kept because of them. 0 means DefaultMaxSpansPerTrace.
 	MaxSpansPerTrace int
 	// MaxAge bounds how long a local trace waits for its root to end; it is
 	// exceeded by at most an eighth. 0 means DefaultMaxAge.

@@ -16,9 +16,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Processor is a span processor for the official SDK that hands on to the next
-// one what the head sampler took and what the policy keeps. The provider needs
-// a [Sampler]; without one there is nothing to keep.
+// Processor is a span processor for the official SDK. It hands on to the next
+// processor the spans that the head sampler took and those that the policy keeps.
+// The provider needs a [Sampler]; without one there is nothing to keep.
 //
 // The next processor sees the start of every recorded span, because it may add
 // attributes then, and the end of those that are exported. Kept spans are
@@ -113,7 +113,7 @@ func (p *Processor) OnStart(parent context.Context, span sdktrace.ReadWriteSpan)
 	p.next.OnStart(parent, span)
 }
 
-// waits reports whether a span has to wait for the decision.
+// waits reports whether a span is buffered until its trace is decided.
 func (p *Processor) waits(sc trace.SpanContext) bool {
 	return !sc.IsSampled() || p.policy.policy.ExactCounts
 }

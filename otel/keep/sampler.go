@@ -14,7 +14,7 @@ import (
 // Sampler returns a head sampler that records what inner would drop, so that a
 // [Processor] can keep it: such spans are recorded, and propagated as not
 // sampled. A child of a recorded, unsampled local parent is recorded, too,
-// without asking inner: a local trace has one fate.
+// without asking inner: one decision holds for all spans of a local trace.
 //
 // Spans that match an exception (health checks, or whatever must not be
 // recorded) are left to inner; what it drops is dropped, with its children,

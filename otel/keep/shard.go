@@ -63,7 +63,7 @@ func (s *shard) start(id trace.TraceID, epoch uint32, out *export) {
 		e = s.allocate(id)
 		s.traces[id] = e
 		s.enter(&s.open, e, epoch)
-	case e.roots == 0: // a kept trace comes back
+	case e.roots == 0: // another local root of a trace that is kept
 		s.late.Remove(e)
 		s.makeRoom(epoch, out)
 		s.enter(&s.open, e, epoch)
@@ -71,7 +71,7 @@ func (s *shard) start(id trace.TraceID, epoch uint32, out *export) {
 	e.roots++
 }
 
-// makeRoom makes sure that one more trace can be open.
+// makeRoom evicts the oldest open trace if no further one may be open.
 func (s *shard) makeRoom(epoch uint32, out *export) {
 	if s.open.Len >= s.limits.traces {
 		s.evict(s.open.Oldest, TooManyOpen, epoch, out)
@@ -206,8 +206,8 @@ func (s *shard) evict(e *entry, cause Cause, epoch uint32, out *export) {
 	s.release(e)
 }
 
-// sweep removes what is older than age epochs; at most limit entries, so that
-// the lock is not held for long. It reports whether there may be more.
+// sweep removes traces older than age epochs, at most limit of them, so that the
+// lock is not held for long. It reports whether there may be more.
 func (s *shard) sweep(epoch, age uint32, limit int, out *export) bool {
 	for ; limit > 0; limit-- {
 		if e := s.open.Oldest; e != nil && epoch-e.since > age {

@@ -5,9 +5,9 @@ type Cause uint8
 
 // Causes.
 const (
-	Unwanted     Cause = iota // the policy has no reason to keep the trace
-	TooManyOpen               // MaxTraces: the oldest open trace made room
-	TooManyBytes              // MaxBytes: the oldest buffered trace made room, or a span alone is larger
+	Unwanted     Cause = iota // the policy gave no reason to keep the trace
+	TooManyOpen               // MaxTraces: the oldest open trace was evicted
+	TooManyBytes              // MaxBytes: the oldest buffered trace was evicted, or a span alone is larger
 	TooManySpans              // MaxSpansPerTrace
 	TooOld                    // MaxAge: the local root did not end
 	Late                      // ended after its trace had been dropped

@@ -14,7 +14,7 @@ type Reason uint8
 
 // Reasons. A trace with several has the first that was seen.
 const (
-	NotKept    Reason = iota // nothing speaks for the trace
+	NotKept    Reason = iota // there is no reason to keep the trace
 	Head                     // only the head sampler took it
 	Failed                   // Errors or ServerErrors
 	Slow                     // SlowerThan or SlowerThanByName
@@ -33,7 +33,7 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Ended is what the policy wants to know of a span that has ended.
+// Ended is what the policy needs of a span that has ended.
 type Ended struct {
 	Name string
 	Kind trace.SpanKind
@@ -49,8 +49,8 @@ type Ended struct {
 	Attributes []attribute.KeyValue
 }
 
-// Verdict accumulates what the ended spans of one local trace say. The zero
-// value is ready for use. It is small, holds no pointers and is not safe for
+// Verdict accumulates the reasons that the ended spans of one local trace give to
+// keep it. The zero value is ready for use. It is small, holds no pointers and is not safe for
 // concurrent use.
 type Verdict struct {
 	reason Reason
@@ -61,7 +61,7 @@ type Verdict struct {
 // learns thresholds.
 func (v Verdict) Kept() bool { return v.reason != NotKept }
 
-// Observe tells the verdict of an ended span. It does not allocate and takes no
+// Observe adds an ended span to the verdict. It does not allocate and takes no
 // lock.
 func (c *Compiled) Observe(v *Verdict, s Ended) {
 	var unusual bool

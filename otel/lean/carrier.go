@@ -25,7 +25,7 @@ func (p *keyProbe) Value(key any) any {
 }
 
 // carrier is the context of a span. It lives inside the span, so that span and context take one
-// allocation: the parent's context, but for the one value that is the span itself.
+// allocation. It answers as the parent's context does, except for the span, which is itself.
 type carrier[S Span | Unrecorded] struct {
 	context.Context
 	span *S

@@ -6,7 +6,7 @@
 // one goroutine makes requests of them and hands these to an [Exporter]: packages otlphttp and
 // otlpgrpc below this one have two. Span and context take one allocation, with or without sampling.
 //
-//	exporter, err := otlphttp.New(otlphttp.Options{}) // OTEL_EXPORTER_OTLP_* as usual
+//	exporter, err := otlphttp.New() // OTEL_EXPORTER_OTLP_* as usual
 //	…
 //	provider := lean.NewTracerProvider(lean.WithExporter(exporter))
 //	defer provider.Shutdown(context.Background())
@@ -21,7 +21,7 @@
 //
 // # Different
 //
-//   - There are no span processors: what has been encoded cannot be looked at. Redaction
+//   - There are no span processors: they would have to decode what has been written. Redaction
 //     ([WithRedactor]) is built in, at the place where it costs least.
 //   - Text that is not UTF-8 is mended with U+FFFD. The official exporter loses the whole batch.
 //   - The queue is bounded in bytes, too, and every loss is counted by reason: [Stats].

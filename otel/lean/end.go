@@ -73,7 +73,7 @@ func (s *Span) End(options ...trace.SpanEndOption) {
 	p.near.Put(sh)
 }
 
-// writeEnd writes what can change until the end.
+// writeEnd writes the fields that can change until the end of a span.
 func (r *record) writeEnd(p *TracerProvider, end int64) {
 	b := wire.AppendBytes(r.buf, wire.SpanName, wire.Text(p.text(r.name)))
 	b = wire.AppendFixed64(b, wire.SpanEnd, notNegative(end))
@@ -103,7 +103,7 @@ func (r *record) writeEnd(p *TracerProvider, end int64) {
 	r.buf = b
 }
 
-// writeIdentity writes what a late decision about the span changes.
+// writeIdentity writes the fields that depend on the sampling decision, which keep may take late.
 func (r *record) writeIdentity(sc trace.SpanContext) {
 	b := r.buf
 	if ts := sc.TraceState(); ts.Len() > 0 {
@@ -112,7 +112,7 @@ func (r *record) writeIdentity(sc trace.SpanContext) {
 	r.buf = wire.AppendFixed32(b, wire.SpanFlags, spanFlags(sc.TraceFlags(), r.remote))
 }
 
-// appendCount appends what is left out as long as it is 0, and cannot be more than a uint32.
+// appendCount appends a uint32 field, or nothing for 0, which is proto3's default.
 func appendCount(b []byte, tag byte, n int) []byte {
 	if n <= 0 {
 		return b

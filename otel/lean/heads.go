@@ -9,7 +9,8 @@ import (
 	"github.com/tare-trace/tare/otel/wire"
 )
 
-// resourceHead encodes what of ResourceSpans is the same in every request: resource, schema URL.
+// resourceHead encodes the part of ResourceSpans that is the same in every request: resource and
+// schema URL.
 func resourceHead(r *resource.Resource, red Redactor) []byte {
 	b, start := wire.Open(nil, wire.ResourceSpansResource, 1)
 	b = appendIter(b, wire.ResourceAttribute, r.Iter(), valueLimits{depth: -1, length: -1, raw: true}, red)
@@ -17,7 +18,7 @@ func resourceHead(r *resource.Resource, red Redactor) []byte {
 	return appendSchema(b, r.SchemaURL())
 }
 
-// scopeHead encodes what of ScopeSpans is always the same: scope, schema URL.
+// scopeHead encodes the part of ScopeSpans that is the same in every request: scope and schema URL.
 func scopeHead(s instrumentation.Scope, limits sdktrace.SpanLimits, red Redactor) []byte {
 	b, start := wire.Open(nil, wire.ScopeSpansScope, 1)
 	b = wire.AppendBytes(b, wire.ScopeName, wire.Text(s.Name))

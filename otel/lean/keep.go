@@ -54,7 +54,7 @@ type localTrace struct {
 	root  trace.SpanID
 
 	reason  keep.Reason // why it is kept
-	decided bool        // the root has ended, or a bound has struck
+	decided bool        // the root has ended, or the trace was evicted
 	late    keep.Cause  // decided, not kept: why a span that ends now is dropped
 	lost    bool        // spans were dropped because of a bound
 	since   int64       // the clock's monotonic time
@@ -142,7 +142,7 @@ func (k *keeper) enter(ctx context.Context, d *Decision, now int64) *localTrace 
 	return t
 }
 
-// observe tells the policy of a span that has ended; end is its time in ns since 1970.
+// observe passes a span that has ended to the policy; end is its time in ns since 1970.
 func (k *keeper) observe(v *keep.Verdict, r *record, end int64) {
 	e := keep.Ended{
 		Name: r.name, Kind: r.kind, Failed: r.status == codes.Error, LocalRoot: r.localRoot,
@@ -158,7 +158,7 @@ func (k *keeper) observe(v *keep.Verdict, r *record, end int64) {
 	clear(e.Attributes)
 }
 
-// learn tells a policy that learns of a local root that does not wait.
+// learn passes the duration of a local root that does not wait to a policy that learns thresholds.
 func (k *keeper) learn(r *record, end int64) {
 	if k.learns && r.localRoot {
 		var v keep.Verdict

@@ -6,21 +6,21 @@ import (
 	"github.com/tare-trace/tare/otel/keep"
 )
 
-// fate is what becomes of a span that has ended.
+// fate says where a span that has ended goes.
 type fate uint8
 
 const (
-	exported fate = iota // for a reason
+	exported fate = iota // now, for a reason
 	held                 // until its trace is decided
-	unwanted             // dropped: nothing speaks for it
+	unwanted             // dropped: the policy gave no reason to keep it
 	lost                 // dropped because of a bound
 )
 
 // export is what one step of a shard hands on, once its lock is released.
 type export struct {
 	handed
-	more     []handed // rarely: a bound has struck several traces
-	unwanted int      // held spans that nothing spoke for
+	more     []handed // rarely: several traces were evicted at once
+	unwanted int      // held spans that the policy gave no reason to keep
 	lost     int      // held spans that were dropped because of a bound
 }
 
@@ -38,7 +38,7 @@ func (e *export) add(h *heldSpans, reason keep.Reason) {
 	}
 }
 
-// end takes an ended span that waits.
+// end takes an ended span whose local trace waits for a decision.
 func (k *keeper) end(t *localTrace, span *Span, r *record, end int64, sh *shard) {
 	var v keep.Verdict
 	k.observe(&v, r, end)
@@ -65,8 +65,8 @@ func (k *keeper) end(t *localTrace, span *Span, r *record, end int64, sh *shard)
 func (s *keepShard) end(maxSpans int, t *localTrace, span *Span, r *record, reason keep.Reason, out *export) (fate, keep.Reason) {
 	sampled := span.sc.IsSampled()
 	root := t.root == span.sc.SpanID() && !t.decided
-	// What ends after the root follows its decision; what ends after a bound has struck is decided
-	// alone, and if it is kept, so is what ends after it.
+	// A span that ends after the root follows its decision. One that ends after its trace was evicted is
+	// decided alone, and if it is kept, so are the spans that end after it.
 	if t.reason == keep.NotKept && reason != keep.NotKept && t.late != keep.Late {
 		t.reason = reason
 		s.stats.TracesKept[reason]++
@@ -121,8 +121,8 @@ func (s *keepShard) end(maxSpans int, t *localTrace, span *Span, r *record, reas
 	return f, reason
 }
 
-// finish writes what the decision changes: a kept span is exported as sampled, with the trace state
-// that says with what probability.
+// finish writes the fields that the decision changes: a kept span is exported as sampled, with the
+// trace state that states its probability.
 func (k *keeper) finish(r *record, sc trace.SpanContext, reason keep.Reason) {
 	if reason != keep.Head {
 		sc = sc.WithTraceFlags(sc.TraceFlags() | trace.FlagsSampled).WithTraceState(k.policy.State(sc.TraceState(), reason))
@@ -130,7 +130,7 @@ func (k *keeper) finish(r *record, sc trace.SpanContext, reason keep.Reason) {
 	r.writeIdentity(sc)
 }
 
-// hold keeps a span's bytes until its trace is decided; or tells the bound that forbids it.
+// hold buffers a span until its trace is decided, or returns the bound that prevents it.
 func (s *keepShard) hold(maxSpans int, t *localTrace, span *Span, r *record, out *export) (keep.Cause, bool) {
 	size := len(r.buf) + heldBytes
 	switch {
@@ -142,7 +142,7 @@ func (s *keepShard) hold(maxSpans int, t *localTrace, span *Span, r *record, out
 	for s.bytes+size > s.maxBytes {
 		oldest := s.holding.Oldest
 		s.evict(oldest, keep.TooManyBytes, out)
-		if oldest == t { // its own trace was the oldest: the span goes with it
+		if oldest == t { // its own trace was the oldest: the span is dropped with it
 			return keep.TooManyBytes, false
 		}
 	}
@@ -170,7 +170,7 @@ func (s *keepShard) evict(t *localTrace, cause keep.Cause, out *export) {
 	}
 }
 
-// count counts a trace that nothing spoke for; head: the head sampled some of it.
+// count counts a trace that the policy gave no reason to keep; head: the head sampled some of it.
 func (s *keepShard) count(cause keep.Cause, head bool) {
 	if head {
 		s.stats.TracesKept[keep.Head]++

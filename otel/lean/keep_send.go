@@ -8,7 +8,7 @@ import (
 	"github.com/tare-trace/tare/otel/keep"
 )
 
-// send queues what a step has decided to export, and counts what it has dropped. No lock is held.
+// send queues the spans that a step exports, and counts those that it drops. No lock is held.
 func (k *keeper) send(s *keepShard, out *export) {
 	if out.held == nil && out.lost+out.unwanted == 0 {
 		return
@@ -41,7 +41,7 @@ func (k *keeper) sendHeld(s *keepShard, sh *shard, h handed) {
 	s.mu.Unlock()
 }
 
-// sweep decides what is too old; all decides everything, for Shutdown.
+// sweep decides traces that are too old; with all, every trace, for Shutdown.
 func (k *keeper) sweep(now int64, all bool) {
 	for i := range k.shards {
 		s := &k.shards[i]
@@ -65,8 +65,9 @@ func (k *keeper) sweep(now int64, all bool) {
 	}
 }
 
-// KeepStats is what WithKeep's policy has decided so far; the zero value without one. Its
-// RememberedTraces stay 0: here, spans that end late know their trace. Unlearned is not counted.
+// KeepStats counts what WithKeep's policy has decided so far; without one it is zero. Its
+// RememberedTraces stay 0: here a span that ends late has a pointer to its trace's decision.
+// Unlearned is not counted.
 func (p *TracerProvider) KeepStats() keep.Stats {
 	var all keep.Stats
 	if p.keeper == nil {

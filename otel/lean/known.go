@@ -9,8 +9,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// known is a sampler of the SDK's, taken apart: asked through sdktrace.Sampler, it costs a third
-// of what an unsampled span costs. ParentBased is known with its default answers to parents only.
+// known is a sampler of the SDK that this package evaluates itself: calling it through
+// sdktrace.Sampler would be a third of the cost of an unsampled span. ParentBased is recognized with
+// its default options only.
 type known struct {
 	bound       uint64 // sampled: the trace id's bits 1 to 63 are below
 	parentBased bool
@@ -24,8 +25,8 @@ func (k *known) sampled(id trace.TraceID, hasParent bool, parent trace.TraceFlag
 	return binary.BigEndian.Uint64(id[8:])>>1 < k.bound
 }
 
-// recognize takes a sampler apart, if it is one of the SDK's and works as this package thinks; else
-// it returns nil, and the sampler is asked.
+// recognize returns a sampler of the SDK as a known one, after checking that it answers as expected.
+// For any other it returns nil, and the sampler itself is called.
 func recognize(s sdktrace.Sampler) *known {
 	k, ok := takeApart(reflect.ValueOf(s))
 	if !ok || !k.answersAs(s) {
@@ -83,7 +84,7 @@ func takeApart(v reflect.Value) (known, bool) {
 	return known{}, false
 }
 
-// answersAs tries whether k answers as s does: the SDK's insides may change.
+// answersAs tests whether k answers as s does: the SDK may change.
 func (k *known) answersAs(s sdktrace.Sampler) bool {
 	state, err := trace.ParseTraceState("a=b")
 	if err != nil {

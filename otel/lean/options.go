@@ -80,9 +80,9 @@ func WithMeterProvider(m metric.MeterProvider) Option { return func(c *config) {
 // ends during a panic gets an exception event, and the panic goes on.
 func WithoutPanicRecording() Option { return func(c *config) { c.ignoresPanics = true } }
 
-// WithKeep decides when the work is done: local traces that the sampler does not sample are
-// recorded all the same, though passed on as not sampled, held in memory within the policy's
-// bounds, and exported if the policy wants them. See package keep for what that means. The sampler
+// WithKeep adds tail sampling within the process: local traces that the sampler does not sample are
+// recorded all the same, though propagated as not sampled, held in memory within the policy's
+// bounds, and exported if the policy keeps them. See package keep for what that means. The sampler
 // is wrapped in keep.Sampler, unless it is one already (with exceptions, for instance). Rules see
 // attributes as a Redactor leaves them. A policy that is not valid is reported to otel.Handle and
 // left out.

@@ -53,8 +53,8 @@ type TracerProvider struct {
 
 var _ trace.TracerProvider = (*TracerProvider)(nil)
 
-// NewTracerProvider makes a provider. What of the environment cannot be understood is reported to
-// otel.Handle, and the default taken.
+// NewTracerProvider makes a provider. A variable of the environment that cannot be understood is
+// reported to otel.Handle, and its default is used.
 func NewTracerProvider(opts ...Option) *TracerProvider {
 	c := config{limits: sdktrace.NewSpanLimits()}
 	for _, o := range opts {
@@ -149,7 +149,7 @@ func (p *TracerProvider) head(scope int) []byte {
 	return p.heads[scope]
 }
 
-// text is what may be shown of a text.
+// text returns a text as the redactor leaves it.
 func (p *TracerProvider) text(s string) string {
 	if p.redactor == nil {
 		return s

@@ -10,12 +10,12 @@ import (
 )
 
 // queue holds finished spans until they are exported. It is divided into shards, each with its own
-// lock, so that processors do not wait for each other. The bounds are those of the whole queue:
-// shards draw on them in small portions, so that the counters which all share are touched by one
-// span in many.
+// lock, so that processors do not wait for each other. The bounds are those of the whole queue: a
+// shard reserves room for several spans at a time, so that only one span in many updates the
+// counters that all shards share.
 type queue struct {
 	shards     []*shard
-	spans      atomic.Int64 // drawn by shards, waiting or being exported
+	spans      atomic.Int64 // reserved by shards, waiting or being exported
 	bytes      atomic.Int64
 	maxSpans   int64
 	maxBytes   int64
@@ -45,7 +45,7 @@ type shard struct {
 	mu     sync.Mutex
 	scopes []chunk // by scope number: being filled
 	full   []scopeChunk
-	spans  int64 // drawn and not used yet
+	spans  int64 // reserved and not used yet
 	bytes  int64
 	closed bool
 
@@ -88,8 +88,8 @@ func newQueue(b Batch, exported bool) *queue {
 		wake:      make(chan struct{}, 1), unexported: !exported,
 		maxFree: max(1, b.MaxQueueBytes/blockSize),
 	}
-	// What shards have drawn and not used is at most 1/8 of the queue; and a request is not held up
-	// by spans which drew nothing and so did not see that it is full.
+	// What shards have reserved and not used is at most 1/8 of the queue. Only reserving notices that a
+	// request is full, so portions are also small against a request.
 	q.drawSpans = max(1, min(16, q.maxSpans/int64(8*n), q.wakeSpans/32))
 	q.drawBytes = max(1, min(16<<10, q.maxBytes/int64(8*n), q.wakeBytes/32))
 	for range n {
@@ -98,7 +98,7 @@ func newQueue(b Batch, exported bool) *queue {
 	return q
 }
 
-// anyShard deals shards out in turn.
+// anyShard returns each shard in turn.
 func (q *queue) anyShard() *shard {
 	return q.shards[int(q.next.Add(1))&(len(q.shards)-1)]
 }
@@ -108,7 +108,7 @@ func (q *queue) add(sh *shard, scope int, span []byte) {
 	size := int64(wire.SizeField(len(span)))
 	sh.mu.Lock()
 	sh.ended++
-	reason, wake := q.room(sh, size)
+	reason, wake := q.reserve(sh, size)
 	if reason != nil {
 		*reason++
 	} else {
@@ -134,9 +134,10 @@ func (q *queue) add(sh *shard, scope int, span []byte) {
 	}
 }
 
-// room makes room for a span of a size in a shard, or tells the counter of the reason why there is
-// none. wake: it is time to export. Only spans for which the shard draws find that out.
-func (q *queue) room(sh *shard, size int64) (reason *uint64, wake bool) {
+// reserve makes sure that a shard has room for a span of this size. If the queue has none left, it
+// returns the counter of the reason. wake tells that there is enough to export; that is only checked
+// when the shard takes another portion of the queue's bounds.
+func (q *queue) reserve(sh *shard, size int64) (reason *uint64, wake bool) {
 	if q.unexported {
 		return &sh.dropped.NoExporter, false
 	}
@@ -162,8 +163,8 @@ func (q *queue) room(sh *shard, size int64) (reason *uint64, wake bool) {
 	return nil, wake
 }
 
-// draw takes a portion from a bound, or, near the bound, just what is needed; 0: there is not
-// enough.
+// draw takes a portion of a bound, or, near the bound, only what is needed. 0 means that there is
+// not enough left.
 func draw(used *atomic.Int64, need, portion, bound int64) int64 {
 	for {
 		have := used.Load()
@@ -179,7 +180,7 @@ func draw(used *atomic.Int64, need, portion, bound int64) int64 {
 	}
 }
 
-// take hands everything that waits over to f. last closes the queue: what comes later is dropped
+// take hands all waiting spans over to f. last closes the queue: spans that come later are dropped
 // and counted.
 func (q *queue) take(last bool, f func(scope int, c chunk)) {
 	for _, sh := range q.shards {
@@ -225,7 +226,7 @@ func (q *queue) keep(b []byte) {
 	}
 }
 
-// release gives back what exported spans have drawn.
+// release frees the room of exported spans.
 func (q *queue) release(spans int, bytes int) {
 	q.spans.Add(-int64(spans))
 	q.bytes.Add(-int64(bytes))

@@ -12,9 +12,9 @@ import (
 	"github.com/tare-trace/tare/otel/wire"
 )
 
-// record is what a span has written so far: the fields of OTLP's Span message, in the order in
-// which they became known (protobuf takes any), in one reused buffer. A span borrows it from its
-// start to its end.
+// record holds the fields of OTLP's Span message that a span has written so far, in the order in
+// which they became known (protobuf takes any), in one reused buffer. A span has one from its start
+// to its end.
 type record struct {
 	buf    []byte
 	attrs  []extent // where in buf, in order
@@ -46,7 +46,7 @@ type record struct {
 // extent is a part of record.buf.
 type extent struct{ start, end int }
 
-// Buffers that one large span has blown up are not kept for the next.
+// Buffers that grew beyond this for one large span are not reused.
 const (
 	maxKeptRecord  = 16 << 10
 	maxKeptExtents = 256
@@ -66,8 +66,8 @@ func (r *record) reset() bool {
 	return true
 }
 
-// place finds the place of an attribute: the one of an earlier attribute with the same key, or the
-// end (-1). false: it has none, and is counted as dropped.
+// place returns where an attribute belongs: the index of an earlier attribute with the same key, or
+// -1 for the end. false means that the limit is reached; the attribute is counted as dropped.
 func (r *record) place(key string, limit int) (at int, ok bool) {
 	if key == "" {
 		r.droppedAttrs++ // the SDK drops what is not Valid
@@ -113,7 +113,7 @@ func hashKey(key string) byte {
 	return byte(n) ^ key[n-1]*3 ^ key[n/2]*5 ^ key[n*3/4]*11 ^ key[0]*7
 }
 
-// settle takes in the attribute that was written at the end of buf, from tail, for a place.
+// settle registers the attribute that was written to buf from tail on, at the index that place gave.
 func (r *record) settle(at, tail int, key string) {
 	if at >= 0 {
 		r.replace(&r.attrs[at], tail)

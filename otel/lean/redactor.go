@@ -2,8 +2,8 @@ package lean
 
 import "go.opentelemetry.io/otel/attribute"
 
-// Redactor changes what must not leave the process, before it is written down. Its methods are
-// called from many goroutines at once, on the path of the traced request.
+// Redactor replaces text and attributes that must not leave the process, before they are encoded.
+// Its methods are called from many goroutines at once, on the path of the traced request.
 type Redactor interface {
 	// Text returns what may be shown of a span's or an event's name, of a status description and
 	// of the text of an exception.

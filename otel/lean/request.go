@@ -6,7 +6,8 @@ import (
 	"github.com/tare-trace/tare/otel/wire"
 )
 
-// pending is what the exporting goroutine has taken from the shards and not sent yet, by scope.
+// pending holds the spans that the exporting goroutine has taken from the shards and not sent yet,
+// by scope.
 type pending struct {
 	scopes []scopePending
 	spans  int

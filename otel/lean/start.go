@@ -14,8 +14,8 @@ import (
 	"github.com/tare-trace/tare/otel/wire"
 )
 
-// Start is what is known of a span when it starts: for instrumentation that must not allocate. It
-// is not changed, and may be reused as soon as the span has started.
+// Start holds what is known of a span when it starts, for instrumentation that must not allocate.
+// It is only read, and may be reused as soon as the span has started.
 type Start struct {
 	Name       string
 	Kind       api.SpanKind
@@ -28,8 +28,8 @@ type Start struct {
 	Remote api.SpanContext
 }
 
-// Decision is what the sampler said of a span that is about to start, and its identity. It is used
-// once, for StartIn or DropIn of the same tracer.
+// Decision is the sampler's decision about a span that is about to start, and the span's identity.
+// It is used once, for StartIn or DropIn of the same tracer.
 type Decision struct {
 	sc         api.SpanContext
 	attributes []attribute.KeyValue // the sampler's
@@ -88,7 +88,8 @@ func (t *Tracer) decide(ctx context.Context, d *Decision, s *Start) {
 	if !hasTrace {
 		id = newTraceID()
 	}
-	// With keep, a local trace has one fate: below a span that was not sampled, none is.
+	// With keep, one decision holds for all spans of a local trace: below a span that was not
+	// sampled, none is.
 	fated := p.keepsAll && d.origin == localParent && !flags.IsSampled()
 	if !fated && p.known.sampled(id, hasParent, flags) {
 		d.result = sdktrace.RecordAndSample
@@ -206,7 +207,7 @@ func (t *Tracer) DropIn(mem *Unrecorded, ctx context.Context, d *Decision) conte
 	return &mem.ctx
 }
 
-// writeHead writes what of a span is known from the start and never changes.
+// writeHead writes the fields that are known at the start of a span and never change.
 func (r *record) writeHead(d *Decision, kind api.SpanKind) {
 	trace, span := d.sc.TraceID(), d.sc.SpanID()
 	b := wire.AppendBytes(r.buf, wire.SpanTraceID, trace[:])

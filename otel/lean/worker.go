@@ -51,7 +51,7 @@ func (w *worker) run() {
 	defer anchor.Stop()
 	var age <-chan time.Time
 	if w.keeper != nil {
-		// A local trace is too old by at most an eighth.
+		// So a local trace waits at most an eighth longer than maxAge.
 		ticker := time.NewTicker(max(w.keeper.maxAge/8, time.Millisecond))
 		defer ticker.Stop()
 		age = ticker.C
@@ -160,7 +160,7 @@ func (w *worker) abandon() {
 	w.pending = pending{}
 }
 
-// report tells what was dropped since the last report, in one message.
+// report logs how many spans were dropped since the last report, in one message.
 func (w *worker) report(now bool) {
 	d := w.queue.dropped()
 	d.Shutdown += w.abandoned.Load()

@@ -60,8 +60,8 @@ func (f *follower) after(w *window, now int64) *window {
 	elapsed := float64(max(now-w.start, int64(time.Microsecond)))
 	chosen := float64(w.chosen.Load())
 	arrivals := chosen * consistent.AdjustedCount(w.rate.Threshold()) / (elapsed / float64(time.Second))
-	// The past halves every second. A surge counts at once, an ebb only as the
-	// past fades: chance makes few arrivals look like none.
+	// The weight of the past halves every second. More traffic counts at once,
+	// less only as the past fades: with few arrivals, a pause may be chance.
 	past := math.Exp2(-elapsed / float64(measure))
 	traffic := w.traffic*past + arrivals*(1-past)
 	p := 1.0

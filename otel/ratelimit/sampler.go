@@ -145,7 +145,7 @@ func (s *Sampler) follow(psc trace.SpanContext, id trace.TraceID) sdktrace.Sampl
 	w.chosen.Add(1)
 	if !s.bucket.Take(now, s.limit) {
 		s.refused.Add(1)
-		// Only once: what everybody reads is not written for nothing.
+		// Written once only: all cores read it.
 		if !w.refused.Load() {
 			w.refused.Store(true)
 		}

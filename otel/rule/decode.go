@@ -9,7 +9,7 @@ import (
 )
 
 // DecodeStrict decodes one JSON value and refuses unknown fields and anything
-// behind the value: what a configuration says and nobody reads is an error.
+// after the value: a setting that no code reads is an error.
 // Where the error has a place, it is named by line and column.
 func DecodeStrict(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))

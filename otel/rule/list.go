@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Entry is a rule in a list, and what follows from it.
+// Entry is a rule in a list, with the value that the list returns for it.
 type Entry[T any] struct {
 	Rule  *Rule
 	Value T

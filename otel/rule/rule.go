@@ -20,8 +20,8 @@ type Span struct {
 	Attributes []attribute.KeyValue
 }
 
-// Spec is a rule as it is written, in Go or as JSON. What is left out does not
-// matter; everything else must hold. To add fields, embed it in a struct.
+// Spec is a rule as it is written, in Go or as JSON. All conditions that it gives
+// must hold. To add fields, embed it in a struct.
 type Spec struct {
 	// Name is a pattern (see [CompilePattern]) of the span's name.
 	Name string `json:"name,omitempty"`

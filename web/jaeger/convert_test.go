@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	tare "github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 func hostile() ptrace.Traces {
@@ -41,10 +41,10 @@ func hostile() ptrace.Traces {
 	a.PutBool("yes", true)
 	a.PutEmptyBytes("bytes").FromRaw([]byte{0, 255})
 	a.PutEmptyMap("map").PutStr("k", "v")
-	a.PutBool(tare.KeyLate, true)
-	a.PutInt(tare.KeyClockOffset, 5)
-	a.PutStr(tare.KeyTraceState, tare.StateIncomplete)
-	a.PutStr(tare.KeyTraceReason, "parent_missing,server_missing")
+	a.PutBool(semconv.Late, true)
+	a.PutInt(semconv.ClockOffset, 5)
+	a.PutStr(semconv.TraceState, semconv.StateIncomplete)
+	a.PutStr(semconv.TraceReason, "parent_missing,server_missing")
 	e := s.Events().AppendEmpty()
 	e.SetName("exception")
 	e.SetTimestamp(1_700_000_000_123_456_999)

@@ -26,8 +26,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// in replaces r's body, if it has one: a handler may compare it with nil and
-// with http.NoBody.
+// in puts b in the place of r's body, if r has one: a handler may compare the body
+// with nil and with http.NoBody.
 func (b *requestBody) in(r *http.Request, events trace.Span) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return

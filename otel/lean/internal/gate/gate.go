@@ -12,7 +12,7 @@ var ErrShut = errors.New("the exporter is shut down")
 
 // Gate counts the exports under way. Make it with [New].
 type Gate struct {
-	base context.Context // ended when those inside are put out
+	base context.Context // ended when the exports under way are cancelled
 	end  context.CancelCauseFunc
 
 	mu     sync.Mutex
@@ -29,7 +29,7 @@ func New() *Gate {
 }
 
 // Enter lets an export pass. The context that it returns ends with ctx (same
-// deadline, same cause) and when Shutdown runs out of patience. It leaves ctx's
+// deadline, same cause) and when Shutdown's context ends. It leaves ctx's
 // values behind: a span or an httptrace hook in it belongs to the request that
 // happened to cause the flush, and an export must not be traced. Call leave
 // when the export is over.

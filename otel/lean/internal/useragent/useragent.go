@@ -1,5 +1,5 @@
-// Package useragent is the name by which the exporters go at a receiver, as the
-// OTLP exporter specification wants it ("User Agent").
+// Package useragent has the exporters' User-Agent header, as the OTLP exporter
+// specification defines it ("User Agent").
 package useragent
 
 import "runtime/debug"
