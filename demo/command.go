@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/workloads"
 )
 
 // Command is `tare demo`.
@@ -35,7 +35,7 @@ that are missing, needs root, and leaves nothing behind.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.Chain, "chain", opts.Chain, "services to trace: "+strings.Join(fidelity.Chains(), ", "))
+	f.StringVar(&opts.Chain, "chain", opts.Chain, "services to trace: "+strings.Join(workloads.WithShape(), ", "))
 	f.Uint64Var(&opts.Requests, "requests", opts.Requests, "requests of the fidelity run")
 	f.IntVar(&opts.Concurrency, "concurrency", opts.Concurrency, "connections, with one request in flight on each")
 	f.Float64Var(&opts.Sample, "sample", opts.Sample, "share of requests to trace, 0 to 1")

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/lab/bench"
-	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/progress"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
@@ -74,7 +73,7 @@ func (o *Options) validate() error {
 	case o.Warmup < 0:
 		return errors.New("the warm-up must not be negative")
 	}
-	if _, err := fidelity.ShapeOf(o.Chain); err != nil {
+	if _, err := workloads.ShapeOf(o.Chain); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
@@ -98,7 +97,11 @@ func Run(ctx context.Context, opts Options, stdout, stderr io.Writer) error {
 		return err
 	}
 	if opts.Install {
-		if err := workloads.Ensure(ctx, stderr, opts.Chain); err != nil {
+		needed, err := workloads.Requirements(opts.Chain)
+		if err != nil {
+			return err
+		}
+		if err := workloads.Ensure(ctx, stderr, needed); err != nil {
 			return err
 		}
 	}

@@ -230,12 +230,12 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 	buildHello(t, dir)
 	for name, c := range map[string]struct{ old, replacement, want string }{
 		"a wrong key":         {"health: ", "helth: ", "helth"},
-		"a wrong driver":      {"driver: env", "driver: sdk", "there are none, env, tare"},
+		"a wrong driver":      {"driver: env", "driver: sdk", "there are collector, env, none, tare"},
 		"a dead service":      {"[./hello, --listen", "[./hello, --lissen", "hello"},
 		"no such program":     {"[./hello, ", "[./hullo, ", "hullo"},
 		"a service unhealthy": {"health: /health ", "health: /nothing ", "/nothing"},
 		"another config":      {`sampling_rate: "{rate}"`, `sampling_rate: "7"`, "should say 7"},
-		"a missing tool":      {"rate: 2000, connections: 50", "tool: wrk, connections: 50", "wrk"},
+		"a missing tool":      {"rate: 2000, connections: 50", "tool: ab, connections: 50", "apache2-utils"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(string(example), c.old, c.replacement, 1)

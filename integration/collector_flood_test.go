@@ -114,7 +114,8 @@ func (f *flooded) send(t *testing.T, o load.Options) load.Result {
 // drown finds what the collector takes, and then offers it ten times as much.
 func (f *flooded) drown(t *testing.T) (takes float64) {
 	t.Helper()
-	takes = f.send(t, load.Options{Connections: 8, Duration: 5 * time.Second}).PerSecond()
+	calm := f.send(t, load.Options{Connections: 8, Duration: 5 * time.Second})
+	takes = float64(calm.OK) / calm.Elapsed.Seconds()
 	r := f.send(t, load.Options{Connections: 128, Rate: 10 * takes, Duration: 20 * time.Second})
 	most := peak(t, f.cmd.Process.Pid)
 	t.Logf("it takes %.0f spans/s; of %d bodies in %v %d were taken, %d refused, %d held back; memory %.0f MiB idle, %.0f at most",

@@ -51,7 +51,7 @@ func ratio(p string) []string {
 
 func shapeOf(t *testing.T, chain string) fidelity.Shape {
 	t.Helper()
-	s, err := fidelity.ShapeOf(chain)
+	s, err := workloads.ShapeOf(chain)
 	if err != nil {
 		t.Fatal(err)
 	}

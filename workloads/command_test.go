@@ -41,11 +41,17 @@ http.server.HTTPServer((sys.argv[1], int(sys.argv[2])), H).serve_forever()
 	return cmd
 }
 
+func startCommand(t *testing.T, cmd Command, opts Options) (*Chain, error) {
+	t.Helper()
+	opts.Command = &cmd
+	return Start(t.Context(), "command", opts)
+}
+
 func TestCommand(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
 	t.Setenv("INHERITED", "yes")
-	cmd := page(t, Command{Health: "/third", Path: "/x", Env: map[string]string{"WORD": "first:{port}", "OTEL_SERVICE_NAME": "x"}})
-	c, err := StartCommand(t.Context(), cmd, Options{Env: map[string]string{"WORD": "at {host}"}})
+	cmd := page(t, Command{Health: "/third"})
+	c, err := startCommand(t, cmd, Options{Path: "/x", Env: map[string]string{"WORD": "at {host}", "OTEL_SERVICE_NAME": "x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +99,7 @@ func TestCommandsThatCannotStart(t *testing.T) {
 		"wrong port":   {Command{Argv: []string{"true"}, Port: 65536}, Options{}, []string{"port 65536"}},
 		"wrong name":   {Command{Name: "../x", Argv: sh("")}, Options{}, []string{"name"}},
 		"wrong health": {Command{Argv: sh(""), Health: "ok"}, Options{}, []string{"slash"}},
-		"wrong path":   {Command{Argv: sh(""), Path: "ok"}, Options{}, []string{"slash"}},
+		"wrong path":   {Command{Argv: sh("")}, Options{Path: "ok"}, []string{"slash"}},
 		"no program":   {Command{Argv: []string{"tare-no-such-program", "{port}"}}, Options{}, []string{`cannot start "tare-no-such-program"`, "not found"}},
 		"busy":         {Command{Argv: sh(""), Port: busy}, Options{}, []string{fmt.Sprintf("port %d is in use by %s", busy, comm(t))}},
 		"exits":        {Command{Name: "x", Argv: sh("echo out of luck >&2; exit 4")}, Options{}, []string{"x ended (exit status 4)", "out of luck"}},
@@ -108,7 +114,7 @@ func TestCommandsThatCannotStart(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chain, err := StartCommand(t.Context(), c.cmd, c.opts)
+			chain, err := startCommand(t, c.cmd, c.opts)
 			if err == nil {
 				_ = chain.Stop()
 				t.Fatal("no error")
@@ -139,7 +145,7 @@ while True:
     c.close()
 `
 	cmd := page(t, Command{Argv: []string{"/usr/bin/python3", "-I", "-S", "-c", program, "{host}", "{port}"}})
-	c, err := StartCommand(t.Context(), cmd, Options{})
+	c, err := startCommand(t, cmd, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,4 +23,4 @@ func environ(base []string, layers ...map[string]string) []string {
 	return env
 }
 
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -20,6 +20,7 @@ var thesisPlan = plan{
 // counterPlan: a Go service that increments a number in redis with every
 // request; redis runs on the laboratory's side. See counter/main.go.
 var counterPlan = plan{
+	requires: []Requirement{redisPackage},
 	path:     "/",
 	fixed:    true,
 	services: []string{"counter", "redis"},

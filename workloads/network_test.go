@@ -251,7 +251,7 @@ func TestCommandInANetwork(t *testing.T) {
 	}
 	defer func() { _ = blocker.Close() }()
 	port := blocker.Addr().(*net.TCPAddr).Port
-	c, err := StartCommand(t.Context(), page(t, Command{Port: port}), Options{Network: n})
+	c, err := startCommand(t, page(t, Command{Port: port}), Options{Network: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestCommandInANetwork(t *testing.T) {
 	if status, body := get(t, c, "/"); status != http.StatusOK || !strings.HasPrefix(body, "hello from "+n.Host) {
 		t.Errorf("%d %q", status, body)
 	}
-	if _, err := StartCommand(t.Context(), page(t, Command{Port: port}), Options{Network: n}); err == nil ||
+	if _, err := startCommand(t, page(t, Command{Port: port}), Options{Network: n}); err == nil ||
 		!strings.Contains(err.Error(), fmt.Sprintf("port %d is in use by python3", port)) {
 		t.Errorf("twice: %v", err)
 	}

@@ -8,6 +8,8 @@ var nginxFiles embed.FS
 // nginxPlan: an nginx in front of an nginx that answers 13 bytes (figure 4 of
 // the ChainScope paper). Request 7 is /n/7.
 var nginxPlan = plan{
+	requires: []Requirement{nginxPackage},
+	shape:    &nginxShape,
 	path:     "/n/",
 	services: []string{"proxy", "backend"},
 	specs: func(b *builder) ([]spec, error) {
@@ -22,3 +24,6 @@ var nginxPlan = plan{
 		return []spec{proxy, backend}, nil
 	},
 }
+
+var nginxShape = serve("proxy", "/n/",
+	call("proxy", "/n/", serve("backend", "/n/")))

@@ -20,64 +20,53 @@ type Requirement struct {
 	Unit string
 }
 
-// The thesis service needs nothing but its own executable, which is no package.
-var requirements = map[string][]Requirement{
-	"counter": {
-		{Executable: "redis-server", Package: "redis-server", Unit: "redis-server.service"},
-	},
-	"nginx": {
-		{Executable: "nginx", Package: "nginx", Unit: "nginx.service"},
-	},
-	"shop": {
-		{Executable: "nginx", Package: "nginx", Unit: "nginx.service"},
-		{Executable: "python3", Package: "python3"},
-		{Executable: "redis-server", Package: "redis-server", Unit: "redis-server.service"},
-		{Executable: "memcached", Package: "memcached", Unit: "memcached.service"},
-	},
-	"command": nil,
+// What several chains need.
+var (
+	nginxPackage     = Requirement{Executable: "nginx", Package: "nginx", Unit: "nginx.service"}
+	pythonPackage    = Requirement{Executable: "python3", Package: "python3"}
+	redisPackage     = Requirement{Executable: "redis-server", Package: "redis-server", Unit: "redis-server.service"}
+	memcachedPackage = Requirement{Executable: "memcached", Package: "memcached", Unit: "memcached.service"}
+)
 
-	"ab":  {{Executable: "ab", Package: "apache2-utils"}},
-	"hey": {{Executable: "hey", Package: "hey"}},
-	"wrk": {{Executable: "wrk", Package: "wrk"}},
-}
-
-// Requirements of a chain, or of a load generator (hey, wrk, ab). A user's
-// command has none.
-func Requirements(name string) ([]Requirement, error) {
-	needed, ok := requirements[name]
-	if _, err := find(name); err != nil && !ok {
-		return nil, err
-	}
-	return slices.Clone(needed), nil
-}
-
-// Missing is what the chains and tools need and this machine does not have.
-func Missing(names ...string) ([]Requirement, error) {
-	var missing []Requirement
-	for _, name := range names {
-		needed, err := Requirements(name)
+// Requirements of chains. Our own services need nothing but their executables,
+// which no package has, and a user's command needs nothing that is known.
+func Requirements(chains ...string) ([]Requirement, error) {
+	var needed []Requirement
+	for _, name := range chains {
+		p, err := find(name)
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range needed {
-			if _, err := executable(r.Executable); err != nil && !slices.Contains(missing, r) {
-				missing = append(missing, r)
-			}
-		}
+		needed = append(needed, p.requires...)
 	}
-	return missing, nil
+	return needed, nil
 }
 
-// Ensure installs what the chains and tools miss with apt-get, and tells w what it
+// Missing is what the chains need and this machine does not have.
+func Missing(chains ...string) ([]Requirement, error) {
+	needed, err := Requirements(chains...)
+	return missing(needed), err
+}
+
+func missing(needed []Requirement) (all []Requirement) {
+	for _, r := range needed {
+		if _, err := executable(r.Executable); err != nil && !slices.Contains(all, r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Ensure installs what is needed and missing with apt-get, and tells w what it
 // installs and what apt-get says. Services that come with the packages are
 // neither started nor enabled.
-func Ensure(ctx context.Context, w io.Writer, names ...string) error {
-	missing, err := Missing(names...)
-	if err != nil || len(missing) == 0 {
-		return err
+func Ensure(ctx context.Context, w io.Writer, needed []Requirement) error {
+	missed := missing(needed)
+	if len(missed) == 0 {
+		return nil
 	}
 	var packages, units []string
-	for _, r := range missing {
+	for _, r := range missed {
 		packages = append(packages, r.Package)
 		if r.Unit != "" {
 			units = append(units, r.Unit)
@@ -95,8 +84,8 @@ func Ensure(ctx context.Context, w io.Writer, names ...string) error {
 	if err := apt.install(ctx, packages, units); err != nil {
 		return fmt.Errorf("cannot install packages: try \"apt-get install %s\" yourself: %w", list, err)
 	}
-	if still, err := Missing(names...); err != nil || len(still) > 0 {
-		return errors.Join(err, fmt.Errorf("%s was installed, but these are still missing: %v", list, still))
+	if still := missing(needed); len(still) > 0 {
+		return fmt.Errorf("%s was installed, but these are still missing: %v", list, still)
 	}
 	return nil
 }

@@ -1,16 +1,22 @@
 package workloads
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 )
 
-// A plan is what a chain consists of.
+// A plan is all that is known of a chain: each is a variable in a file of its
+// own, and stands in the table below.
 type plan struct {
-	path     string // of a request, up to its number
-	fixed    bool   // path is the whole path: requests are not told apart
-	choose   bool   // the caller may choose the path (Options.Path)
+	requires []Requirement
+	shape    *Shape        // of its traces; nil: its requests carry no number that tells them apart
+	command  bool          // it needs Options.Command, which the others do not take
+	within   time.Duration // how long a start may take; 0: 10 s
+	path     string        // of a request, up to its number
+	fixed    bool          // path is the whole path: requests are not told apart
+	choose   bool          // the caller may choose the path (Options.Path)
 	services []string
 	more     []string // further ports that its services listen on, by their names
 	traffic  bool     // its requests are OTLP, each with a body of its own
@@ -43,32 +49,43 @@ type spec struct {
 
 var plans = map[string]plan{
 	"collector": collectorPlan,
+	"command":   commandPlan,
 	"counter":   counterPlan,
 	"nginx":     nginxPlan,
 	"shop":      shopPlan,
 	"thesis":    thesisPlan,
 }
 
-// Names of the chains, sorted.
-func Names() []string {
-	names := make([]string, 0, len(plans))
-	for name := range plans {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 func find(name string) (plan, error) {
 	p, ok := plans[name]
 	if !ok {
-		return plan{}, fmt.Errorf("no chain %q: there are %s", name, strings.Join(Names(), ", "))
+		return plan{}, fmt.Errorf("no chain %q: there are %s", name, strings.Join(sortedKeys(plans), ", "))
 	}
 	return p, nil
 }
 
+// Check says why Start would refuse the name or the options, nil if it would not.
+func Check(name string, opts Options) error {
+	p, err := find(name)
+	if err != nil {
+		return err
+	}
+	return p.accepts(opts)
+}
+
 // accepts refuses options that the plan would not obey.
 func (p plan) accepts(opts Options) error {
+	if p.command {
+		if opts.Command == nil {
+			return errors.New("command: say how the service is started")
+		}
+		if err := opts.Command.valid(); err != nil {
+			return err
+		}
+	}
+	if !p.command && opts.Command != nil {
+		return errors.New("command, health and port are for a command only: how its services are started is its own")
+	}
 	if opts.Path != "" && !p.choose && opts.Path != p.path {
 		return fmt.Errorf("the path of its requests is its own (%s): leave the path %q out", p.path, opts.Path)
 	}

@@ -13,10 +13,18 @@ var shopFiles embed.FS
 // memcached and a second nginx. Request 7 is /item/7; the service gets item:7
 // from both stores and asks for /stock/7.
 var shopPlan = plan{
+	requires: []Requirement{nginxPackage, pythonPackage, redisPackage, memcachedPackage},
+	shape:    &shopShape,
 	path:     "/item/",
 	services: []string{"proxy", "shop", "redis", "memcached", "stock"},
 	specs:    shopSpecs,
 }
+
+var shopShape = serve("proxy", "/item/",
+	call("proxy", "/item/", serve("shop", "/item/",
+		call("shop", "GET item:", serve("redis", "GET item:")),
+		call("shop", "get item:", serve("memcached", "get item:")),
+		call("shop", "/stock/", serve("stock", "/stock/")))))
 
 func shopSpecs(b *builder) ([]spec, error) {
 	proxy, err := b.nginx(shopFiles, "shop/proxy.conf", "proxy", "shop")

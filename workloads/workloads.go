@@ -9,6 +9,7 @@
 package workloads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ import (
 type Options struct {
 	// Workers is the number of worker processes of every nginx; 0: 2.
 	Workers int
+	// Command is how the service of chain "command" is started; the others
+	// take none.
+	Command *Command
 	// ReadyWithin bounds the start of every service; 0: 10 s, and 60 s for a
 	// command.
 	ReadyWithin time.Duration
@@ -58,6 +62,7 @@ type Chain struct {
 	Name     string
 	Entry    string    // host:port that clients ask
 	Services []Service // the entry first
+	Shape    *Shape    // of its traces, if its requests are numbered; else nil
 	Dir      string    // configurations and logs; gone after Stop
 	// AppendBody makes the body of a request, and Header goes with it, where
 	// the chain takes what is sent to it; nil: its requests have none.
@@ -79,27 +84,20 @@ func Start(ctx context.Context, name string, opts Options) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Command != nil && opts.Command.Name != "" {
+		name = opts.Command.Name
+	}
 	if err := p.accepts(opts); err != nil {
 		return nil, fmt.Errorf("chain %s: %w", name, err)
 	}
-	return startPlan(ctx, name, p, opts)
-}
-
-func startPlan(ctx context.Context, name string, p plan, opts Options) (*Chain, error) {
-	if opts.Workers == 0 {
-		opts.Workers = 2
-	}
-	if opts.ReadyWithin == 0 {
-		opts.ReadyWithin = 10 * time.Second
-	}
-	if opts.Path == "" {
-		opts.Path = p.path
-	}
+	opts.Workers = cmp.Or(opts.Workers, 2)
+	opts.ReadyWithin = cmp.Or(opts.ReadyWithin, p.within, 10*time.Second)
+	opts.Path = cmp.Or(opts.Path, p.path)
 	group, err := NewGroup("tare-" + name)
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{Name: name, Dir: group.Dir, group: group, path: opts.Path, fixed: p.fixed, within: opts.ReadyWithin}
+	c := &Chain{Name: name, Shape: p.shape, Dir: group.Dir, group: group, path: opts.Path, fixed: p.fixed, within: opts.ReadyWithin}
 	if err := c.start(ctx, p, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("chain %s: %w", name, err), group.Stop())
 	}

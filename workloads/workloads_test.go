@@ -221,7 +221,7 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 }
 
 func TestRequirements(t *testing.T) {
-	for _, name := range []string{"counter", "nginx", "shop", "ab", "hey", "wrk"} {
+	for _, name := range []string{"counter", "nginx", "shop"} {
 		r, err := Requirements(name)
 		if err != nil || len(r) == 0 {
 			t.Errorf("%s: %v, %v", name, r, err)
@@ -237,7 +237,25 @@ func TestRequirements(t *testing.T) {
 	}
 	need(t, "shop")
 	var said strings.Builder
-	if err := Ensure(t.Context(), &said, "nginx", "shop", "thesis", "command"); err != nil || said.Len() != 0 {
+	needed, err := Requirements("nginx", "shop", "thesis", "command")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Ensure(t.Context(), &said, needed); err != nil || said.Len() != 0 {
 		t.Errorf("nothing was missing: %v, %q", err, said.String())
+	}
+}
+
+func TestShapes(t *testing.T) {
+	if got := strings.Join(WithShape(), " "); got != "nginx shop" {
+		t.Errorf("chains with a shape: %s", got)
+	}
+	if s, err := ShapeOf("shop"); err != nil || s.String() != "proxy server /item/" {
+		t.Errorf("%v, %v", s, err)
+	}
+	for _, name := range []string{"thesis", "none"} {
+		if _, err := ShapeOf(name); err == nil || !strings.Contains(err.Error(), "there are nginx, shop") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

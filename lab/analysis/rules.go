@@ -38,7 +38,7 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 	timed := func(r *record.Run) bool { return r.Kind != record.Checked }
 	// In a closed loop the answers to many requests arrive together, and what
 	// the generator is late with the next ones counts for nobody's latency.
-	own := func(r *record.Run) bool { l := loads[r.Load]; return timed(r) && l.Rate > 0 && l.Tool == "" }
+	own := func(r *record.Run) bool { return timed(r) && loads[r.Load].Rate > 0 }
 	return []rule{
 		{
 			Rule:    Rule{Name: "failed", About: "runs that did not come to their end, or ran something else than they were asked to"},

@@ -117,7 +117,7 @@ func TestAchievedIsForOpenLoops(t *testing.T) {
 func TestWhatARuleCannotLookAtIsCounted(t *testing.T) {
 	m, runs := generate(t, "thesis", "smoke", analysistest.Model{Seed: 4, Noise: 0.01})
 	for i := range runs {
-		delete(runs[i].Values, record.GeneratorLagP99) // as hey and wrk do not tell
+		delete(runs[i].Values, record.GeneratorLagP99) // as another generator may not tell
 	}
 	s := analyse(t, m, runs)
 	for _, r := range s.Rules {

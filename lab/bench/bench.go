@@ -148,6 +148,9 @@ func (b *bench) begin() error {
 
 func (b *bench) plan() error {
 	e := b.manifest.Experiment
+	if err := runnable(e); err != nil { // by an earlier version, perhaps
+		return err
+	}
 	cells, err := e.Cells(b.manifest.Profile)
 	b.cells, b.profile = cells, e.Profiles[b.manifest.Profile]
 	return err
@@ -198,23 +201,33 @@ func orUnknown(commit string) string {
 
 // install sees to the packages of the workloads and tools.
 func (b *bench) install(ctx context.Context) error {
-	var kinds []string
+	var all []workloads.Requirement
 	for _, c := range b.cells {
-		kinds = append(kinds, c.Workload.Kind)
-		if c.Load.Tool != "" {
-			kinds = append(kinds, c.Load.Tool)
+		needed, err := workloads.Requirements(c.Workload.Kind)
+		if err != nil {
+			return err
 		}
+		d, err := load.Find(c.Load.Tool)
+		if err != nil {
+			return err
+		}
+		if executable, debian := d.Program(); executable != "" {
+			needed = append(needed, workloads.Requirement{Executable: executable, Package: debian})
+		}
+		all = append(all, needed...)
 	}
-	return workloads.Ensure(ctx, b.opts.Out, kinds...)
+	return workloads.Ensure(ctx, b.opts.Out, all)
 }
 
-// tools asks for external load generators before anything is started.
+// tools asks for the programs that send load before anything is started.
 func (b *bench) tools() error {
 	for _, c := range b.cells {
-		if c.Load.Tool != "" {
-			if err := load.ToolAvailable(c.Load.Tool); err != nil {
-				return err
-			}
+		d, err := load.Find(c.Load.Tool)
+		if err == nil {
+			err = load.Available(d)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -304,7 +317,7 @@ func (b *bench) job(p planned) Job {
 		Warmup: p.warmup, Window: p.window,
 		// Where traces are checked in runs of their own, measured ones need
 		// not pay for keeping them.
-		Keep: !p.variant.Tracer.IsCollector() && (p.kind == record.Checked || p.kind == record.Measured && p.check == 0),
+		Keep: p.kind == record.Checked || p.kind == record.Measured && p.check == 0,
 	}
 	if rate, ok := b.manifest.Calibrated[p.cell.Name]; ok {
 		j.Load.Rate = rate

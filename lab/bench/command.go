@@ -115,7 +115,7 @@ Nothing else should run on the machine meanwhile.`,
 
 func runExperiment(ctx context.Context, opts Options, args []string, stdout io.Writer) error {
 	if len(args) == 1 {
-		e, err := experiment.Open(args[0])
+		e, err := experiment.Open(args[0], runnable)
 		if err != nil {
 			return err
 		}

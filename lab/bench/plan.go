@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/lab/progress"
 	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/tracer"
 )
 
 // overhead is a guess of what a run takes besides warm-up and window: to start and
@@ -39,10 +41,7 @@ func (p planned) about() time.Duration {
 	if p.kind == record.Checked {
 		d = 10*time.Second + time.Duration(p.check)*200*time.Microsecond
 	}
-	if p.variant.Tracer.Driver == "tare" {
-		d += time.Second // the kernel verifies the programs
-	}
-	return d
+	return d + tracer.FactsOf(p.variant.Tracer).StartsIn
 }
 
 // schedule lists all runs: round after round, the cells of a round in random
@@ -73,7 +72,10 @@ func schedule(cells []experiment.Cell, p experiment.Profile, seed uint64) []plan
 	}
 	add(record.Measured, p.Rounds, p.Window.Std(), func(*experiment.Cell, experiment.Variant) bool { return true })
 	if p.Check > 0 {
-		add(record.Checked, 1, 0, func(_ *experiment.Cell, v experiment.Variant) bool { return v.Tracer.Driver != "none" })
+		add(record.Checked, 1, 0, func(c *experiment.Cell, v experiment.Variant) bool {
+			d, err := load.Find(c.Load.Tool)
+			return err == nil && d.CanNumber() && tracer.FactsOf(v.Tracer).Traces
+		})
 	}
 	add(record.Profiled, p.Profiled, p.ProfileWindow.Std(), func(c *experiment.Cell, v experiment.Variant) bool {
 		return c.Workload.Profile != "" && !v.Control

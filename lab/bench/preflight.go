@@ -63,7 +63,7 @@ func (b *bench) try(ctx context.Context, c *experiment.Cell, v experiment.Varian
 	}
 	j := Job{
 		Kind: record.Checked, Workload: c.Workload, Variant: v, Requests: 20,
-		Load: experiment.Load{Name: "trial", Connections: 2}, Keep: !v.Tracer.IsCollector(),
+		Load: experiment.Load{Name: "trial", Connections: 2}, Keep: true,
 		Started: func(c *workloads.Chain) { maps.Copy(b.manifest.Versions, c.Versions(ctx)) },
 	}
 	return b.stage.Run(ctx, j, &record.Run{ID: "trial"})

@@ -4,193 +4,84 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
-	"github.com/tare-trace/tare/lab/meter"
-	"github.com/tare-trace/tare/lab/profile"
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/tracer"
 	"github.com/tare-trace/tare/workloads"
 )
 
-// samplePeriod is how often the meter reads memory within a window.
-const samplePeriod = 100 * time.Millisecond
-
-// run is one run under way.
+// run is one run that is being made: Stage.Run has its steps in order.
 type run struct {
-	stage   *Stage
-	job     Job
-	rec     *record.Run
+	stage *Stage
+	job   Job
+	rec   *record.Run
+	kept  bool // the sink keeps the spans
+
+	tracer  tracer.Driver
+	load    load.Driver
 	chain   *workloads.Chain
 	session tracer.Session
 
-	reading  tracer.Reading
 	total    load.Result   // the whole run, warm-up included
-	underWay time.Duration // how long there was load
+	underWay time.Duration // how long load was sent
+	reading  tracer.Reading
 }
 
-// underLoad sends the load and measures, and fills in what the window found.
-func (r *run) underLoad(ctx context.Context) error {
-	begin := time.Now()
-	defer func() { r.underWay = time.Since(begin) }()
-	if r.job.Load.Tool != "" {
-		return r.tool(ctx)
-	}
-	opts := load.Options{
-		Addr:        r.chain.Entry,
-		Connections: r.job.Load.Connections,
-		Rate:        r.job.Load.Rate,
-		First:       r.stage.next,
-		AppendPath:  r.chain.AppendPath,
-		AppendBody:  r.chain.AppendBody,
-		Header:      r.chain.Header,
-	}
-	if r.job.Requests > 0 {
-		opts.Requests = r.job.Requests
-		opts.Progress = func(ok, failed uint64) {
-			if r.stage.Progress != nil {
-				r.stage.Progress(float64(ok+failed)/float64(r.job.Requests), r.session)
-			}
-		}
-	} else {
-		opts.Duration = 24 * time.Hour // until Stop
-	}
-	g, err := load.Start(ctx, opts)
-	if err != nil {
+// prepare finds the drivers, and empties the sink.
+func (r *run) prepare(context.Context) (err error) {
+	j, rec := &r.job, r.rec
+	rec.Kind, rec.Workload, rec.Load = j.Kind, j.Workload.Name, j.Load.Name
+	rec.Variant, rec.Tracer, rec.Rate = j.Variant.Name, j.Variant.Tracer.Name, j.Variant.Rate
+	rec.Begin, rec.Values = time.Now().UTC(), map[string]float64{}
+	if r.tracer, err = tracer.Find(j.Variant.Tracer); err != nil {
 		return err
 	}
-	switch {
-	case r.job.Requests > 0: // until all are sent
-	case r.job.Kind == record.Profiled:
-		err = r.profile(ctx, g)
-	default:
-		err = r.window(ctx, g)
+	if r.load, err = load.Find(j.Load.Tool); err != nil {
+		return err
 	}
-	if r.job.Requests == 0 {
-		g.Stop()
+	r.kept = j.Keep && r.tracer.Facts().Traces
+	if err := r.stage.sink.Reset(); err != nil {
+		return err
 	}
-	total, waitErr := g.Wait()
-	r.stage.next = total.Next
-	r.total = total
-	r.rec.Requests, r.rec.Failures, r.rec.Errors = total.OK+total.Failed, total.Failed, total.Errors
-	if err := errors.Join(err, waitErr); err != nil {
-		return errors.Join(err, r.session.Alive())
+	r.stage.sink.Keep(r.kept)
+	return nil
+}
+
+// startWorkload starts the services with the environment of the variant.
+func (r *run) startWorkload(ctx context.Context) (err error) {
+	w, p := r.job.Workload, r.stage.placeholders()
+	p.Rate = r.job.Variant.Rate
+	env := map[string]string{}
+	for k, v := range w.Env {
+		env[k] = p.Expand(v)
 	}
-	if total.OK == 0 {
-		return fmt.Errorf("not one request was answered: %v", total.Errors)
+	maps.Copy(env, r.job.Variant.Environment(p))
+	var argv []string
+	for _, a := range w.Command {
+		argv = append(argv, p.Expand(a))
 	}
-	if r.job.Requests > 0 {
-		r.rec.Answers = total.OK
-		r.loadValues(total)
+	opts := chainOptions(w, env, argv)
+	opts.Network = r.stage.Network
+	if r.chain, err = workloads.Start(ctx, w.Kind, opts); err != nil {
+		return err
+	}
+	if r.job.Started != nil {
+		r.job.Started(r.chain)
 	}
 	return nil
 }
 
-// window measures after a warm-up.
-func (r *run) window(ctx context.Context, g *load.Generator) error {
-	if err := sleep(ctx, r.job.Warmup); err != nil {
-		return err
-	}
-	session, err := meter.Begin(r.subjects())
-	if err != nil {
-		return err
-	}
-	g.Mark()
-	r.stage.sink.Mark()
-	waitErr := sleep(ctx, r.job.Window)
-	answered := g.Mark()
-	received := r.stage.sink.Mark()
-	usage, err := session.End()
-	if err := errors.Join(waitErr, err); err != nil {
-		return err
-	}
-	return r.values(answered, received.Bytes, usage)
-}
-
-// tool is window with an external load generator.
-func (r *run) tool(ctx context.Context) error {
-	opts := load.ToolOptions{
-		URL:         "http://" + r.chain.Entry + string(r.chain.AppendPath(nil, r.stage.next)),
-		Connections: r.job.Load.Connections,
-		Rate:        r.job.Load.Rate,
-		Duration:    max(r.job.Warmup, time.Second),
-	}
-	warm, err := load.RunTool(ctx, r.job.Load.Tool, opts)
-	if err != nil {
-		return err
-	}
-	session, err := meter.Begin(r.subjects())
-	if err != nil {
-		return err
-	}
-	r.stage.sink.Mark()
-	opts.Duration = r.job.Window
-	answered, runErr := load.RunTool(ctx, r.job.Load.Tool, opts)
-	received := r.stage.sink.Mark()
-	usage, err := session.End()
-	if err := errors.Join(runErr, err); err != nil {
-		return err
-	}
-	r.total = answered
-	r.total.OK += warm.OK
-	r.total.Failed += warm.Failed
-	r.rec.Requests, r.rec.Failures, r.rec.Errors = r.total.OK+r.total.Failed, r.total.Failed, answered.Errors
-	return r.values(answered, received.Bytes, usage)
-}
-
-func (r *run) subjects() meter.Subjects {
-	s := meter.Subjects{
-		Groups: map[string]func() []int{"service": sometimes(r.chain.PIDs), "tracer": r.session.PIDs},
-		Every:  samplePeriod,
-	}
-	if r.job.Variant.Tracer.MeterOff {
-		s.Every = 0
-	}
-	if r.stage.Network != nil {
-		s.Link = r.stage.Network.Link
-	}
-	return s
-}
-
-// sometimes asks for processes at most once a second: to look for children means
-// to walk through all processes of the machine.
-func sometimes(pids func() []int) func() []int {
-	var last []int
-	var asked time.Time
-	return func() []int {
-		if time.Since(asked) >= time.Second {
-			last, asked = pids(), time.Now()
-		}
-		return last
-	}
-}
-
-// profile takes a CPU profile of the service under load.
-func (r *run) profile(ctx context.Context, g *load.Generator) error {
-	if err := sleep(ctx, r.job.Warmup); err != nil {
-		return err
-	}
-	g.Mark()
-	p, err := profile.Fetch(ctx, "http://"+r.chain.Entry+r.job.Workload.Profile+"/profile", r.job.Window)
-	answered := g.Mark()
-	if err != nil {
-		return err
-	}
-	r.rec.Window, r.rec.Answers = answered.Elapsed.Seconds(), answered.OK
-	r.loadValues(answered)
-	r.rec.Shares = profile.Shares(p, answered.OK)
-	r.rec.Packages = profile.Packages(p, answered.OK)
-	if r.stage.Results == "" {
-		return nil
-	}
-	r.rec.Profile = filepath.Join("profiles", strings.NewReplacer("/", "_", " ", "_").Replace(r.rec.ID)+".pb.gz")
-	return keep(p, filepath.Join(r.stage.Results, r.rec.Profile))
+// startTracer switches tracing on.
+func (r *run) startTracer(ctx context.Context) (err error) {
+	r.session, err = r.tracer.Start(ctx, tracer.Target{
+		Chain: r.chain, Workload: r.job.Workload, Variant: r.job.Variant, Sink: r.stage.placeholders(), Tare: r.stage.Tare,
+		Statistics: r.job.Kind == record.Checked,
+	})
+	return err
 }
 
 // readBack asks what ran; what ran instead of what was asked for is an error.
@@ -214,113 +105,20 @@ func (r *run) readBack(ctx context.Context) error {
 		if roots < 0.98*requests || roots > 1.02*requests {
 			return fmt.Errorf("the tracer took %.0f root decisions on %.0f requests: it was blind, or took one more than once", roots, requests)
 		}
-	} else if reading.Counts && r.job.Variant.Tracer.Driver == "tare" {
+	} else if reading.HasRoots {
 		return fmt.Errorf("the tracer was blind: it took no root decision on %d requests", r.total.OK+r.total.Failed)
 	}
 	return nil
 }
 
-// count looks at the spans, when all have arrived.
-func (r *run) count() error {
-	v, requests := r.rec.Values, float64(r.total.OK+r.total.Failed)
-	if r.reading.Counts {
-		v[record.SpansDropped] = float64(r.reading.Dropped)
+// stop ends the services, then the tracer. It may be called more than once.
+func (r *run) stop(context.Context) error {
+	var errs []error
+	if r.chain != nil {
+		errs = append(errs, r.chain.Stop())
 	}
-	if r.reading.HasRate {
-		v[record.SampledAsked] = r.reading.Rate
+	if r.session != nil {
+		errs = append(errs, r.session.Stop())
 	}
-	if roots := float64(r.reading.Sampled + r.reading.Unsampled); roots > 0 {
-		v[record.SampledShare] = float64(r.reading.Sampled) / roots
-	}
-	if !r.job.Keep || r.job.Variant.Tracer.Driver == "none" {
-		return nil
-	}
-	tally, err := r.stage.sink.Count()
-	if err != nil {
-		return err
-	}
-	v[record.SpansReceived] = float64(tally.Spans) / r.underWay.Seconds()
-	v[record.SpansPerRequest] = float64(tally.Spans) / requests
-	if _, known := v[record.SampledShare]; !known {
-		traces := tally.Entries
-		if traces == 0 {
-			traces = tally.Rooted // a service whose spans are of no server's kind
-		}
-		v[record.SampledShare] = float64(traces) / requests
-	}
-	if r.total.Failed > 0 {
-		v[record.FailedTraced] = float64(tally.FailedEntries) / float64(r.total.Failed)
-	}
-	r.rec.Fidelity = map[string]int{}
-	if shape, err := fidelity.ShapeOf(r.job.Workload.Kind); err == nil {
-		return r.classify(shape)
-	}
-	trees, err := r.stage.sink.Trees(r.job.Workload.Spans)
-	if err != nil {
-		return err
-	}
-	r.rec.Fidelity[record.FidelityComplete] = trees.Complete
-	for reason, n := range trees.Incomplete {
-		r.rec.Fidelity[reason] = n
-	}
-	if trees.Traces > 0 {
-		v[record.Complete] = float64(trees.Complete) / float64(trees.Traces)
-	}
-	return nil
-}
-
-// classify holds the traces against the numbers that the requests carry.
-func (r *run) classify(shape fidelity.Shape) error {
-	spans, err := r.stage.sink.Spans(fidelity.Keys())
-	if err != nil {
-		return err
-	}
-	report := fidelity.Classify(spans, shape)
-	if sampled := r.reading.Sampled; sampled > 0 && sampled < math.MaxInt32 {
-		report.Expect(int(sampled))
-	}
-	f := r.rec.Fidelity
-	f[record.FidelityComplete], f[record.FidelityWrong] = report.Complete, report.Wrong
-	f[record.OrphanedSpans], f[record.SplitRequests] = report.Orphaned, report.Split
-	for reason, n := range report.Incomplete {
-		f[reason] = n
-	}
-	r.rec.Values[record.Wrong] = float64(report.Wrong)
-	if report.Traces > 0 {
-		r.rec.Values[record.Complete] = float64(report.Complete) / float64(report.Traces)
-	}
-	if r.job.Kind == record.Checked && len(r.rec.Programs) > 0 {
-		var ns float64
-		for _, p := range r.rec.Programs {
-			ns += p.Total()
-		}
-		r.rec.Values[record.KernelPrograms] = ns / 1e3 / float64(r.total.OK+r.total.Failed)
-	}
-	if r.job.Inspect != nil {
-		return r.job.Inspect(spans, report)
-	}
-	return nil
-}
-
-// keep writes a profile for go tool pprof.
-func keep(p *profile.Profile, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // results are for all to read
-		return err
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(p.Write(f), f.Close())
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return errors.Join(errs...)
 }

@@ -94,7 +94,7 @@ type Job struct {
 	Warmup   time.Duration
 	Window   time.Duration
 	Requests uint64 // instead of a window, in a checked run
-	Keep     bool   // the spans, to count them and to compare them with the ground truth
+	Keep     bool   // the spans, if the tracer sends any, to count them and to compare them with the ground truth
 	// Started, if set, sees the workload before tracing is switched on.
 	Started func(*workloads.Chain)
 	// Inspect, if set, sees the spans of a chain with ground truth, and what
@@ -104,71 +104,20 @@ type Job struct {
 
 // Run makes one run; what it found is in rec, even if it failed.
 func (st *Stage) Run(ctx context.Context, j Job, rec *record.Run) (err error) {
-	rec.Kind, rec.Workload, rec.Load = j.Kind, j.Workload.Name, j.Load.Name
-	rec.Variant, rec.Tracer, rec.Rate = j.Variant.Name, j.Variant.Tracer.Name, j.Variant.Rate
-	rec.Begin, rec.Values = time.Now().UTC(), map[string]float64{}
-	if err := st.sink.Reset(); err != nil {
-		return err
+	r := &run{stage: st, job: j, rec: rec}
+	defer func() { err = errors.Join(err, r.stop(ctx)) }()
+	for _, step := range []func(context.Context) error{
+		r.prepare,
+		r.startWorkload,
+		r.startTracer,
+		r.sendLoad,
+		r.readBack,
+		r.stop, // services and tracers then send the spans that they still hold
+		r.countSpans,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	st.sink.Keep(j.Keep)
-
-	chain, err := st.start(ctx, j)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, chain.Stop()) }()
-	if j.Started != nil {
-		j.Started(chain)
-	}
-	driver, err := tracer.Find(j.Variant.Tracer)
-	if err != nil {
-		return err
-	}
-	session, err := driver.Start(ctx, tracer.Target{
-		Chain: chain, Workload: j.Workload, Variant: j.Variant, Sink: st.placeholders(), Tare: st.Tare,
-		Statistics: j.Kind == record.Checked,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, session.Stop()) }()
-
-	r := &run{stage: st, job: j, rec: rec, chain: chain, session: session}
-	if err := r.underLoad(ctx); err != nil {
-		return err
-	}
-	if err := r.readBack(ctx); err != nil {
-		return err
-	}
-	// Services and tracers send what they still hold when they are told to
-	// end; only then is all there.
-	if err := errors.Join(chain.Stop(), session.Stop()); err != nil {
-		return err
-	}
-	return r.count()
-}
-
-// start starts the workload with the environment of the variant.
-func (st *Stage) start(ctx context.Context, j Job) (*workloads.Chain, error) {
-	w := j.Workload
-	env := map[string]string{}
-	p := st.placeholders()
-	p.Rate = j.Variant.Rate
-	for k, v := range w.Env {
-		env[k] = p.Expand(v)
-	}
-	for k, v := range j.Variant.Environment(p) {
-		env[k] = v
-	}
-	opts := workloads.Options{Network: st.Network, Env: env, Path: w.Path, ReadyWithin: w.ReadyWithin.Std()}
-	if w.Kind != "command" {
-		return workloads.Start(ctx, w.Kind, opts)
-	}
-	argv := make([]string, len(w.Command))
-	for i, a := range w.Command {
-		argv[i] = p.Expand(a)
-	}
-	return workloads.StartCommand(ctx, workloads.Command{
-		Name: w.Name, Argv: argv, Health: w.Health, Port: w.Port, Path: w.Path,
-	}, opts)
+	return nil
 }

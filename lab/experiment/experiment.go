@@ -1,7 +1,8 @@
 // Package experiment reads an experiment file: which workloads under which
 // tracers, rates and loads, how often and how long, and by which rules a run does
-// not count. It refuses what it does not know: a wrong key, an unknown metric or a
-// name that nothing defines is an error that says where and what to do.
+// not count. It refuses what it does not know: a wrong key, or a name that the
+// file does not define, is an error that says where and what to do. Which drivers
+// and workloads there are is not its business: package bench asks them.
 package experiment
 
 // Experiment is a file.
@@ -11,8 +12,8 @@ type Experiment struct {
 	Description string `yaml:"description" json:"description"`
 
 	Workloads []Workload `yaml:"workloads" json:"workloads"`
-	// Tracers under test. The first must have driver none, or collector: it is
-	// the baseline, and is run twice in every round, the second time as the control.
+	// Tracers under test. The first is the baseline, and is run twice in every
+	// round, the second time as the control.
 	Tracers []Tracer `yaml:"tracers" json:"tracers"`
 	Loads   []Load   `yaml:"loads" json:"loads"`
 
@@ -29,7 +30,7 @@ type Experiment struct {
 // Workload is a system under test and what is asked of it.
 type Workload struct {
 	Name string `yaml:"name" json:"name"`
-	// Kind: thesis, counter, nginx, shop, collector, or command.
+	// Kind is a chain of package workloads.
 	Kind string            `yaml:"kind" json:"kind"`
 	Path string            `yaml:"path" json:"path,omitempty"` // of every request; chains have their own
 	Env  map[string]string `yaml:"env" json:"env,omitempty"`
@@ -55,7 +56,7 @@ type Workload struct {
 // Tracer is a way of tracing, at one rate or several.
 type Tracer struct {
 	Name   string    `yaml:"name" json:"name"`
-	Driver string    `yaml:"driver" json:"driver"` // none, env, tare, collector
+	Driver string    `yaml:"driver" json:"driver"` // of package tracer
 	Title  string    `yaml:"title" json:"title,omitempty"`
 	Rates  []float64 `yaml:"rates" json:"rates,omitempty"` // sampling rates, 0…1
 	// Env switches it on in the service, with placeholders: {rate}, {otlp}
@@ -93,7 +94,7 @@ type Load struct {
 	OfMost float64 `yaml:"of_most" json:"of_most,omitempty"`
 	// Connections: how many, and in a closed loop the requests in flight.
 	Connections int `yaml:"connections" json:"connections"`
-	// Tool: "" for the laboratory's own generator, or hey, wrk, ab.
+	// Tool is a driver of package load; "" is the laboratory's own generator.
 	Tool string `yaml:"tool" json:"tool,omitempty"`
 }
 

@@ -38,9 +38,10 @@ func Shipped() ([]*Experiment, error) {
 	return all, nil
 }
 
-// Open reads a shipped experiment by its name, or a file by its path: what
-// holds a slash or ends with .yaml or .yml is a path.
-func Open(name string) (*Experiment, error) {
+// Open reads a shipped experiment by its name, or a file by its path: a name with
+// a slash, or that ends with .yaml or .yml, is a path. A file must pass the
+// checks, too; all errors are returned together.
+func Open(name string, checks ...func(*Experiment) error) (*Experiment, error) {
 	if !strings.ContainsRune(name, os.PathSeparator) && !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
 		all, err := Shipped()
 		if err != nil {
@@ -59,15 +60,16 @@ func Open(name string) (*Experiment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("experiment file: %w", err)
 	}
-	e, err := Parse(b)
+	e, err := Parse(b, checks...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return e, nil
 }
 
-// Parse reads an experiment file; every key must be known, every name defined.
-func Parse(b []byte) (*Experiment, error) {
+// Parse reads an experiment file; every key must be known, and every name that
+// refers to a part of the file must be defined there.
+func Parse(b []byte, checks ...func(*Experiment) error) (*Experiment, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	dec.KnownFields(true)
 	var e Experiment
@@ -80,7 +82,11 @@ func Parse(b []byte) (*Experiment, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("one experiment per file: there is a second document")
 	}
-	if err := e.validate(); err != nil {
+	errs := []error{e.validate()}
+	for _, check := range checks {
+		errs = append(errs, check(&e))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return &e, nil

@@ -136,7 +136,3 @@ func (s Subset) SelectsCell(workload, load string) bool {
 func (p Profile) WarmupOf(w *Workload) time.Duration {
 	return max(p.Warmup.Std(), w.Warmup.Std())
 }
-
-// IsCollector reports whether the workload is a collector: the environment says which,
-// and what became of the spans is read from its metrics.
-func (t *Tracer) IsCollector() bool { return t.Driver == "collector" }

@@ -9,14 +9,6 @@ import (
 	"time"
 )
 
-// Drivers, Kinds and Tools that the laboratory has; the packages that implement
-// them have tests that hold them against these lists.
-var (
-	Drivers = []string{"none", "env", "tare", "collector"}
-	Kinds   = []string{"thesis", "counter", "nginx", "shop", "collector", "command"}
-	Tools   = []string{"", "hey", "wrk", "ab"}
-)
-
 // A name becomes a part of file names and of keys.
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
@@ -122,12 +114,11 @@ func (p *problems) unique(what string, list []string) {
 
 func (e *Experiment) validateTracers(p *problems) {
 	p.unique("tracers", e.tracerNames())
-	if len(e.Tracers) == 0 || e.Tracers[0].Driver != "none" && !e.Tracers[0].IsCollector() {
-		p.add("tracers: the first must have \"driver: none\" (or collector): it is the baseline that all others are compared with")
+	if len(e.Tracers) == 0 {
+		p.add("tracers: there is none; the first is the baseline that all others are compared with")
 	}
 	for _, t := range e.Tracers {
 		what := "tracer " + t.Name
-		p.oneOf(what+": driver", t.Driver, Drivers)
 		p.allOf(what+": workloads", t.Workloads, e.workloadNames())
 		for i, r := range t.Rates {
 			if !(r >= 0 && r <= 1) { // NaN is neither
@@ -147,12 +138,6 @@ func (e *Experiment) validateTracers(p *problems) {
 		for at := range t.ExpectAt {
 			p.oneOf(what+": expect_at", at, rates)
 		}
-		if t.Driver == "tare" && len(t.Rates) == 0 {
-			p.add("%s: rates: the agent needs at least one sampling rate", what)
-		}
-		if (t.Driver == "env" || t.IsCollector()) && len(t.Env) == 0 {
-			p.add("%s: env: say which environment switches it on", what)
-		}
 	}
 }
 
@@ -163,16 +148,6 @@ func (e *Experiment) validateWorkloads(p *problems) {
 	}
 	for _, w := range e.Workloads {
 		what := "workload " + w.Name
-		p.oneOf(what+": kind", w.Kind, Kinds)
-		if w.Kind == "command" && len(w.Command) == 0 {
-			p.add("%s: command: say how the service is started", what)
-		}
-		if w.Path != "" && w.Kind != "command" && w.Kind != "thesis" {
-			p.add("%s: path: requests of kind %s have a path of their own", what, w.Kind)
-		}
-		if w.Kind != "command" && (len(w.Command) > 0 || w.Health != "" || w.Port != 0) {
-			p.add("%s: command, health and port are for \"kind: command\" only", what)
-		}
 		for key, path := range map[string]string{"path": w.Path, "health": w.Health, "read_back": w.ReadBack, "profile": w.Profile} {
 			if path != "" && !strings.HasPrefix(path, "/") {
 				p.add("%s: %s: %q must begin with a slash", what, key, path)
@@ -194,7 +169,6 @@ func (e *Experiment) validateLoads(p *problems) {
 	}
 	for _, l := range e.Loads {
 		what := "load " + l.Name
-		p.oneOf(what+": tool", l.Tool, Tools)
 		if !(l.Rate >= 0 && l.Rate <= 10_000_000) {
 			p.add("%s: rate: %v requests/s cannot be sent", what, l.Rate)
 		}
@@ -206,9 +180,6 @@ func (e *Experiment) validateLoads(p *problems) {
 		}
 		if !(l.OfMost >= 0 && l.OfMost <= 1) || l.OfMost != 0 && !l.OrMost {
 			p.add("%s: of_most: %v is not a share, from 0 to 1, of a rate that or_most finds", what, l.OfMost)
-		}
-		if (l.Tool == "wrk" || l.Tool == "ab") && l.Rate != 0 {
-			p.add("%s: %s is a closed loop and cannot hold a rate: use hey or the laboratory's own generator", what, l.Tool)
 		}
 	}
 }

@@ -1,13 +1,25 @@
+// Package fidelity compares the traces of a run with the ground truth: every
+// request carries a number that each service of the chain repeats in its own
+// messages, so every span names its request in bytes that no tracer invented.
+//
+// It refuses to be generous. A trace is complete only if it has each span that
+// the chain must produce, exactly once, under the right parent, named, and of one
+// request. Every other trace is counted under the reason why it is not.
 package fidelity
 
 import (
 	"fmt"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
 )
 
-// Classify holds the spans of a run, in any order, against the shape of the
-// chain that produced them.
+// Shape is one span that every trace must have, with those below it; chains
+// bring theirs with them.
+type Shape = workloads.Shape
+
+// Classify compares the spans of a run, in any order, with the shape of the chain
+// that produced them.
 func Classify(spans []span.Span, shape Shape) Report {
 	r := Report{Spans: len(spans), Incomplete: map[string]int{}}
 	traces := map[span.TraceID][]int{} // indices into spans
@@ -167,7 +179,8 @@ func (n *node) service() string {
 	return n.span.Resource.Service
 }
 
-// at compares where the span was made, is also what it says.
+// at reports whether the span is of the service and kind of s; is compares its
+// subject, too.
 func (n *node) at(s Shape) bool {
 	return n.span.Kind == s.Kind && n.service() == s.Service
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
 )
 
 // run builds spans as a faultless tracer would, for tests to spoil.
@@ -15,7 +16,7 @@ type run struct{ spans []span.Span }
 
 func (r *run) trace(t *testing.T, chain string, number uint64) *run {
 	t.Helper()
-	shape, err := ShapeOf(chain)
+	shape, err := workloads.ShapeOf(chain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestClassify(t *testing.T) {
 			if c.run != nil {
 				r = c.run(r)
 			}
-			shape, err := ShapeOf(c.chain)
+			shape, err := workloads.ShapeOf(c.chain)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,12 +183,12 @@ func TestManyTracesInAnyOrder(t *testing.T) {
 	for n := range uint64(200) {
 		r.trace(t, "shop", n)
 	}
-	shape, err := ShapeOf("shop")
+	shape, err := workloads.ShapeOf("shop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shape.Size() != 9 || len(r.spans) != 200*9 {
-		t.Fatalf("%d spans of %d", len(r.spans), shape.Size())
+	if len(r.spans) != 200*9 {
+		t.Fatalf("%d spans of %d", len(r.spans), 200*9)
 	}
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(r.spans), func(i, j int) { r.spans[i], r.spans[j] = r.spans[j], r.spans[i] })
 	compare(t, Classify(r.spans, shape), Report{Traces: 200, Complete: 200}, 1800)
@@ -206,7 +207,7 @@ func TestManyTracesInAnyOrder(t *testing.T) {
 }
 
 func TestExpectCountsWhatNeverCame(t *testing.T) {
-	shape, err := ShapeOf("nginx")
+	shape, err := workloads.ShapeOf("nginx")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,11 +235,5 @@ func TestSplit(t *testing.T) {
 		if got := split(text); got != want {
 			t.Errorf("split(%q) = %+v, want %+v", text, got, want)
 		}
-	}
-}
-
-func TestShapesOfUnknownChains(t *testing.T) {
-	if _, err := ShapeOf("none"); err == nil {
-		t.Error("no error")
 	}
 }

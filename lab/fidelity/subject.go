@@ -6,8 +6,8 @@ import (
 	"github.com/tare-trace/tare/span"
 )
 
-// Keys are the attributes that this package reads: who keeps spans only to
-// classify them may drop the others.
+// Keys are the attributes that this package reads. Spans that are kept for
+// nothing but Classify need no others.
 func Keys() []string { return []string{"url.path", "db.query.text"} }
 
 // subject is what a span says about its request: the text before the number,

@@ -1,6 +1,6 @@
 // Package load drives an HTTP/1.1 server, with an open loop at a constant rate
 // or with a closed one, and says how far its numbers are the server's and how
-// far its own. It also runs the generators that others use (hey, wrk, ab).
+// far its own. It also runs ApacheBench (ab), which published results come from.
 //
 // An open loop (Options.Rate) has request k due at start + k/Rate, whatever the
 // server does, and counts latency from then: a server that stalls is charged

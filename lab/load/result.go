@@ -29,14 +29,14 @@ type Result struct {
 
 	// Latency of the requests answered well, in nanoseconds to 0.1%, to the
 	// last byte: from the intended send time in an open loop, else from before
-	// the write (on a new connection: before the dial). nil if an external
-	// tool told no more than some quantiles: see Quantile.
+	// the write (on a new connection: before the dial). nil if the driver
+	// tells no more than some quantiles: see Quantile.
 	Latency *hdrhistogram.Histogram
 
 	// Lag of the requests begun in the interval, in nanoseconds: how much
 	// later than possible each was begun by the generator's own fault, after
 	// its intended send time and after a connection was free for it. nil from
-	// external tools.
+	// other drivers.
 	Lag *hdrhistogram.Histogram
 
 	// Errors counts the failures by reason, MaxReasons of them at most; the
@@ -47,28 +47,20 @@ type Result struct {
 	// bounded or shaped the result; empty: nothing was found.
 	Limits []string
 
-	quantiles []quantile // of an external tool, by q
+	quantiles []quantile // of ab, by q
 }
 
 // MaxReasons bounds Result.Errors.
 const MaxReasons = 20
 
-// quantile of latency, as an external tool reports it.
+// quantile of latency, as ab reports it.
 type quantile struct {
 	q float64 // 0…1
 	d time.Duration
 }
 
-// PerSecond is the rate of requests answered well.
-func (r Result) PerSecond() float64 {
-	if r.Elapsed <= 0 {
-		return 0
-	}
-	return float64(r.OK) / r.Elapsed.Seconds()
-}
-
 // Quantile of the latency, q from 0 to 1, both included. false: it is not known,
-// because nothing was answered or because the tool does not report that quantile;
+// because nothing was answered or because the driver does not report that quantile;
 // nothing is interpolated.
 func (r Result) Quantile(q float64) (time.Duration, bool) {
 	if q < 0 || q > 1 || q != q {

@@ -23,7 +23,7 @@ type Manifest struct {
 	Profile    string                 `json:"profile"`
 	Seed       uint64                 `json:"seed"`
 	Machine    Machine                `json:"machine"`
-	Versions   map[string]string      `json:"versions"` // of services and tools: nginx, redis-server, hey …
+	Versions   map[string]string      `json:"versions"` // of services and tools: nginx, redis-server …
 	Begin      time.Time              `json:"begin"`
 	End        time.Time              `json:"end"`
 	// LeftOut are variants that cannot run here, by reason.

@@ -21,6 +21,11 @@ import (
 // own metrics, which have the names that every OpenTelemetry Collector uses.
 type collector struct{}
 
+// Facts: one collector may be the baseline of others. The spans are what it was
+// sent, and no traces of the requests that brought them.
+func (collector) Facts() Facts                     { return Facts{Baseline: true} }
+func (collector) Check(t *experiment.Tracer) error { return needsEnv(t) }
+
 func (collector) Available(context.Context, *experiment.Tracer) error { return nil }
 
 func (collector) Start(_ context.Context, t Target) (Session, error) {

@@ -34,7 +34,7 @@ func parseMetrics(r io.Reader) (Reading, error) {
 			return Reading{}, fmt.Errorf("there is no %s: is this a `tare agent`?", name)
 		}
 	}
-	m := Reading{Lost: map[string]uint64{}, Counts: true, HasRate: true}
+	m := Reading{Lost: map[string]uint64{}, HasRoots: true, Counts: true, HasRate: true}
 	m.Rate = families[metricRatio].GetMetric()[0].GetGauge().GetValue()
 	roots := byLabel(families[metricRoots], "sampled")
 	m.Sampled, m.Unsampled = uint64(roots["true"]), uint64(roots["false"])

@@ -24,6 +24,16 @@ const agentReady = 30 * time.Second
 // binary, a configuration file, OpenTelemetry's environment variables.
 type tare struct{}
 
+// Facts: the start takes a while, since the kernel verifies the programs.
+func (tare) Facts() Facts { return Facts{Traces: true, StartsIn: time.Second} }
+
+func (tare) Check(t *experiment.Tracer) error {
+	if len(t.Rates) == 0 {
+		return fmt.Errorf("tracer %s: rates: the agent needs at least one sampling rate", t.Name)
+	}
+	return nil
+}
+
 // agentName is the binary that has the agent and no collector.
 const agentName = "tare-agent"
 

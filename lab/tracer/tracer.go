@@ -1,13 +1,18 @@
 // Package tracer switches tracers under test on and off beside a workload, and
 // asks them what they do. A driver is one file: it implements Driver and stands in
-// the table below. It refuses to believe a command line: what a tracer runs with
-// is what the running process says of itself.
+// the table below; nobody else asks for a driver's name. The package refuses to
+// believe a command line: the configuration of a tracer is what the running
+// process says it is.
 package tracer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
@@ -26,8 +31,23 @@ type Target struct {
 	Statistics bool
 }
 
+// Facts are what a driver says of itself before it is started.
+type Facts struct {
+	// Baseline: other tracers may be compared with it.
+	Baseline bool
+	// Traces: the spans that arrive are traces of the requests that were sent,
+	// so they can be counted and compared with the ground truth.
+	Traces bool
+	// StartsIn is about how long Start takes, for the progress line.
+	StartsIn time.Duration
+}
+
 // Driver is a way to trace.
 type Driver interface {
+	Facts() Facts
+	// Check says what an experiment file lacks that the driver needs, nil if
+	// nothing.
+	Check(t *experiment.Tracer) error
 	// Available says why the tracer cannot run on this machine, nil if it can.
 	Available(ctx context.Context, t *experiment.Tracer) error
 	// Start switches the tracer on. The workload runs already, with the
@@ -55,11 +75,13 @@ type Reading struct {
 	// Rate is the sampling rate that runs, 0…1, if the tracer tells.
 	Rate    float64
 	HasRate bool
-	// Sampled and Unsampled are root decisions, where the tracer counts them.
+	// Sampled and Unsampled are root decisions. HasRoots: the tracer counts
+	// one for every request.
 	Sampled, Unsampled uint64
-	// Dropped spans, where the tracer counts them; by reason in Lost.
+	HasRoots           bool
+	// Dropped spans; by reason in Lost. Counts: the tracer counts them.
 	Dropped  uint64
-	Counts   bool // Sampled, Unsampled and Dropped are known
+	Counts   bool
 	Lost     map[string]uint64
 	Programs []record.Program
 }
@@ -76,17 +98,43 @@ var drivers = map[string]Driver{
 func Find(t *experiment.Tracer) (Driver, error) {
 	d, ok := drivers[t.Driver]
 	if !ok {
-		return nil, fmt.Errorf("tracer %s: no driver %q: there are %v", t.Name, t.Driver, Names())
+		names := slices.Sorted(maps.Keys(drivers))
+		return nil, fmt.Errorf("tracer %s: driver: %q is unknown: there are %s", t.Name, t.Driver, strings.Join(names, ", "))
 	}
 	return d, nil
 }
 
-// Names of the drivers, sorted.
-func Names() []string {
-	var names []string
-	for n := range drivers {
-		names = append(names, n)
+// FactsOf the driver of a tracer; none are known of an unknown driver.
+func FactsOf(t *experiment.Tracer) Facts {
+	if d, ok := drivers[t.Driver]; ok {
+		return d.Facts()
 	}
-	slices.Sort(names)
-	return names
+	return Facts{}
+}
+
+// Check says what is wrong with the tracers of an experiment, nil if nothing.
+func Check(tracers []experiment.Tracer) error {
+	var errs []error
+	for i := range tracers {
+		t := &tracers[i]
+		d, err := Find(t)
+		if err == nil {
+			err = d.Check(t)
+		}
+		errs = append(errs, err)
+	}
+	if len(tracers) > 0 && !FactsOf(&tracers[0]).Baseline {
+		baselines := slices.DeleteFunc(slices.Sorted(maps.Keys(drivers)), func(name string) bool { return !drivers[name].Facts().Baseline })
+		errs = append(errs, fmt.Errorf("tracers: the first must have the driver %s: it is the baseline that all others are compared with", strings.Join(baselines, " or ")))
+	}
+	return errors.Join(errs...)
+}
+
+// needsEnv is the check of drivers that the environment of the service switches
+// on.
+func needsEnv(t *experiment.Tracer) error {
+	if len(t.Env) == 0 {
+		return fmt.Errorf("tracer %s: env: say which environment switches it on", t.Name)
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,12 +15,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestExperimentFilesMayNameEveryDriver(t *testing.T) {
-	if want := slices.Sorted(slices.Values(experiment.Drivers)); !slices.Equal(Names(), want) {
-		t.Errorf("drivers are %v, experiment files know %v", Names(), want)
+func TestCheckSaysWhatIsWrong(t *testing.T) {
+	none := experiment.Tracer{Name: "none", Driver: "none"}
+	for _, c := range []struct {
+		second experiment.Tracer
+		want   string
+	}{
+		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}}, ""},
+		{experiment.Tracer{Name: "x", Driver: "env"}, "say which environment"},
+		{experiment.Tracer{Name: "x", Driver: "collector"}, "say which environment"},
+		{experiment.Tracer{Name: "x", Driver: "tare"}, "at least one sampling rate"},
+		{experiment.Tracer{Name: "x", Driver: "sdk"}, `tracer x: driver: "sdk" is unknown: there are collector, env, none, tare`},
+	} {
+		err := Check([]experiment.Tracer{none, c.second})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v, want %q", c.second, err, c.want)
+		}
 	}
-	if _, err := Find(&experiment.Tracer{Name: "x", Driver: "y"}); err == nil {
-		t.Error("an unknown driver was found")
+	first := []experiment.Tracer{{Name: "x", Driver: "tare", Rates: []float64{1}}}
+	if err := Check(first); err == nil || !strings.Contains(err.Error(), "the first must have the driver collector or none") {
+		t.Errorf("no baseline: %v", err)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Command service is where the profiles beside this directory come from: an HTTP
 // service that counts in Redis, traced by the OpenTelemetry SDK or not. It asks
 // itself under load, is profiled meanwhile by its own net/http/pprof, and writes
-// the profile to its argument. It needs redis-server, hey, and a receiver of OTLP:
+// the profile to its argument. It needs redis-server, ab, and a receiver of OTLP:
 //
 //	redis-server --port 6399 --save '' &
 //	go run -trimpath . ../plain.pb.gz
@@ -60,7 +60,7 @@ func main() {
 	base := "http://" + listener.Addr().String()
 
 	// The load is another process, which is not in the profile.
-	load := exec.Command("hey", "-z", strconv.Itoa(*seconds+2)+"s", "-c", "8", base+"/count")
+	load := exec.Command("ab", "-q", "-k", "-l", "-t", strconv.Itoa(*seconds+2), "-n", "1000000", "-c", "8", base+"/count")
 	check(load.Start())
 	resp, err := http.Get(base + "/debug/pprof/profile?seconds=" + strconv.Itoa(*seconds))
 	check(err)

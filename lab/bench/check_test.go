@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/lab/experiment"
+)
+
+func TestShippedExperimentsCanRun(t *testing.T) {
+	all, err := experiment.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if err := runnable(e); err != nil {
+			t.Errorf("%s: %v", e.Name, err)
+		}
+	}
+}
+
+func TestWhatCannotRunIsSaid(t *testing.T) {
+	const small = `
+name: mine
+workloads: [{name: api, kind: command, command: [./api], port: 80}]
+tracers: [{name: none, driver: none}]
+loads: [{name: slow, rate: 10, connections: 2}]
+profiles: {quick: {rounds: 6, window: 1s}}
+metrics: [cpu_service_us]
+`
+	for change, want := range map[string]string{
+		"":                              "",
+		"kind: command|kind: java":      `workload api: no chain "java": there are collector, command`,
+		"kind: command|kind: nginx":     "for a command only",
+		", command: [./api], port: 80|": "say how the service is started",
+		"driver: none|driver: sdk":      `"sdk" is unknown`,
+		"rate: 10,|rate: 10, tool: ab,": "closed loop",
+		"rate: 10,|tool: wrk,":          `load slow: no load generator "wrk": there are ab;`,
+		"kind: command, command: [./api], port: 80|kind: shop, env: {A: b}": "take no environment",
+		"kind: command, command: [./api], port: 80|kind: counter, path: /b": "its own",
+	} {
+		old, replacement, _ := strings.Cut(change, "|")
+		_, err := experiment.Parse([]byte(strings.Replace(small, old, replacement, 1)), runnable)
+		switch {
+		case want == "" && err != nil:
+			t.Error(err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: error %v, want %q in it", change, err, want)
+		}
+	}
+}
+
+// ab asks for the same path with every request: nothing tells its traces apart.
+func TestWhatCannotNumberRequestsIsNotChecked(t *testing.T) {
+	runs, _, _ := planOf(t, "chainscope-nginx", "full")
+	loads := map[string]int{}
+	for _, r := range runs {
+		if r.check > 0 && r.kind == "checked" {
+			loads[r.cell.Load.Name]++
+		}
+	}
+	if loads["closed-32"] == 0 || loads["ab-32"] != 0 {
+		t.Errorf("checked runs by load: %v", loads)
+	}
+}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"math"
+
+	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/record"
+)
+
+// countSpans looks at the spans, when all have arrived.
+func (r *run) countSpans(context.Context) error {
+	v, requests := r.rec.Values, float64(r.total.OK+r.total.Failed)
+	if r.reading.Counts {
+		v[record.SpansDropped] = float64(r.reading.Dropped)
+	}
+	if r.reading.HasRate {
+		v[record.SampledAsked] = r.reading.Rate
+	}
+	if roots := float64(r.reading.Sampled + r.reading.Unsampled); roots > 0 {
+		v[record.SampledShare] = float64(r.reading.Sampled) / roots
+	}
+	if !r.kept {
+		return nil
+	}
+	tally, err := r.stage.sink.Count()
+	if err != nil {
+		return err
+	}
+	v[record.SpansReceived] = float64(tally.Spans) / r.underWay.Seconds()
+	v[record.SpansPerRequest] = float64(tally.Spans) / requests
+	if _, known := v[record.SampledShare]; !known {
+		traces := tally.Entries
+		if traces == 0 {
+			traces = tally.Rooted // a service whose spans are of no server's kind
+		}
+		v[record.SampledShare] = float64(traces) / requests
+	}
+	if r.total.Failed > 0 {
+		v[record.FailedTraced] = float64(tally.FailedEntries) / float64(r.total.Failed)
+	}
+	r.rec.Fidelity = map[string]int{}
+	if shape := r.chain.Shape; shape != nil && r.load.CanNumber() {
+		return r.classify(*shape)
+	}
+	trees, err := r.stage.sink.Trees(r.job.Workload.Spans)
+	if err != nil {
+		return err
+	}
+	r.rec.Fidelity[record.FidelityComplete] = trees.Complete
+	for reason, n := range trees.Incomplete {
+		r.rec.Fidelity[reason] = n
+	}
+	if trees.Traces > 0 {
+		v[record.Complete] = float64(trees.Complete) / float64(trees.Traces)
+	}
+	return nil
+}
+
+// classify compares the traces with the numbers that the requests carry.
+func (r *run) classify(shape fidelity.Shape) error {
+	spans, err := r.stage.sink.Spans(fidelity.Keys())
+	if err != nil {
+		return err
+	}
+	report := fidelity.Classify(spans, shape)
+	if sampled := r.reading.Sampled; sampled > 0 && sampled < math.MaxInt32 {
+		report.Expect(int(sampled))
+	}
+	f := r.rec.Fidelity
+	f[record.FidelityComplete], f[record.FidelityWrong] = report.Complete, report.Wrong
+	f[record.OrphanedSpans], f[record.SplitRequests] = report.Orphaned, report.Split
+	for reason, n := range report.Incomplete {
+		f[reason] = n
+	}
+	r.rec.Values[record.Wrong] = float64(report.Wrong)
+	if report.Traces > 0 {
+		r.rec.Values[record.Complete] = float64(report.Complete) / float64(report.Traces)
+	}
+	if r.job.Kind == record.Checked && len(r.rec.Programs) > 0 {
+		var ns float64
+		for _, p := range r.rec.Programs {
+			ns += p.Total()
+		}
+		r.rec.Values[record.KernelPrograms] = ns / 1e3 / float64(r.total.OK+r.total.Failed)
+	}
+	if r.job.Inspect != nil {
+		return r.job.Inspect(spans, report)
+	}
+	return nil
+}

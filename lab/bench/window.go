@@ -1,0 +1,175 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/lab/meter"
+	"github.com/tare-trace/tare/lab/profile"
+	"github.com/tare-trace/tare/lab/record"
+)
+
+// samplePeriod is how often the meter reads memory within a window.
+const samplePeriod = 100 * time.Millisecond
+
+// sendLoad sends the load and measures meanwhile.
+func (r *run) sendLoad(ctx context.Context) error {
+	begin := time.Now()
+	s, err := r.load.Start(ctx, r.loadOptions())
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.job.Requests > 0: // until all are sent
+	case r.job.Kind == record.Profiled:
+		err = r.profile(ctx, s)
+	default:
+		err = r.window(ctx, s)
+	}
+	total, finishErr := s.Finish()
+	r.underWay = time.Since(begin)
+	r.stage.next = total.Next
+	r.total = total
+	r.rec.Requests, r.rec.Failures, r.rec.Errors = total.OK+total.Failed, total.Failed, total.Errors
+	if err := errors.Join(err, finishErr); err != nil {
+		return errors.Join(err, r.session.Alive())
+	}
+	if total.OK == 0 {
+		return fmt.Errorf("not one request was answered: %v", total.Errors)
+	}
+	if r.job.Requests > 0 {
+		r.rec.Answers = total.OK
+		r.loadValues(total)
+	}
+	return nil
+}
+
+func (r *run) loadOptions() load.Options {
+	opts := load.Options{
+		Addr:        r.chain.Entry,
+		Connections: r.job.Load.Connections,
+		Requests:    r.job.Requests,
+		Rate:        r.job.Load.Rate,
+		First:       r.stage.next,
+		AppendPath:  r.chain.AppendPath,
+		AppendBody:  r.chain.AppendBody,
+		Header:      r.chain.Header,
+	}
+	if r.job.Requests > 0 && r.stage.Progress != nil {
+		opts.Progress = func(ok, failed uint64) {
+			r.stage.Progress(float64(ok+failed)/float64(r.job.Requests), r.session)
+		}
+	}
+	return opts
+}
+
+// warmUp sends load that is not measured.
+func (r *run) warmUp(ctx context.Context, s load.Session) error {
+	if r.job.Warmup == 0 {
+		return nil
+	}
+	_, err := s.Interval(ctx, r.job.Warmup, pause(r.job.Warmup))
+	return err
+}
+
+// window measures for a while, after a warm-up.
+func (r *run) window(ctx context.Context, s load.Session) error {
+	if err := r.warmUp(ctx, s); err != nil {
+		return err
+	}
+	session, err := meter.Begin(r.subjects())
+	if err != nil {
+		return err
+	}
+	r.stage.sink.Mark()
+	answered, loadErr := s.Interval(ctx, r.job.Window, pause(r.job.Window))
+	received := r.stage.sink.Mark()
+	usage, err := session.End()
+	if err := errors.Join(loadErr, err); err != nil {
+		return err
+	}
+	return r.values(answered, received.Bytes, usage)
+}
+
+func (r *run) subjects() meter.Subjects {
+	s := meter.Subjects{
+		Groups: map[string]func() []int{"service": sometimes(r.chain.PIDs), "tracer": r.session.PIDs},
+		Every:  samplePeriod,
+	}
+	if r.job.Variant.Tracer.MeterOff {
+		s.Every = 0
+	}
+	if r.stage.Network != nil {
+		s.Link = r.stage.Network.Link
+	}
+	return s
+}
+
+// sometimes asks for processes at most once a second: to look for children means
+// to walk through all processes of the machine.
+func sometimes(pids func() []int) func() []int {
+	var last []int
+	var asked time.Time
+	return func() []int {
+		if time.Since(asked) >= time.Second {
+			last, asked = pids(), time.Now()
+		}
+		return last
+	}
+}
+
+// profile takes a CPU profile of the service under load, after a warm-up.
+func (r *run) profile(ctx context.Context, s load.Session) error {
+	if err := r.warmUp(ctx, s); err != nil {
+		return err
+	}
+	var p *profile.Profile
+	answered, err := s.Interval(ctx, r.job.Window, func(ctx context.Context) (err error) {
+		p, err = profile.Fetch(ctx, "http://"+r.chain.Entry+r.job.Workload.Profile+"/profile", r.job.Window)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.rec.Window, r.rec.Answers = answered.Elapsed.Seconds(), answered.OK
+	r.loadValues(answered)
+	r.rec.Shares = profile.Shares(p, answered.OK)
+	r.rec.Packages = profile.Packages(p, answered.OK)
+	if r.stage.Results == "" {
+		return nil
+	}
+	r.rec.Profile = filepath.Join("profiles", strings.NewReplacer("/", "_", " ", "_").Replace(r.rec.ID)+".pb.gz")
+	return keep(p, filepath.Join(r.stage.Results, r.rec.Profile))
+}
+
+// keep writes a profile for go tool pprof.
+func keep(p *profile.Profile, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // results are for all to read
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Write(f), f.Close())
+}
+
+// pause lets time pass.
+func pause(d time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+			return nil
+		}
+	}
+}
