@@ -15,9 +15,6 @@ import (
 	"github.com/tare-trace/tare/lab/record"
 )
 
-// samplePeriod is how often the meter reads memory within a window.
-const samplePeriod = 100 * time.Millisecond
-
 // sendLoad sends the load and measures meanwhile.
 func (r *run) sendLoad(ctx context.Context) error {
 	begin := time.Now()
@@ -100,7 +97,7 @@ func (r *run) window(ctx context.Context, s load.Session) error {
 func (r *run) subjects() meter.Subjects {
 	s := meter.Subjects{
 		Groups: map[string]func() []int{"service": sometimes(r.chain.PIDs), "tracer": r.session.PIDs},
-		Every:  samplePeriod,
+		Every:  meter.DefaultEvery,
 	}
 	if r.job.Variant.Tracer.MeterOff {
 		s.Every = 0

@@ -39,15 +39,6 @@ type Window struct {
 	CPUs   int
 }
 
-// StolenShare is what the hypervisor took of the CPU time that this machine has,
-// 0…1.
-func (w Window) StolenShare() float64 {
-	if w.Elapsed <= 0 || w.CPUs == 0 {
-		return 0
-	}
-	return float64(w.Stolen) / float64(w.Elapsed) / float64(w.CPUs)
-}
-
 // Cores is the number of CPUs that were busy, on average.
 func (w Window) Cores() float64 {
 	if w.Elapsed <= 0 {

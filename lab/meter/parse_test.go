@@ -55,15 +55,6 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestStolenShare(t *testing.T) {
-	if got := (Window{Elapsed: 10 * time.Second, Stolen: 5 * time.Second, CPUs: 2}).StolenShare(); got != 0.25 {
-		t.Error(got)
-	}
-	if got := (Window{}).StolenShare(); got != 0 {
-		t.Error(got)
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(stat))
 	f.Add([]byte("Name:\ttare\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n"))

@@ -9,8 +9,10 @@ package profile
 //     standard library, the Go runtime and a list of small libraries have none:
 //     what they do belongs to their caller. So a growing stack (newstack) or a
 //     system call belongs to the function that needed it.
-//  3. The category of transports (see Transports), if its goroutine is one of an
-//     HTTP or gRPC client's own, on whose stack no caller can be seen.
+//  3. SpanPipeline, if its goroutine is one of an HTTP or gRPC client's own, on
+//     whose stack no caller can be seen: the exporter's is the only client of most
+//     services under test. A service that calls others by HTTP is charged with
+//     those calls there, too.
 //  4. Scheduler, if the stack begins in the runtime: schedule, findRunnable and
 //     epoll, sysmon, timers.
 //  5. Other.
@@ -25,7 +27,7 @@ const (
 	// RedisInstrumentation: redisotel, and the API under it.
 	RedisInstrumentation = "redis instrumentation"
 	// LeanPipeline: Tare's lean span pipeline and its exporters, with what they call,
-	// but for the goroutines of the HTTP or gRPC client: see Transports.
+	// but for the goroutines of the HTTP or gRPC client: see rule 3.
 	LeanPipeline = "lean span pipeline"
 	// LeanInstrumentation: leanhttp, leanredis and propagation, with what they call.
 	LeanInstrumentation = "lean instrumentation"
@@ -39,7 +41,7 @@ const (
 	HTTPServer = "net/http server"
 	// Scheduler: the runtime on nobody's behalf.
 	Scheduler = "scheduler and runtime"
-	// Application: package main, the workloads, and what Application names.
+	// Application: package main and the workloads.
 	Application = "application"
 	// Other: no rule knows it, and the profiler itself.
 	Other = "other"
@@ -49,27 +51,4 @@ const (
 var Categories = []string{
 	SpanPipeline, HTTPInstrumentation, RedisInstrumentation, LeanPipeline, LeanInstrumentation, Decisions, GarbageCollection,
 	RedisClient, HTTPServer, Scheduler, Application, Other,
-}
-
-// Option changes a rule.
-type Option func(*rules)
-
-// Transports says to whom the goroutines of HTTP and gRPC clients belong that
-// write requests and read responses on behalf of a caller who is not on their
-// stack. Without it that is SpanPipeline, since the exporter's is the only client
-// of most services under test; a service that calls others by HTTP needs
-// Transports(Other), which leaves that part of the exporter's cost out of
-// SpanPipeline.
-func Transports(category string) Option {
-	return func(r *rules) { r.transports = category }
-}
-
-// Modules says which import paths, with everything below them, are the
-// application's, beside main and the workloads.
-func Modules(paths ...string) Option {
-	return func(r *rules) {
-		for _, p := range paths {
-			r.owners = append([]owner{{p, Application}}, r.owners...)
-		}
-	}
 }

@@ -2,22 +2,8 @@ package profile
 
 import pprof "github.com/google/pprof/profile"
 
-// rules decide about a stack.
-type rules struct {
-	owners     []owner
-	transports string
-}
-
-func newRules(options []Option) *rules {
-	r := &rules{owners: owners, transports: SpanPipeline}
-	for _, o := range options {
-		o(r)
-	}
-	return r
-}
-
-// of is the category of a stack of function names, the leaf first.
-func (r *rules) of(stack []string) string {
+// categoryOf is the category of a stack of function names, the leaf first.
+func categoryOf(stack []string) string {
 	if len(stack) == 0 {
 		return Other
 	}
@@ -29,7 +15,7 @@ func (r *rules) of(stack []string) string {
 		root           = frame{pkg: "runtime"}
 	)
 	for _, function := range stack {
-		f := r.frame(function)
+		f := frameOf(function)
 		if f.collector {
 			return GarbageCollection
 		}
@@ -54,7 +40,7 @@ func (r *rules) of(stack []string) string {
 	case owner != "":
 		return owner
 	case transport:
-		return r.transports
+		return SpanPipeline
 	case root.pkg == "runtime" || root.pkg == "":
 		return Scheduler
 	}

@@ -15,9 +15,7 @@ const (
 )
 
 // of classifies a stack that is written as in a profile: callee < caller.
-func of(stack string, options ...Option) string {
-	return newRules(options).of(strings.Split(stack, " < "))
-}
+func of(stack string) string { return categoryOf(strings.Split(stack, " < ")) }
 
 func TestRules(t *testing.T) {
 	for _, c := range []struct{ stack, want string }{
@@ -110,25 +108,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s\n\tis %q, want %q", c.stack, got, c.want)
 		}
 	}
-	if got := newRules(nil).of(nil); got != Other {
+	if got := categoryOf(nil); got != Other {
 		t.Errorf("no stack: %q", got)
-	}
-}
-
-func TestOptions(t *testing.T) {
-	const loop = "bufio.(*Writer).Flush < net/http.(*persistConn).writeLoop < runtime.goexit"
-	if got := of(loop, Transports(Other)); got != Other {
-		t.Error(got)
-	}
-	const library = "github.com/some/library/deep.Work < " + serving
-	if got := of(library, Modules("github.com/some/library")); got != Application {
-		t.Error(got)
-	}
-	if got := of(strings.Replace(library, "library", "library2", 1), Modules("github.com/some/library")); got != Other {
-		t.Error(got)
-	}
-	if got := of(library); got != Other {
-		t.Errorf("an option outlives its call: %q", got)
 	}
 }
 

@@ -12,7 +12,7 @@ type frame struct {
 	transport bool
 }
 
-func (r *rules) frame(function string) frame {
+func frameOf(function string) frame {
 	f := frame{}
 	f.pkg, f.name = split(function)
 	switch {
@@ -26,14 +26,14 @@ func (r *rules) frame(function string) frame {
 			f.category = HTTPServer
 		}
 	default:
-		f.category, f.api = r.category(f.pkg)
+		f.category, f.api = categoryOfPackage(f.pkg)
 	}
 	f.transport = begins(f.name, transports[f.pkg])
 	return f
 }
 
-func (r *rules) category(pkg string) (category string, api bool) {
-	for _, o := range r.owners {
+func categoryOfPackage(pkg string) (category string, api bool) {
+	for _, o := range owners {
 		if within(pkg, o.path) {
 			return o.category, false
 		}

@@ -142,19 +142,8 @@ func (p *Profile) Write(to io.Writer) error {
 	return raw.Write(to)
 }
 
-// Duration is how long the profile was taken for, 0 if it does not say.
-func (p *Profile) Duration() time.Duration { return time.Duration(p.raw.DurationNanos) }
-
-// CPU is the time of all samples together. The kernel's timer takes one for every
-// 10 ms of CPU time: it says little about less than some seconds.
-func (p *Profile) CPU() time.Duration {
-	var sum time.Duration
-	for _, s := range p.raw.Sample {
-		sum += p.cpu(s)
-	}
-	return sum
-}
-
+// cpu is the time of a sample. The kernel's timer takes one for every 10 ms of CPU
+// time: a profile says little about less than some seconds.
 func (p *Profile) cpu(s *pprof.Sample) time.Duration {
 	return time.Duration(s.Value[p.value]) * p.unit
 }

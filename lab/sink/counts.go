@@ -15,8 +15,8 @@ type Counts struct {
 	// of the body says of itself (RFC 1952, ISIZE): nothing is decompressed to
 	// know it.
 	Plain uint64
-	// Refused by Fail, given up by the client while Stall was on, or not
-	// stored because the file could not be written.
+	// Refused: given up by the client while Stall was on, or not stored because
+	// the file could not be written.
 	Refused uint64
 	// Bad requests: not OTLP in protobuf, larger than MaxBody, or cut off.
 	Bad uint64
@@ -36,20 +36,12 @@ func (c *counters) arrived(wire, plain int) {
 	c.plain.Add(uint64(plain))
 }
 
-// activity changes whenever something comes or is answered.
-func (c *counters) activity() uint64 {
-	return c.requests.Load() + c.bytes.Load() + c.refused.Load() + c.bad.Load()
-}
-
 func (c *counters) load() Counts {
 	return Counts{
 		Requests: c.requests.Load(), Bytes: c.bytes.Load(), Plain: c.plain.Load(),
 		Refused: c.refused.Load(), Bad: c.bad.Load(),
 	}
 }
-
-// Total is what has come since the sink began.
-func (s *Sink) Total() Counts { return s.counters.load() }
 
 // Mark is what has come since the last Mark, or since the sink began. The
 // numbers of one request that is under way may fall on both sides of it.

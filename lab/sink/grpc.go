@@ -46,10 +46,6 @@ func (s *Sink) export(_ any, ctx context.Context, decode func(any) error, _ grpc
 		s.counters.bad.Add(1)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if s.faults.refuse() {
-		s.counters.refused.Add(1)
-		return nil, status.Error(codes.Unavailable, "refused, as it was asked to")
-	}
 	if !s.wait(ctx) {
 		s.counters.refused.Add(1)
 		return nil, status.Error(codes.Unavailable, "closing, or the client has gone")

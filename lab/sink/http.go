@@ -6,7 +6,6 @@ import (
 	"errors"
 	"mime"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -63,12 +62,6 @@ func (s *Sink) receive(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Sink) answer(w http.ResponseWriter, r *http.Request, body []byte, zipped bool) {
-	if s.faults.refuse() {
-		s.counters.refused.Add(1)
-		w.Header().Set("Retry-After", strconv.Itoa(RetryAfter))
-		http.Error(w, "refused, as it was asked to", http.StatusServiceUnavailable)
-		return
-	}
 	if !s.wait(r.Context()) {
 		s.counters.refused.Add(1)
 		panic(http.ErrAbortHandler) // nobody is there to be answered

@@ -7,13 +7,11 @@
 package sink
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 )
@@ -94,27 +92,6 @@ func (s *Sink) Endpoint() string { return "http://" + s.Addr() }
 
 // Keep decides whether bodies are kept from now on, or only counted.
 func (s *Sink) Keep(on bool) { s.kept.on.Store(on) }
-
-// Quiet waits until nothing has come for the given time, or at most as long as
-// within; that it was the latter is no error. The error is the context's.
-func (s *Sink) Quiet(ctx context.Context, idle, within time.Duration) error {
-	begin := time.Now()
-	last, since := s.counters.activity(), begin
-	step := min(50*time.Millisecond, max(idle/4, time.Millisecond))
-	tick := time.NewTicker(step)
-	defer tick.Stop()
-	for time.Since(since) < idle && time.Since(begin) < within {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-		if n := s.counters.activity(); n != last {
-			last, since = n, time.Now()
-		}
-	}
-	return nil
-}
 
 // Reset forgets what was kept, and the error of a write that failed. The
 // counters go on.

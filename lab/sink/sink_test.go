@@ -2,7 +2,6 @@ package sink
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 
@@ -66,7 +64,7 @@ func TestCountsWhatCameOverTheWire(t *testing.T) {
 	if got := s.Mark(); got != (Counts{Requests: 1, Bytes: uint64(len(plain)), Plain: uint64(len(plain))}) {
 		t.Errorf("%+v", got)
 	}
-	if got := s.Total(); got.Requests != 4 {
+	if got := s.counters.load(); got.Requests != 4 {
 		t.Errorf("in all: %+v", got)
 	}
 }
@@ -157,7 +155,7 @@ func TestResetForgets(t *testing.T) {
 	if tally, err := s.Count(); err != nil || tally.Spans != 0 {
 		t.Errorf("%+v, %v", tally, err)
 	}
-	if got := s.Total().Requests; got != 6 {
+	if got := s.counters.load().Requests; got != 6 {
 		t.Errorf("%d requests in all", got)
 	}
 }
@@ -207,25 +205,6 @@ func TestWriteThatFailed(t *testing.T) {
 		t.Error("closed without an error")
 	}
 	s.closed = nil // the cleanup closes again
-}
-
-func TestQuiet(t *testing.T) {
-	s := open(t, Options{})
-	begin := time.Now()
-	if err := s.Quiet(t.Context(), 100*time.Millisecond, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if d := time.Since(begin); d < 100*time.Millisecond {
-		t.Errorf("quiet after %v", d)
-	}
-	if err := s.Quiet(t.Context(), time.Hour, 100*time.Millisecond); err != nil {
-		t.Errorf("within: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Quiet(ctx, time.Hour, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
 }
 
 func TestFileStaysOrGoes(t *testing.T) {

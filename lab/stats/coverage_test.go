@@ -200,21 +200,6 @@ func TestCoverageOfDifference(t *testing.T) {
 	check("with ties", discrete, 100)
 }
 
-func TestCoverageOfRatioOfMedians(t *testing.T) {
-	var b bounds
-	for _, p := range continuous {
-		for _, size := range [][2]int{{6, 6}, {7, 7}, {15, 15}, {30, 10}} {
-			xs, ys := make([]float64, size[0]), make([]float64, size[1])
-			draw := func(r *rand.Rand) float64 { return math.Exp(p.draw(r) / 4) } // ratios are of what is positive
-			share := covered(t, 5, 1, func(r *rand.Rand) Estimate {
-				return RatioOfMedians(fill(r, xs, draw), fill(r, ys, draw))
-			})
-			b.check(t, fmt.Sprintf("exp of %s, n = %v", p.name, size), share, 97)
-		}
-	}
-	t.Logf("%.1f%% to %.1f%%", b.least, b.most)
-}
-
 // What the two rules beside the formulas are for: without them the intervals of
 // six values would miss the bounds that the tests above keep.
 func TestCoverageWithoutCorrections(t *testing.T) {

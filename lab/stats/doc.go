@@ -14,8 +14,7 @@
 //     by a factor for ratios and by a sum for differences; the rounds' ratios or
 //     differences are independent. The estimate is the median of the ratios,
 //     which is not the ratio of the medians.
-//   - Difference and RatioOfMedians: the two samples are independent of each
-//     other. They may differ in shape, spread and size. Drift between the two is
+//   - Difference: the two samples are independent of each other. They may differ in shape, spread and size. Drift between the two is
 //     not taken off: pairs are better where there are pairs.
 //   - Judge: the control compares like with like, under the same conditions and
 //     with the same n as the effect, or nearly.
@@ -40,9 +39,9 @@
 //
 // By simulation over normal, lognormal (sigma 0.5 and 1), uniform, exponential and
 // Laplace values and mixtures with 5% and 10% of outliers, n = 6 to 60: Interval
-// 94.3% to 95.2%, pairs that share a drift 94.3% to 95.2%, Difference and
-// RatioOfMedians 93.8% to 96.2% with equal or different n and up to fourfold
-// spread (n up to 40; 50,000 samples each). Ties make the intervals wider, never narrower:
+// 94.3% to 95.2%, pairs that share a drift 94.3% to 95.2%, Difference
+// 93.8% to 96.2% with equal or different n and up to fourfold spread (n up to 40;
+// 50,000 samples each). Ties make the intervals wider, never narrower:
 // rounded and counted values are covered by 95.7% to 100%. The package's tests run
 // these simulations, with fewer samples.
 //

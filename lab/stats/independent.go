@@ -23,38 +23,6 @@ import "math"
 // not, nor below MinSamples, where the limits are those of the two intervals
 // taken from each other.
 func Difference(a, b []float64) Estimate {
-	return independent(a, b, func(x, y side) Estimate { return minus(x, y) })
-}
-
-// RatioOfMedians estimates the median of a by the median of b, two independent
-// samples, as two directories of results are. It is Difference of the logarithms
-// of the medians and their limits, so both intervals must lie above 0; if one does
-// not, there is no estimate (N = 0) and the warning says so. For pairs there is
-// RatioInterval.
-func RatioOfMedians(a, b []float64) Ratio {
-	return independent(a, b, func(x, y side) Estimate {
-		if x.Lo <= 0 || y.Lo <= 0 {
-			return Estimate{Warning: "no ratio: the interval of a median reaches 0 or below; compare by difference"}
-		}
-		e := minus(x.log(), y.log())
-		e.Median = x.Median / y.Median // without the rounding of logarithms
-		e.Lo, e.Hi = min(math.Exp(e.Lo), e.Median), max(math.Exp(e.Hi), e.Median)
-		return e
-	})
-}
-
-// side is one of two independent samples.
-type side struct {
-	Estimate
-	tied bool
-}
-
-func (s side) log() side {
-	s.Median, s.Lo, s.Hi = math.Log(s.Median), math.Log(s.Lo), math.Log(s.Hi)
-	return s
-}
-
-func independent(a, b []float64, compare func(x, y side) Estimate) Estimate {
 	ka, leftA := finiteOf(a)
 	kb, leftB := finiteOf(b)
 	x := side{Estimate: estimate(ka, 0, "samples")}
@@ -69,12 +37,18 @@ func independent(a, b []float64, compare func(x, y side) Estimate) Estimate {
 	if n == 0 {
 		return Estimate{Warning: join(few, left)}
 	}
-	e := compare(x, y)
+	e := minus(x, y)
 	if !finite(e.Median) || !finite(e.Lo) || !finite(e.Hi) {
 		e = Estimate{Warning: "no estimate: its interval is beyond the range of numbers"}
 	}
 	e.Warning = join(few, e.Warning, left)
 	return e
+}
+
+// side is one of two independent samples.
+type side struct {
+	Estimate
+	tied bool
 }
 
 func minus(x, y side) Estimate {

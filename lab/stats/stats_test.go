@@ -63,18 +63,16 @@ func TestFewOrUnusableSamplesWarnAndStayFinite(t *testing.T) {
 	lowered := []float64{math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, 1}
 	six := []float64{1, 2, 3, 4, 5, 6}
 	for name, e := range map[string]Estimate{
-		"none":               RatioInterval(nil, nil),
-		"one":                RatioInterval([]float64{1}, []float64{2}),
-		"zero divisor":       RatioInterval([]float64{1, 0, 3, 4, 5, 6}, []float64{0, 0, 3, 4, 5, 6}),
-		"no partner":         RatioInterval([]float64{1, 2, 3, 4, 5, 6, 7}, six),
-		"NaN":                Interval([]float64{math.NaN(), math.Inf(1), 1}),
-		"overflow":           PairedDifference(huge, lowered),
-		"two, none":          Difference(nil, six),
-		"two, few":           Difference(six, six[:5]),
-		"two, NaN":           Difference(append(slices.Clone(six), math.NaN()), six),
-		"two, overflow":      Difference(huge, lowered),
-		"two, not above 0":   RatioOfMedians(six, []float64{-1, 1, 2, 3, 4, 5}),
-		"two, ratio too big": RatioOfMedians(lowered[:5], []float64{1e-9, 1e-9, 1e-9, 1e-9, 1e-9, 1e-9}),
+		"none":          RatioInterval(nil, nil),
+		"one":           RatioInterval([]float64{1}, []float64{2}),
+		"zero divisor":  RatioInterval([]float64{1, 0, 3, 4, 5, 6}, []float64{0, 0, 3, 4, 5, 6}),
+		"no partner":    RatioInterval([]float64{1, 2, 3, 4, 5, 6, 7}, six),
+		"NaN":           Interval([]float64{math.NaN(), math.Inf(1), 1}),
+		"overflow":      PairedDifference(huge, lowered),
+		"two, none":     Difference(nil, six),
+		"two, few":      Difference(six, six[:5]),
+		"two, NaN":      Difference(append(slices.Clone(six), math.NaN()), six),
+		"two, overflow": Difference(huge, lowered),
 	} {
 		if !finite(e.Median) || !finite(e.Lo) || !finite(e.Hi) {
 			t.Errorf("%s: %#v is not finite", name, e)
@@ -112,9 +110,5 @@ func TestTwoFewSamplesGiveTheWidestInterval(t *testing.T) {
 	d := Difference([]float64{10, 12, 11}, []float64{1, 2, 3, 4, 5})
 	if d.Median != 8 || d.Lo != 5 || d.Hi != 11 || d.N != 3 || d.Warning != "need >= 6 samples of each" {
 		t.Errorf("%#v", d)
-	}
-	r := RatioOfMedians([]float64{10, 12, 11}, []float64{1, 2, 4})
-	if r.Median != 5.5 || !near(r.Lo, 2.5) || !near(r.Hi, 12) || r.N != 3 {
-		t.Errorf("%#v", r)
 	}
 }
