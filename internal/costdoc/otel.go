@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/tare-trace/tare/lab/analysis"
+	"github.com/tare-trace/tare/lab/bench"
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/stats"
 )
@@ -153,16 +153,13 @@ type claim struct {
 	number   int
 }
 
-// summary reads what an experiment found.
-func summary(dir string) (s analysis.Summary, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+// summary analyses the records of an experiment.
+func summary(dir string) (*analysis.Summary, error) {
+	m, runs, err := bench.Read(dir)
 	if err != nil {
-		return s, fmt.Errorf("no results of this experiment (make results, make collector-cost): %w", err)
+		return nil, fmt.Errorf("no results of this experiment (make results, make collector-cost): %w", err)
 	}
-	if err := json.Unmarshal(text, &s); err != nil {
-		return s, fmt.Errorf("%s: %w", dir, err)
-	}
-	return s, nil
+	return analysis.Analyse(m, runs)
 }
 
 // claims lists what an experiment found about some of its claims, finding by
