@@ -1,8 +1,6 @@
 package store
 
-import (
-	"math/bits"
-)
+import buckets "github.com/tare-trace/tare/otel/histogram"
 
 // histogram counts durations, weighted, in buckets that are linear within each
 // power of two, as in HdrHistogram: 32 of them, so that the middle of a bucket
@@ -10,46 +8,27 @@ import (
 // with the powers of two that occur: operations are many, and few of them need
 // more than a handful.
 type histogram struct {
-	powers   [65 - subBits]*[1 << subBits]float64
+	powers   [65 - bins]*[1 << bins]float64
 	total    float64
 	smallest uint64
 	largest  uint64
 }
 
-// subBits is log2 of the buckets in a power of two.
-const subBits = 5
+// bins are the buckets: 1<<5 in each power of two.
+const bins = buckets.Buckets(5)
 
 func (h *histogram) add(v uint64, weight float64) {
-	power, sub := bucketOf(v)
-	p := h.powers[power]
-	if p == nil {
-		p = new([1 << subBits]float64)
-		h.powers[power] = p
+	i := bins.Of(v)
+	p := &h.powers[i>>bins]
+	if *p == nil {
+		*p = new([1 << bins]float64)
 	}
-	p[sub] += weight
+	(*p)[i&(1<<bins-1)] += weight
 	if h.total == 0 {
 		h.smallest = v
 	}
 	h.total += weight
 	h.smallest, h.largest = min(h.smallest, v), max(h.largest, v)
-}
-
-// bucketOf: power 0 is the values below 32, one for each bucket.
-func bucketOf(v uint64) (power, sub int) {
-	if v < 1<<subBits {
-		return 0, int(v)
-	}
-	power = bits.Len64(v) - subBits
-	return power, int(v>>(power-1)) & (1<<subBits - 1)
-}
-
-// middle is the middle of a bucket.
-func middle(power, sub int) uint64 {
-	if power == 0 {
-		return uint64(sub)
-	}
-	low := (1<<subBits | uint64(sub)) << (power - 1)
-	return low + 1<<(power-1)/2
 }
 
 // quantile returns the value that the share q of the weight does not exceed; 0
@@ -66,7 +45,8 @@ func (h *histogram) quantile(q float64) uint64 {
 		for sub, n := range p {
 			// The sum of weights is not exact; what is lacking by a billionth is there.
 			if sum += n; n > 0 && sum >= rank*(1-1e-9) {
-				return min(max(middle(power, sub), h.smallest), h.largest)
+				start, next := bins.Start(power<<bins+sub), bins.Start(power<<bins+sub+1)
+				return min(max(start+(next-start)/2, h.smallest), h.largest)
 			}
 		}
 	}

@@ -66,18 +66,6 @@ func TestQuantilesAreWithinTwoPercent(t *testing.T) {
 	}
 }
 
-func TestBuckets(t *testing.T) {
-	last := uint64(0)
-	for _, v := range []uint64{0, 1, 31, 32, 33, 63, 64, 65, 1 << 20, 1<<20 + 1<<15, 1 << 63, math.MaxUint64} {
-		power, sub := bucketOf(v)
-		m := middle(power, sub)
-		if p, s := bucketOf(m); p != power || s != sub || m < last {
-			t.Errorf("%d: bucket %d, %d; its middle %d is in %d, %d", v, power, sub, m, p, s)
-		}
-		last = m
-	}
-}
-
 // Latencies and calls of many traces, against what was written, before and
 // after merging.
 func TestLatenciesAndMap(t *testing.T) {

@@ -1,9 +1,10 @@
 package adaptive
 
 import (
-	"math/bits"
 	"sync/atomic"
 	"time"
+
+	"github.com/tare-trace/tare/otel/histogram"
 )
 
 // Durations are counted in buckets that are a quarter of a power of two wide:
@@ -12,27 +13,15 @@ import (
 const (
 	unitBits = 10
 	buckets  = 104
+	quarters = histogram.Buckets(2)
 )
 
 func bucketOf(d time.Duration) int {
-	if d < 0 {
-		d = 0
-	}
-	v := uint64(d) >> unitBits
-	if v < 4 {
-		return int(v)
-	}
-	e := bits.Len64(v) - 1
-	return min((e-1)*4+int(v>>(e-2)&3), buckets-1)
+	return min(quarters.Of(uint64(max(d, 0))>>unitBits), buckets-1)
 }
 
 // bucketStart is the smallest duration in bucket i.
-func bucketStart(i int) time.Duration {
-	if i < 4 {
-		return time.Duration(i) << unitBits
-	}
-	return time.Duration(4+i%4) << (i/4 - 1 + unitBits)
-}
+func bucketStart(i int) time.Duration { return time.Duration(quarters.Start(i) << unitBits) }
 
 // observationShards is how many copies a route's counters have. Each takes
 // half a KiB, and there may be hundreds of routes.

@@ -3,12 +3,13 @@ package keep
 import (
 	"maps"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tare-trace/tare/otel/histogram"
 )
 
 // learned holds duration thresholds, for a bounded number of operations.
@@ -22,14 +23,14 @@ type learned struct {
 }
 
 const (
-	// subBuckets per octave: a threshold is at most 1/8 above the quantile.
-	subBuckets = 8
+	// eighths of an octave are the buckets: a threshold is at most 1/8 above the
+	// quantile.
+	eighths = histogram.Buckets(3)
 	// unitShift makes the unit of the histogram 1.024 µs.
 	unitShift = 10
-	// octaves above the first eight units; the last ends at 2^31 units, about
-	// 37 minutes.
-	octaves    = 28
-	numBuckets = (octaves + 1) * subBuckets
+	// numBuckets are eight linear ones and eight for each of 28 octaves above; the
+	// last ends at 2^31 units, about 37 minutes.
+	numBuckets = 29 << eighths
 	// thinning: once an operation has a threshold, one observation in 16 is
 	// counted, so that cores rarely meet on the histogram's cache lines.
 	thinning = 16
@@ -121,30 +122,15 @@ func (op *operation) learn(quantile float64, window uint32) {
 	}
 }
 
-// bucket returns the index of d: eight linear buckets, then eight per octave.
+// bucket returns the index of d.
 func bucket(d time.Duration) int {
-	if d < 0 {
-		return 0
-	}
-	v := uint64(d) >> unitShift
-	if v < subBuckets {
-		return int(v)
-	}
-	octave := bits.Len64(v) - 4 // v>>octave is in 8 ... 15
-	if octave >= octaves {
-		return numBuckets - 1
-	}
-	return (octave+1)*subBuckets + int(v>>octave)&(subBuckets-1)
+	return min(eighths.Of(uint64(max(d, 0))>>unitShift), numBuckets-1)
 }
 
 // upper returns the longest duration of a bucket in ns.
 func upper(i int) int64 {
-	switch {
-	case i < subBuckets:
-		return int64(i+1)<<unitShift - 1
-	case i == numBuckets-1:
+	if i == numBuckets-1 {
 		return never - 1 // not "never": it has been learned
 	}
-	octave, v := i/subBuckets-1, i%subBuckets+subBuckets
-	return int64(v+1)<<octave<<unitShift - 1
+	return int64(eighths.Start(i+1)<<unitShift) - 1
 }
