@@ -81,7 +81,7 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 	if len(both(x, y)) > 0 {
 		as := p.comparedAs(m)
 		f.Effect = a.effect(p, m, as, x, y, said)
-		f.Text = f.Effect.Text + target(f.Effect, c)
+		f.Text = target(f.Effect, c) + f.Effect.Text
 		if against == "" {
 			f.Effect.Rounds = nil // they are in the cell's table
 		}
@@ -107,9 +107,9 @@ func target(e *Effect, c experiment.Claim) string {
 	case e.As != Ratio || c.AtMost == 0 && c.AtLeast == 0:
 		return ""
 	case c.AtMost > 0:
-		return fmt.Sprintf("; at most %g times is the target: %s", c.AtMost, stats.AtMost(e.Estimate, c.AtMost))
+		return fmt.Sprintf("target (at most %g times): %s; ", c.AtMost, stats.AtMost(e.Estimate, c.AtMost))
 	}
-	return fmt.Sprintf("; at least %g times is the target: %s", c.AtLeast, stats.AtLeast(e.Estimate, c.AtLeast))
+	return fmt.Sprintf("target (at least %g times): %s; ", c.AtLeast, stats.AtLeast(e.Estimate, c.AtLeast))
 }
 
 // peer is another tracer at the same rate in the same cell; one without rates is

@@ -13,8 +13,8 @@ import (
 // variant look cheaper than it is.
 const unbounded = 1e6
 
-// share fills a finding with how much of what y adds to the baseline x adds, and
-// says of a target (0: none) whether it is met. It returns why it cannot.
+// share fills a finding with the share that x adds to the baseline of what y adds,
+// and says whether a target is met (0: there is none). It returns why it cannot.
 func share(f *Finding, x, y, base byRound, said string, target float64) string {
 	shares, most := byRound{}, math.Inf(-1) // most: of those with a bound
 	for r, b := range base {
@@ -43,7 +43,7 @@ func share(f *Finding, x, y, base byRound, said string, target float64) string {
 	}
 	f.Text = fmt.Sprintf("%s of what %s adds (%s to %s, n=%d)", hundredths(e.Median), said, hundredths(e.Lo), hi, e.N)
 	if target > 0 {
-		f.Text += fmt.Sprintf("; at most %g is the target: %s", target, stats.AtMost(e, target))
+		f.Text = fmt.Sprintf("target (at most %g): %s; %s", target, stats.AtMost(e, target), f.Text)
 	}
 	return ""
 }

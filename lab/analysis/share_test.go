@@ -21,8 +21,8 @@ func TestShareOfWhatAnotherAdds(t *testing.T) {
 		target float64
 		want   string
 	}{
-		{rounds(11, 21, 12, 22, 11, 21), other, 0.25, "0.10 of what official adds (0.10 to 0.20, n=6); at most 0.25 is the target: met"},
-		{rounds(15, 25, 16, 26, 15, 25), other, 0.25, "target: missed"},
+		{rounds(11, 21, 12, 22, 11, 21), other, 0.25, "target (at most 0.25): met; 0.10 of what official adds (0.10 to 0.20, n=6)"},
+		{rounds(15, 25, 16, 26, 15, 25), other, 0.25, "target (at most 0.25): missed"},
 		{rounds(11, 21, 14, 21, 11, 24), other, 0.25, "met by the median, not by the whole interval"},
 		{rounds(14, 24, 14, 24, 11, 24), other, 0.25, "missed by the median, not by the whole interval"},
 		{rounds(11, 21), other, 0.25, "too few rounds to tell"},

@@ -156,17 +156,21 @@ func (t tally) compared(m record.Metric, said string) string {
 	if t.distinguishable == 0 {
 		return fmt.Sprintf("not distinguishable from %s in any of %d comparisons (%s)%s", said, t.comparisons, outer(), few)
 	}
-	text := fmt.Sprintf("distinguishable from %s in %d of %d comparisons, ", said, t.distinguishable, t.comparisons)
-	if t.distinguishable == 1 {
-		text += t.withInterval(t.least, m)
-	} else {
-		text += "from " + t.withInterval(t.least, m) + " to " + t.withInterval(t.most, m)
+	// How much comes first, then in how many comparisons, then how sure it is.
+	change, facts := t.factsOf(t.least, m)
+	if t.distinguishable > 1 {
+		most, mostFacts := t.factsOf(t.most, m)
+		facts = fmt.Sprintf("%s: %s; %s: %s", change, facts, most, mostFacts)
+		if most != change {
+			change += " to " + most
+		}
 	}
+	text := fmt.Sprintf("%s against %s in %d of %d comparisons (%s)", change, said, t.distinguishable, t.comparisons, facts)
 	switch {
 	case others == 1:
-		text += fmt.Sprintf("; not in the other one (%s)", outer())
+		text += fmt.Sprintf("; not distinguishable in the other one (%s)", outer())
 	case others > 1:
-		text += fmt.Sprintf("; not in the other %d (%s)", others, outer())
+		text += fmt.Sprintf("; not distinguishable in the other %d (%s)", others, outer())
 	}
 	// An interval of 95% misses one time in twenty; the floor makes it fewer.
 	if t.comparisons >= 5 && 7*t.distinguishable < t.comparisons {
@@ -175,16 +179,17 @@ func (t tally) compared(m record.Metric, said string) string {
 	return text + few
 }
 
-func (t tally) withInterval(f *Finding, m record.Metric) string {
-	which := t.name(f)
-	if which != "" {
-		which = "; " + which
-	}
-	middle, interval := f.Effect.Change(m)
+// factsOf a finding: how great its effect is, and how sure that is.
+func (t tally) factsOf(f *Finding, m record.Metric) (change, facts string) {
+	change, facts = f.Effect.Change(m)
 	if r := f.Effect.Relative; r != nil {
-		interval += "; " + percent(r.Median, ratioDecimals(*r)) + ", " + ratioRange(*r)
+		facts += " or " + percent(r.Median, ratioDecimals(*r)) + ", " + ratioRange(*r)
 	}
-	return fmt.Sprintf("%s (%s, n=%d%s)", middle, interval, f.Effect.Estimate.N, which)
+	facts += fmt.Sprintf(", n=%d", f.Effect.Estimate.N)
+	if which := t.name(f); which != "" {
+		facts += ", " + which
+	}
+	return change, facts
 }
 
 // values sums up what has no comparison: the least and the greatest.
@@ -208,7 +213,7 @@ func (t tally) values(m record.Metric) string {
 		least.Text, t.name(least), most.Text, t.name(most), len(t.alone))
 }
 
-// alike are values that do not differ: what is less sure is said of them.
+// alike are values that do not differ: the one that is least sure stands for all.
 func (t tally) alike() string {
 	widest := t.alone[0]
 	n := [2]int{widest.size(), widest.size()}
@@ -218,7 +223,7 @@ func (t tally) alike() string {
 			widest = f
 		}
 	}
-	return fmt.Sprintf("the same in each of %d variants and cells (n=%d to %d), of which the least sure is %s", len(t.alone), n[0], n[1], widest.Text)
+	return fmt.Sprintf("%s, and the same in each of %d variants and cells, of which this is the least sure (n=%d to %d)", widest.Text, len(t.alone), n[0], n[1])
 }
 
 func (f *Finding) size() int {

@@ -137,6 +137,9 @@ func (w *writer) found(v *view) {
 		items = append(items, fmt.Sprintf("**%s**: %s", escape(f.Subject), escape(f.Text)))
 	}
 	w.list(items)
+	if v.Meaning != "" {
+		w.line("%s", escape(v.Meaning))
+	}
 	items = nil
 	for _, n := range v.Notes {
 		items = append(items, "Note: "+escape(n))

@@ -11,9 +11,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/stats"
 )
 
 // Write writes the report into the directory of the results, which is made if it
@@ -70,6 +73,13 @@ func removeOthers(figures string, files map[string][]byte) error {
 	return nil
 }
 
+// distinguishable says what the word means, once in every report that uses it.
+var distinguishable = fmt.Sprintf("“Distinguishable” means statistically significant (the 95%% interval excludes no effect), greater than the noise floor, and measured in at least %d rounds. What is not distinguishable may still be there.", stats.MinSamples)
+
+func explains(s *analysis.Summary) bool {
+	return slices.ContainsFunc(s.Found, func(f string) bool { return strings.Contains(f, "distinguishable") })
+}
+
 // WriteFindings writes the answers in short, for a terminal.
 func WriteFindings(w io.Writer, m *record.Manifest, s *analysis.Summary) {
 	title := s.Title
@@ -82,6 +92,9 @@ func WriteFindings(w io.Writer, m *record.Manifest, s *analysis.Summary) {
 	}
 	if len(s.Found) == 0 {
 		text += "  nothing could be compared\n"
+	}
+	if explains(s) {
+		text += "\n" + distinguishable + "\n"
 	}
 	for _, n := range s.Notes {
 		text += "  note: " + n + "\n"

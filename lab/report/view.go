@@ -20,6 +20,7 @@ type view struct {
 	Title, Description string
 	Where              string // machine, kernel, when
 	Found              []finding
+	Meaning            string // of "distinguishable", where it is said
 	Questions          []question
 	Figures            []figure
 	Cells              []cell
@@ -122,6 +123,9 @@ func newView(m *record.Manifest, s *analysis.Summary, runs []record.Run) (*view,
 	}
 	v.Hollow = "Error bars are 95% intervals. Hollow or pale: not distinguishable from " + base +
 		". Grey: the noise floor, the greatest of the cells shown."
+	if explains(s) {
+		v.Meaning = distinguishable
+	}
 	for _, f := range s.Found {
 		subject, text, _ := strings.Cut(f, ": ")
 		v.Found = append(v.Found, finding{subject, text})
