@@ -5,8 +5,8 @@ import "embed"
 //go:embed nginx/*.conf
 var nginxFiles embed.FS
 
-// nginxPlan: an nginx in front of an nginx that answers 13 bytes (figure 4 of
-// the ChainScope paper). Request 7 is /n/7.
+// nginxPlan: an nginx in front of an nginx that answers 13 bytes (ChainScope,
+// figure 4). Request 7 is /n/7.
 var nginxPlan = plan{
 	requires: []Requirement{nginxPackage},
 	shape:    &nginxShape,

@@ -61,7 +61,7 @@ type Budget struct {
 type Trigger string
 
 const (
-	// TriggerAny is the default: one slow request suffices (thesis 4.4.4:
+	// TriggerAny is the default: one slow request suffices (Hoikka 2026, 4.4.4:
 	// "when errors or slow requests trigger higher sampling rates").
 	TriggerAny Trigger = "any"
 	// TriggerMean compares the mean duration.
@@ -79,7 +79,7 @@ const (
 	maxCores     = 1e5
 )
 
-// DefaultConfig has the thesis's values (4.1.2 and 4.4.4) and no budget.
+// DefaultConfig has the values of Hoikka 2026 (4.1.2 and 4.4.4) and no budget.
 func DefaultConfig() Config {
 	return Config{
 		BaseRate:         0.05,

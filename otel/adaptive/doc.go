@@ -17,8 +17,8 @@
 //
 // Every 30 s ([Config].UpdateInterval) the sampler looks at what ended since
 // the last time. If a request failed, the base rate of 0.05 is multiplied by 3;
-// if one took longer than 1 s, by 2; if both, by 6. This is the thesis's sampler
-// (4.1.2, 4.4.4); a share of errors, the mean or a percentile can be asked for
+// if one took longer than 1 s, by 2; if both, by 6. This is the sampler of
+// Hoikka 2026 (4.1.2, 4.4.4; docs/sources.md); a share of errors, the mean or a percentile can be asked for
 // instead. Then, each with precedence over the one before:
 //
 //	incident   raises the rate to at least what it says, for a time

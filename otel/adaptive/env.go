@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// FromEnv is DefaultConfig with what the thesis's variables (4.1.2) say:
+// FromEnv is DefaultConfig with what the variables of Hoikka 2026, 4.1.2, say:
 //
 //	ADAPTIVE_BASE_RATE          0 to 1, at most the maximum
 //	ADAPTIVE_ERROR_BOOST        1 to 1e6

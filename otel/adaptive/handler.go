@@ -12,7 +12,8 @@ import (
 // The handlers do not authenticate: put them where only operators can reach them,
 // who may see the names of routes and change what is sampled.
 
-// StateHandler answers GET with [State] as JSON: the thesis's /adaptive-metrics.
+// StateHandler answers GET with [State] as JSON, as /adaptive-metrics does in
+// Hoikka 2026.
 func (s *Sampler) StateHandler() http.Handler {
 	return methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.State()) }}
 }

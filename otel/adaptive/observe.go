@@ -8,7 +8,7 @@ type Observation struct {
 	// not matter.
 	Route string
 	// Failed is true for what the service did wrong: for HTTP a status of 500
-	// or above, or a timeout (thesis 4.1: error rate).
+	// or above, or a timeout (Hoikka 2026, 4.1: error rate).
 	Failed bool
 	// Duration from receipt to answer; less than 0 counts as 0.
 	Duration time.Duration

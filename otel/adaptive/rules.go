@@ -26,7 +26,7 @@ func (v verdict) String() string { return [...]string{"base", "never", "always"}
 
 // Never keeps what matches out of sampling, whatever the rates are: health
 // checks, or authentication, whose traces may hold what nobody should store
-// (thesis 5.4.2).
+// (Hoikka 2026, 5.4.2).
 func Never(m *rule.Rule) Rule { return Rule{match: m, kind: verdictNever} }
 
 // Always samples what matches, whatever the rates are. It takes from the

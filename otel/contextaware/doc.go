@@ -1,6 +1,6 @@
 // Package contextaware is a sampler that chooses the probability by what is
 // known when a trace starts: the span's name, kind and attributes, the baggage,
-// and whatever a function of the program finds in the context (thesis, 2.4:
+// and whatever a function of the program finds in the context (Hoikka 2026, 2.4:
 // endpoints, users).
 //
 // The first rule that matches decides; where none does, the default holds.

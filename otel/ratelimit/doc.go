@@ -1,5 +1,5 @@
 // Package ratelimit is a sampler that limits traces per second, so that the
-// cost of tracing does not grow with the traffic (thesis, 2.4).
+// cost of tracing does not grow with the traffic (Hoikka 2026, 2.4).
 //
 //	sdktrace.WithSampler(ratelimit.New(100)) // at most 100 traces a second
 //

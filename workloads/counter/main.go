@@ -1,6 +1,6 @@
 // Command tare-counter is a Go service that increments a number in redis (or
-// Valkey) with every request and answers with it: the application of Coroot's
-// published benchmark of OpenTelemetry for Go, on current libraries
+// Valkey) with every request and answers with it: the application of
+// Coroot 2025 (docs/sources.md), on current libraries
 // (go-redis v9 and its redisotel, otelhttp, the OTLP exporter over HTTP).
 //
 // It refuses to do more per request than that application did: there are no

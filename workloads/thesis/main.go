@@ -1,8 +1,8 @@
 // Command tare-thesis is a Go service instrumented with the OpenTelemetry SDK:
 // five endpoints that differ in how much a request does, and a tracing that
-// the environment chooses. It is built after the description of the system
-// under test in a thesis on the overhead of tracing, with current libraries, so
-// that its experiments can be repeated.
+// the environment chooses. It is built after the system under test of Hoikka
+// 2026, chapter 4 (docs/sources.md), with current libraries, so that those
+// experiments can be repeated.
 //
 // It refuses to run with a setting that is wrong or that it would not obey.
 //
