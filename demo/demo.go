@@ -1,8 +1,8 @@
 // Package demo shows and measures the tracer on a real chain of services: it
 // starts the chain, lets the agent trace it as a user would (the binary, its
 // configuration file, OTLP), and reports one trace, the fidelity of all, and
-// what the tracing cost. It imports nothing of the agent: what it knows of it,
-// it reads from its /metrics and from the spans it sends.
+// what the tracing cost. It imports nothing of the agent: it reads the agent's
+// /metrics and the spans that it sends.
 //
 // After that it runs all of Tare on the chain, as a user would, for its page.
 //
@@ -42,7 +42,7 @@ type Options struct {
 	Seed        uint64        // of the order of windows
 }
 
-// Defaults are what `tare demo` does when it is told nothing.
+// Defaults are the options of `tare demo` without flags.
 func Defaults() Options {
 	return Options{
 		Chain:       "shop",

@@ -11,8 +11,8 @@ import (
 	"github.com/tare-trace/tare/lab/stats"
 )
 
-// variant is what a window measures. The two untraced ones are the same: what
-// they differ by is what the machine does to a comparison.
+// variant is what a window measures. The two untraced ones are the same: their
+// difference is the noise of the machine.
 type variant int
 
 const (

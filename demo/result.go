@@ -15,7 +15,7 @@ import (
 	"github.com/tare-trace/tare/lab/stats"
 )
 
-// Result is what a demonstration found; its JSON keys are a promise.
+// Result of a demonstration; its JSON keys are stable.
 type Result struct {
 	Chain       string  `json:"chain"`
 	Sample      float64 `json:"sample"`
@@ -41,7 +41,7 @@ type Result struct {
 	CPU      float64 `json:"cpu_us_per_request"`
 	Baseline Rate    `json:"baseline"`
 	Ratio    Ratios  `json:"ratio"`
-	// Control is untraced by untraced: what the machine alone does to a ratio.
+	// Control is the ratio of two untraced windows: the noise of the machine.
 	Control      Ratios           `json:"control"`
 	WindowFailed uint64           `json:"window_failed"` // requests within the rounds
 	Agent        AgentCost        `json:"agent"`
@@ -49,7 +49,7 @@ type Result struct {
 	Warnings     []string         `json:"warnings"`
 }
 
-// Machine is where the numbers come from.
+// Machine describes the machine of the measurement.
 type Machine struct {
 	CPUs   int    `json:"cpus"`
 	Kernel string `json:"kernel"`
@@ -68,13 +68,13 @@ type Ratios struct {
 	CPU stats.Ratio `json:"cpu"`
 }
 
-// AgentCost is of the agent's process, the chain being saturated: the median
-// of its CPU, the most memory at the end of any window, and its peak.
+// AgentCost is what the agent's process uses while the chain is saturated: the
+// median of its CPU, the most memory at the end of any window, and its peak.
 type AgentCost struct {
 	Cores   float64 `json:"cpu_cores"`
 	RSS     float64 `json:"rss_mib"`
 	PeakRSS float64 `json:"peak_rss_mib"`
-	// Memory is how it went over the fidelity run: whether it stays flat.
+	// Memory over the fidelity run, which shows whether it stays flat.
 	Memory []MemoryPoint `json:"memory"`
 }
 

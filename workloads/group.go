@@ -16,14 +16,14 @@ import (
 // grace is how long processes may take to end after SIGTERM.
 const grace = 5 * time.Second
 
-// Group is a process group and a temporary directory that vanish together:
-// on Stop, and also when this process dies, by whatever signal.
+// Group is a process group and a temporary directory. Both are removed by Stop,
+// and also when this process dies, by whatever signal.
 //
-// A parent-death signal would not do: it goes off when the *thread* that
-// started the child ends, it reaches children only, not theirs, and no one
-// would remove the directory. Instead, the group's leader is a shell that
-// reads from a pipe whose other end this process holds. When the kernel closes
-// that end, the shell cleans up.
+// A parent-death signal would not suffice: it is sent when the *thread* that
+// started the child ends, it reaches children only, not theirs, and the
+// directory would remain. Instead, the group's leader is a shell that reads
+// from a pipe whose other end this process holds. When the kernel closes that
+// end, the shell cleans up.
 type Group struct {
 	Dir string
 

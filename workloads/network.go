@@ -20,11 +20,11 @@ import (
 //
 // Everything that leaves the namespace passes Link and is counted in its
 // rx_bytes (/sys/class/net/LINK/statistics): Ethernet, IP and TCP headers,
-// acknowledgements and ARP included. Segmentation offload is left as the
-// kernel has it, so that the cost of sending is the usual one: up to 64 KiB of
-// payload then count as one packet with one set of headers. On a wire they
-// would be 45 packets with 54 bytes and more of headers each, 4 % of the whole.
-// IPv6 is off on the link, which would add packets of its own.
+// acknowledgements and ARP included. Segmentation offload stays as the kernel
+// has it, so that sending costs what it usually costs: up to 64 KiB of payload
+// then count as one packet with one set of headers. On a wire they would be 45
+// packets with 54 bytes and more of headers each, 4 % of the whole. IPv6 is off
+// on the link, which would add packets of its own.
 //
 // The caller's firewall applies to what comes from the namespace: it must
 // accept TCP on Link.

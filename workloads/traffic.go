@@ -72,8 +72,8 @@ const SpansPerBody = TracesPerBody * SpansPerTrace
 func newTraffic() *traffic { return newTrafficOf(TracesPerBody) }
 
 // WholeTraces is the body of an OTLP request with so many of the traces that a
-// chain "collector" is sent, each whole and starting at [WholeTracesStart], for
-// whoever measures what takes whole traces.
+// chain "collector" is sent, each whole and starting at [WholeTracesStart]. It
+// is for measurements of what takes whole traces, such as the store.
 func WholeTraces(traces int) []byte { return newTrafficOf(traces).template }
 
 // WholeTracesStart is when the traces of WholeTraces start, in Unix ns.

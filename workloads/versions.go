@@ -30,10 +30,11 @@ var modules = map[string]string{
 	"github.com/redis/go-redis/extra/redisotel/v9":                    "redisotel",
 }
 
-// Versions says what runs, as far as it can be found out: programs of the
-// distribution by what they say of themselves (nginx, redis-server, memcached,
-// python3), Go programs by what was built into them (go, otel, otel-sdk,
-// otelhttp, otlptracehttp, go-redis, redisotel). What is unknown is absent.
+// Versions of the running services, as far as they can be found out: those of
+// the distribution's programs by asking them (nginx, redis-server, memcached,
+// python3), those of Go programs by their build information (go, otel,
+// otel-sdk, otelhttp, otlptracehttp, go-redis, redisotel). What is unknown is
+// absent.
 func (c *Chain) Versions(ctx context.Context) map[string]string {
 	versions := map[string]string{}
 	for _, s := range c.Services {

@@ -1,10 +1,10 @@
-// Package workloads starts the systems under test as child processes, each
-// with its own configuration in a temporary directory and on free ports, on
-// loopback or in a network namespace of its own, and stops them without a
-// trace: chains of unmodified services (nginx, Python, redis, memcached),
-// instrumented Go services (thesis, counter), and a command of the user's.
-// It uses nothing of the distribution's configuration and touches none of its
-// services. It refuses to know what is measured, or by whom: a chain runs the
+// Package workloads starts the systems under test as child processes, each with
+// its own configuration in a temporary directory and on free ports, on loopback
+// or in a network namespace of its own, and stops them without leaving anything
+// behind: chains of unmodified services (nginx, Python, redis, memcached),
+// instrumented Go services (thesis, counter), and a command of the user's. It
+// uses nothing of the distribution's configuration and touches none of its
+// services. It refuses to know whether and what is measured: a chain runs the
 // same with a tracer and without.
 package workloads
 
@@ -64,8 +64,8 @@ type Chain struct {
 	Services []Service // the entry first
 	Shape    *Shape    // of its traces, if its requests are numbered; else nil
 	Dir      string    // configurations and logs; gone after Stop
-	// AppendBody makes the body of a request, and Header goes with it, where
-	// the chain takes what is sent to it; nil: its requests have none.
+	// AppendBody makes the body of a request and Header is sent with it; nil:
+	// the requests of this chain have no body.
 	AppendBody func(dst []byte, n uint64) []byte
 	Header     map[string]string
 
@@ -199,9 +199,9 @@ func (c *Chain) PIDs() []int {
 	return pids
 }
 
-// AppendPath appends the path of request n. In a chain of unmodified services,
-// every number is a request of its own, and every service names its part of
-// the work by it; otherwise all requests have the same path.
+// AppendPath appends the path of request n. In a chain of unmodified services
+// the path holds the number, and every service repeats it in the requests that
+// it sends; in other chains all requests have the same path.
 func (c *Chain) AppendPath(dst []byte, n uint64) []byte {
 	dst = append(dst, c.path...)
 	if c.fixed {

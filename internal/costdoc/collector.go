@@ -58,7 +58,7 @@ func collector(benchmarks, flood, results, doc, cost string) error {
 	return replace(cost, "collector-cost", head+b.String())
 }
 
-// perSpan tells what a span costs in each variant.
+// perSpan writes the cost of a span in each variant.
 func perSpan(b *strings.Builder, dir string) error {
 	s, err := summary(dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func scaled(v analysis.Variant, metric, format string, by float64) string {
 	return fmt.Sprintf("%s (%s to %s, n = %d)", text(e.Median), text(e.Lo), text(e.Hi), e.N)
 }
 
-// storeTable tells what the store takes and how fast it answers.
+// storeTable writes how many spans the store takes in and how fast it answers.
 func storeTable(b *strings.Builder, benchmarks string) error {
 	s, commit, err := readBenchmarks(benchmarks)
 	if err != nil {
@@ -122,7 +122,7 @@ func storeTable(b *strings.Builder, benchmarks string) error {
 	return nil
 }
 
-// floodTable tells what integration/collector_flood_test.go found.
+// floodTable writes the results of integration/collector_flood_test.go.
 func floodTable(b *strings.Builder, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -121,7 +121,7 @@ func ratio(r stats.Ratio) string {
 	return fmt.Sprintf("%.3f (%.3f to %.3f, n = %d)", r.Median, r.Lo, r.Hi, r.N)
 }
 
-// verdict compares with a limit that must not be exceeded.
+// verdict says whether a ratio is at most the limit.
 func verdict(r stats.Ratio, limit float64) string {
 	return strings.Replace(stats.AtMost(r, limit), "missed", "**missed**", 1)
 }

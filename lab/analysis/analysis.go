@@ -1,10 +1,11 @@
 // Package analysis turns the records of an experiment into comparisons: it
 // excludes runs by the experiment's rules, compares what is left within rounds,
-// holds every effect against what the untraced baseline differs from itself by,
-// and puts the result into sentences and the data of figures. It reads nothing
-// but the records, and equal records give equal summaries. It refuses to compare
-// across rounds, to compare what a rule excluded, and to call an effect an effect
-// when the control shows as much.
+// compares every effect with the noise floor, by which the untraced baseline
+// differs from itself, and puts the result into sentences and the data of
+// figures. It reads nothing but the records, and equal records give equal
+// summaries. It refuses to compare across rounds, to compare what a rule
+// excluded, and to call an effect distinguishable when the control shows one as
+// large.
 package analysis
 
 import (
@@ -15,9 +16,10 @@ import (
 	"github.com/tare-trace/tare/lab/record"
 )
 
-// Analyse makes the summary. It fails if the records cannot be of the manifest:
-// an unknown tracer, or two runs that count in one place. Runs that are missing or
-// excluded do not make it fail: what they leave uncertain is in the summary.
+// Analyse makes the summary. It fails if the records cannot belong to the
+// manifest: an unknown tracer, or two runs that count in one place. Runs that
+// are missing or excluded do not make it fail: the summary says what is
+// uncertain without them.
 func Analyse(m *record.Manifest, runs []record.Run) (*Summary, error) {
 	if m == nil || m.Experiment == nil {
 		return nil, errors.New("the manifest holds no experiment: nothing says what the runs are of")

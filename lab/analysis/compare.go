@@ -19,9 +19,9 @@ type Results struct {
 	Summary  *Summary
 }
 
-// Comparison holds two directories against each other: not their values, which
-// are of two days and maybe two machines, but their effects, each of which was
-// measured against its own baseline.
+// Comparison compares the effects in two directories of results, each of which
+// was measured against the baseline of its own directory. It does not compare
+// values, which are of two days and maybe of two machines.
 type Comparison struct {
 	A        string   `json:"a"`
 	B        string   `json:"b"`
@@ -43,7 +43,7 @@ type Change struct {
 	B stats.Estimate `json:"effect_b"`
 	// Change of the effect: B over A for ratios, B less A for differences.
 	Change stats.Estimate `json:"change"`
-	// Verdict holds the change against the same change of the controls.
+	// Verdict compares the change with the same change of the controls.
 	Verdict Verdict `json:"verdict"`
 	Text    string  `json:"text"`
 }
@@ -127,7 +127,7 @@ func changes(cellA, cellB *Cell, a, b *Variant) []Change {
 	return out
 }
 
-// sentence says what became of the effect.
+// sentence describes how the effect changed.
 func (c *Change) sentence(m record.Metric) string {
 	neutral := c.As.neutral()
 	if c.still() {

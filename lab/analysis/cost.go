@@ -13,8 +13,8 @@ import (
 // mostPackages are shown of a profile by package.
 const mostPackages = 15
 
-// cpuProfiles says where the CPU time goes, of runs with a profiler. The profiler
-// costs something itself, in the baseline as well: what was added is a difference
+// cpuProfiles sums up the CPU profiles of the profiled runs. The profiler costs
+// something itself, in the baseline as well: what was added is a difference
 // between profiled runs of one round.
 func cpuProfiles(a *grid) []CPUProfile {
 	byCategory := func(r *record.Run) []record.Share { return r.Shares }

@@ -129,7 +129,7 @@ func (p *place) control(m record.Metric, as As) (stats.Estimate, byRound) {
 // call it.
 type other struct{ name, said string }
 
-// effect compares x with y, and holds it against the control.
+// effect compares x with y, and the result with the control.
 func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against other) *Effect {
 	est := as.estimatePairs(x, y)
 	control, _ := p.control(m, as)
@@ -148,7 +148,7 @@ func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against ot
 	return e
 }
 
-// relatable says whether a ratio of the two means anything.
+// relatable reports whether a ratio of the two is meaningful.
 func relatable(x, y byRound) bool {
 	rounds := both(x, y)
 	for _, r := range rounds {

@@ -118,7 +118,7 @@ func (a *grid) role(r *record.Run) Role {
 	switch {
 	case r.Tracer != a.baseline:
 		return Traced
-	case strings.HasSuffix(r.Variant, ControlSuffix):
+	case strings.HasSuffix(r.Variant, experiment.ControlSuffix):
 		return Again
 	}
 	return Baseline

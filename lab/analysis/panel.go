@@ -49,7 +49,7 @@ func (l layout) xLabel(numeric bool) string {
 	return ""
 }
 
-// label says what Y is.
+// label is the title of the y axis.
 func (p *Panel) label(f experiment.Figure, m record.Metric) {
 	unit := m.Unit
 	if unit == "1" {

@@ -26,8 +26,9 @@ type rule struct {
 	reason func(r *record.Run, value float64) string
 }
 
-// rulesOf lists what is looked at, run by run, in the order of application. The
-// spread comes after them, since it needs the others' survivors.
+// rulesOf lists the rules that judge single runs, in the order in which they
+// are applied. The spread comes after them, since it is judged among the runs
+// that these have kept.
 func rulesOf(e *experiment.Experiment, cpus int) []rule {
 	loads := map[string]experiment.Load{}
 	for _, l := range e.Loads {
@@ -36,8 +37,9 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 	q := e.Rules
 	every := func(*record.Run) bool { return true }
 	timed := func(r *record.Run) bool { return r.Kind != record.Checked }
-	// In a closed loop the answers to many requests arrive together, and what
-	// the generator is late with the next ones counts for nobody's latency.
+	// In a closed loop the answers to many requests arrive together; the time
+	// by which the generator is then late with the next requests is part of no
+	// latency.
 	own := func(r *record.Run) bool { return timed(r) && loads[r.Load].Rate > 0 }
 	return []rule{
 		{
@@ -122,12 +124,11 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 }
 
 // samplingError is how far the observed share is from the configured one, in
-// binomial standard deviations of as many decisions as there were answers (in the
-// whole run, as the share is of that). At 0
-// and 1 a deviation has no width, and the window's edges may still cut off a
-// trace: there the width is that of a share of one in n. Spans that the tracer
-// says it dropped are no error of its sampler: a shortfall counts only beyond
-// them, as otherwise a tracer would look the better the more it loses.
+// binomial standard deviations of as many decisions as there were answers (in
+// the whole run, as the share is of that). At 0 and 1 a deviation has no width,
+// and the window's edges may still cut off a trace: there the width is that of
+// a share of one in n. Spans that the tracer counted as dropped are no error of
+// its sampler: only what is missing beyond them counts.
 func samplingError(r *record.Run) (float64, bool) {
 	seen, ok := r.Values[record.SampledShare]
 	asked := r.Values[record.SampledAsked]
@@ -150,7 +151,7 @@ func samplingError(r *record.Run) (float64, bool) {
 	return off / math.Sqrt(p*(1-p)/n), true
 }
 
-// applyRules says which runs are kept, by their place.
+// applyRules returns which runs are kept, by index.
 func applyRules(m *record.Manifest, runs []record.Run) ([]bool, []Rule, Runs) {
 	kept := make([]bool, len(runs))
 	for i := range kept {

@@ -13,12 +13,8 @@ import (
 // Version of summary.json. It changes when a key changes its meaning.
 const Version = 1
 
-// ControlSuffix ends the variant name of the control: the baseline, run a
-// second time in every round.
-const ControlSuffix = experiment.ControlSuffix
-
-// Summary is what the records of an experiment say. It is summary.json: its
-// keys are stable, and other programs may read it.
+// Summary is the result of an experiment, as summary.json has it: its keys are
+// stable, and other programs may read it.
 type Summary struct {
 	Version    int       `json:"version"`
 	Experiment string    `json:"experiment"`
@@ -63,7 +59,8 @@ type Cell struct {
 	// a closed one.
 	Offered     float64 `json:"offered_rps,omitempty"`
 	Connections int     `json:"connections,omitempty"`
-	// Control is what the baseline differs from itself by, for each metric.
+	// Control is the difference between the two runs of the baseline, for each
+	// metric.
 	Control []Control `json:"control"`
 	// Variants: the baseline, the control, then the others as in the experiment.
 	Variants []Variant `json:"variants"`
@@ -119,8 +116,8 @@ func (a As) neutral() float64 {
 	return 0
 }
 
-// Effect is what a variant differs by from another, over the rounds in which
-// both were run and kept.
+// Effect is the difference between a variant and another one, over the rounds
+// in which both were run and kept.
 //
 // The baseline's value in a round is the mean of its two runs, or the one that
 // was kept. An additive metric that no run of the baseline has is 0 there: a
@@ -129,7 +126,7 @@ type Effect struct {
 	Against  string         `json:"against"`
 	As       As             `json:"as"`
 	Estimate stats.Estimate `json:"estimate"` // of the ratio, or the difference in the metric's unit
-	// Verdict holds the effect against the control of the cell.
+	// Verdict compares the effect with the control of the cell.
 	Verdict Verdict `json:"verdict"`
 	// Relative is the ratio beside a difference, where the values of the other
 	// variant are not 0.
@@ -142,8 +139,8 @@ type Effect struct {
 // Verdict is of package stats; a ratio's floor is a share of 1.
 type Verdict = stats.Verdict
 
-// RoundValue is what one round says. In JSON it is a pair, [round, value], as
-// there are many.
+// RoundValue is the value of one round. In JSON it is a pair, [round, value],
+// to save space.
 type RoundValue struct {
 	Round int
 	Value float64
@@ -184,7 +181,7 @@ type Control struct {
 	Rounds   []RoundValue   `json:"rounds"`
 }
 
-// Answer is what the data say to a question.
+// Answer is the answer to a question, from the data.
 type Answer struct {
 	ID     string        `json:"id"`
 	Ask    string        `json:"ask"`
@@ -192,7 +189,7 @@ type Answer struct {
 	Claims []ClaimAnswer `json:"claims"`
 }
 
-// ClaimAnswer is what the data say to one claim.
+// ClaimAnswer is the answer to one claim, from the data.
 type ClaimAnswer struct {
 	Metric  string `json:"metric"`
 	Against string `json:"against"` // tracer; the baseline's name if the claim names none
@@ -218,7 +215,8 @@ type Range struct {
 }
 
 // Finding is one comparison of a claim. Where the other side has no such metric
-// (an untraced service has no complete traces), it is a value alone.
+// (an untraced service has no complete traces), it is a value without
+// comparison.
 type Finding struct {
 	Cell       string          `json:"cell"`
 	Workload   string          `json:"workload"`
@@ -324,7 +322,7 @@ type ProgramCost struct {
 	RunsPerRequest stats.Estimate `json:"runs_per_request"`
 }
 
-// Fidelity is how the traces of a variant fared against the ground truth.
+// Fidelity compares the traces of a variant with the ground truth.
 type Fidelity struct {
 	Cell     string         `json:"cell"`
 	Variant  string         `json:"variant"`
@@ -365,8 +363,8 @@ type Exclusion struct {
 type Own struct {
 	MeterCores      *stats.Estimate `json:"cores_meter,omitempty"`
 	GeneratorLagP99 *stats.Estimate `json:"generator_lag_p99_ms,omitempty"`
-	// Limited counts the runs whose generator says that its numbers may not be
-	// the service's.
+	// Limited counts the runs in which the generator itself limited or shaped
+	// the result.
 	Limited int `json:"limited_runs"`
 }
 

@@ -1,7 +1,8 @@
-// Package bench runs experiments: round after round, every variant of a cell once
-// in random order, each in a service that was started for it, with what it found
-// written down before the next one begins. It refuses to judge: what is written is
-// what was measured and read back; package analysis decides what it means.
+// Package bench runs experiments: round after round, every variant of a cell
+// once in random order. Each run has services that were started for it, and its
+// result is on the disk before the next run begins. The package refuses to
+// judge: it writes what was measured and read back; package analysis decides
+// what that means.
 package bench
 
 import (
@@ -43,7 +44,7 @@ type Options struct {
 type bench struct {
 	opts     Options
 	manifest *record.Manifest
-	dir      *Dir
+	dir      *directory
 	stage    *Stage
 	cells    []experiment.Cell
 	profile  experiment.Profile
@@ -51,8 +52,8 @@ type bench struct {
 	line     *progress.Line
 }
 
-// Run runs an experiment, or what is left of it, and leaves its records in the
-// directory. However it ends, no process is left.
+// Run runs an experiment, or the rest of an interrupted one, and writes its
+// records into the directory. It leaves no process behind, however it ends.
 func Run(ctx context.Context, opts Options) (err error) {
 	// The generator holds a thread of its own while it waits for the next
 	// request to be due; sink and meter must not wait for it.

@@ -23,9 +23,9 @@ const (
 	lockFile        = ".lock"
 )
 
-// Dir is a result directory that is being written. Every run is on the disk
-// before the next one begins.
-type Dir struct {
+// directory is a result directory that is being written. Every run is on the
+// disk before the next one begins.
+type directory struct {
 	Path    string
 	results *os.File
 	lock    *os.File
@@ -33,7 +33,7 @@ type Dir struct {
 
 // createDir makes a directory for a new experiment; one that holds results
 // already is refused, so that nothing is lost.
-func createDir(path string, m *record.Manifest) (*Dir, error) {
+func createDir(path string, m *record.Manifest) (*directory, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // results are for all to read
 		return nil, fmt.Errorf("result directory: %w", err)
 	}
@@ -50,7 +50,7 @@ func createDir(path string, m *record.Manifest) (*Dir, error) {
 }
 
 // openDir locks the directory against a second writer.
-func openDir(path string) (*Dir, error) {
+func openDir(path string) (*directory, error) {
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o644) //nolint:gosec // empty
 	if err != nil {
 		return nil, fmt.Errorf("result directory: %w", err)
@@ -62,14 +62,14 @@ func openDir(path string) (*Dir, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &Dir{Path: path, results: results, lock: lock}, nil
+	return &directory{Path: path, results: results, lock: lock}, nil
 }
 
-func (d *Dir) close() error {
+func (d *directory) close() error {
 	return errors.Join(d.results.Close(), os.Remove(d.lock.Name()), d.lock.Close())
 }
 
-func (d *Dir) writeManifest(m *record.Manifest) error {
+func (d *directory) writeManifest(m *record.Manifest) error {
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (d *Dir) writeManifest(m *record.Manifest) error {
 }
 
 // append writes a run down before anything else happens.
-func (d *Dir) append(r *record.Run) error {
+func (d *directory) append(r *record.Run) error {
 	line, err := marshalLine(r)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func marshalLine(r *record.Run) ([]byte, error) {
 
 // keepOnly rewrites the results with the runs that satisfy keep; the others go
 // to the file of interrupted ones.
-func (d *Dir) keepOnly(runs []record.Run, keep func(*record.Run) bool) error {
+func (d *directory) keepOnly(runs []record.Run, keep func(*record.Run) bool) error {
 	var kept, dropped bytes.Buffer
 	for i := range runs {
 		line, err := marshalLine(&runs[i])

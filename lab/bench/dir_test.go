@@ -19,7 +19,7 @@ func manifest(t *testing.T) *record.Manifest {
 	return &record.Manifest{Version: record.Version, Experiment: e, Profile: "smoke", Seed: 1, Machine: describe()}
 }
 
-func written(t *testing.T, runs ...string) (string, *Dir) {
+func written(t *testing.T, runs ...string) (string, *directory) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "results")
 	d, err := createDir(path, manifest(t))

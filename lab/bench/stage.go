@@ -29,7 +29,8 @@ type Stage struct {
 	// Results is the directory that CPU profiles are kept in, under profiles/;
 	// "": they are not kept.
 	Results string
-	// Progress, if set, is told how much of a run is done, and the run's tracer.
+	// Progress, if set, is called with the share of a run that is done, and the
+	// run's tracer.
 	Progress func(done float64, s tracer.Session)
 
 	dir  string
@@ -38,8 +39,8 @@ type Stage struct {
 }
 
 // NewStage opens the sink and, if isolated, a network namespace for the
-// services. Note says what a reader of the results must know, "" if nothing. An
-// empty tare is this executable.
+// services. The note is for readers of the results, if there is something that
+// they must know. An empty tare stands for this executable.
 func NewStage(tare string, isolated bool) (st *Stage, note string, err error) {
 	st = &Stage{Tare: tare, next: 1}
 	if st.Tare == "" {
@@ -95,14 +96,16 @@ type Job struct {
 	Window   time.Duration
 	Requests uint64 // instead of a window, in a checked run
 	Keep     bool   // the spans, if the tracer sends any, to count them and to compare them with the ground truth
-	// Started, if set, sees the workload before tracing is switched on.
+	// Started, if set, is called with the workload before tracing is switched
+	// on.
 	Started func(*workloads.Chain)
-	// Inspect, if set, sees the spans of a chain with ground truth, and what
-	// came of the comparison; the stage's sink still holds all of them.
+	// Inspect, if set, is called with the spans of a chain that has a shape,
+	// and the result of comparing them with it; the stage's sink still holds
+	// all spans.
 	Inspect func(spans []span.Span, report fidelity.Report) error
 }
 
-// Run makes one run; what it found is in rec, even if it failed.
+// Run makes one run and writes its results into rec, as far as it came.
 func (st *Stage) Run(ctx context.Context, j Job, rec *record.Run) (err error) {
 	r := &run{stage: st, job: j, rec: rec}
 	defer func() { err = errors.Join(err, r.stop(ctx)) }()

@@ -11,7 +11,7 @@ import (
 // Duration is written as in Go: 500ms, 3s, 10m.
 type Duration time.Duration
 
-// Std is the duration as the standard library has it.
+// Std is the duration as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 // String writes it as it is read.

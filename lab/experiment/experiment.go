@@ -1,11 +1,12 @@
 // Package experiment reads an experiment file: which workloads under which
-// tracers, rates and loads, how often and how long, and by which rules a run does
-// not count. It refuses what it does not know: a wrong key, or a name that the
-// file does not define, is an error that says where and what to do. Which drivers
-// and workloads there are is not its business: package bench asks them.
+// tracers, rates and loads, how often and how long, and by which rules a run
+// does not count. It refuses what it does not know: a wrong key, or a name that
+// the file does not define, is an error that says where it is and what to do.
+// Which drivers and workloads there are is not its business: package bench asks
+// them.
 package experiment
 
-// Experiment is a file.
+// Experiment is the content of an experiment file.
 type Experiment struct {
 	Name        string `yaml:"name" json:"name"`
 	Title       string `yaml:"title" json:"title"`
@@ -20,14 +21,14 @@ type Experiment struct {
 	Profiles map[string]Profile `yaml:"profiles" json:"profiles"`
 	Rules    Rules              `yaml:"rules" json:"rules"`
 
-	// Metrics that the report's tables show, by their keys; the first one is
-	// what a spread is judged by.
+	// Metrics that the report's tables show, by their keys. The rule max_spread
+	// is about the first one.
 	Metrics   []string   `yaml:"metrics" json:"metrics"`
 	Figures   []Figure   `yaml:"figures" json:"figures,omitempty"`
 	Questions []Question `yaml:"questions" json:"questions,omitempty"`
 }
 
-// Workload is a system under test and what is asked of it.
+// Workload is a system under test and the requests that it gets.
 type Workload struct {
 	Name string `yaml:"name" json:"name"`
 	// Kind is a chain of package workloads.
@@ -64,15 +65,15 @@ type Tracer struct {
 	Env map[string]string `yaml:"env" json:"env,omitempty"`
 	// At overrides Env at a rate, which is written as in Rates.
 	At map[string]map[string]string `yaml:"at" json:"at,omitempty"`
-	// Expect is what the service must read back, by key of its configuration,
-	// with the same placeholders.
+	// Expect is what the running service must report, by key of its
+	// configuration, with the same placeholders.
 	Expect map[string]string `yaml:"expect" json:"expect,omitempty"`
 	// ExpectAt overrides Expect at a rate.
 	ExpectAt map[string]map[string]string `yaml:"expect_at" json:"expect_at,omitempty"`
 	// Flags are added to the tracer's command line (driver tare).
 	Flags []string `yaml:"flags" json:"flags,omitempty"`
-	// MeterOff: nothing is sampled within the window, to see what the meter
-	// itself does to a measurement.
+	// MeterOff: the meter takes no samples within the window, so that its own
+	// effect on a measurement can be measured.
 	MeterOff bool `yaml:"meter_off" json:"meter_off,omitempty"`
 	// Optional tracers that cannot run here are left out, and the report says
 	// so; without it, that is an error.
@@ -108,7 +109,7 @@ type Profile struct {
 	// Profiled runs per variant and cell whose workload has a profile; 0: none.
 	Profiled      int      `yaml:"profiled" json:"profiled,omitempty"`
 	ProfileWindow Duration `yaml:"profile_window" json:"profile_window,omitempty"`
-	// Check is the number of requests whose traces are held against the ground
+	// Check is the number of requests whose traces are compared with the ground
 	// truth, per variant and cell; 0: none.
 	Check uint64 `yaml:"check" json:"check,omitempty"`
 }

@@ -92,7 +92,8 @@ func Parse(b []byte, checks ...func(*Experiment) error) (*Experiment, error) {
 	return &e, nil
 }
 
-// ProfileNames lists the sizes, smallest first as far as they are the usual ones.
+// ProfileNames lists the profiles: smoke, quick and full first, then the others
+// by name.
 func (e *Experiment) ProfileNames() []string {
 	usual := []string{"smoke", "quick", "full"}
 	var names []string
@@ -118,8 +119,8 @@ type Placeholders struct {
 	OTLPAddr string // host:port of the sink
 }
 
-// Expand replaces {rate}, {otlp} and {otlp_addr}; others are left to whom they
-// concern.
+// Expand replaces {rate}, {otlp} and {otlp_addr}. It leaves {host} and {port},
+// which package workloads replaces.
 func (p Placeholders) Expand(s string) string {
 	return strings.NewReplacer("{rate}", FormatRate(p.Rate), "{otlp}", p.OTLP, "{otlp_addr}", p.OTLPAddr).Replace(s)
 }

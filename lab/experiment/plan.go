@@ -37,7 +37,7 @@ func (v Variant) Environment(p Placeholders) map[string]string {
 	return v.expand(p, v.Tracer.Env, v.Tracer.At)
 }
 
-// Expected is what the service must read back.
+// Expected is the configuration that the running service must report.
 func (v Variant) Expected(p Placeholders) map[string]string {
 	return v.expand(p, v.Tracer.Expect, v.Tracer.ExpectAt)
 }

@@ -21,8 +21,8 @@ import (
 )
 
 // ab is ApacheBench: a closed loop of one thread that speaks HTTP/1.0 with
-// keep-alive and asks for the same path with every request. It tries again, and
-// does not count, requests whose kept connection was closed.
+// keep-alive and asks for the same path with every request. It repeats requests
+// whose kept connection was closed, and does not count them.
 //
 // In its results Latency is nil: ask Quantile, which knows every percent, of
 // answers of any status. Lag is nil and Dials 0. Limits has a line for what ab

@@ -120,8 +120,8 @@ func (g *Generator) Wait() (Result, error) {
 // clock is the time since the start.
 func (g *Generator) clock() time.Duration { return time.Since(g.started) }
 
-// begun is how many numbers were given out: loops that find no more to do have
-// counted too far.
+// begun is how many requests were begun. The counter may be beyond
+// Options.Requests: each loop increments it once more before it ends.
 func (g *Generator) begun() uint64 {
 	n := g.next.Load()
 	if g.opts.Requests > 0 {

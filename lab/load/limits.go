@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// From these shares on, a limit is worth telling.
+// Shares from which on a limit is reported.
 const (
 	tellBlocked = 0.01
 	tellMissing = 0.01
 )
 
-// limits says what bounded or shaped r; begun counts the requests that were
+// limits lists what limited or shaped r; begun counts the requests that were
 // begun in the interval.
 func limits(r *Result, o *Options, begun uint64) []string {
 	var all []string

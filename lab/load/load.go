@@ -1,6 +1,6 @@
 // Package load drives an HTTP/1.1 server, with an open loop at a constant rate
-// or with a closed one, and says how far its numbers are the server's and how
-// far its own. It also runs ApacheBench (ab), which published results come from.
+// or with a closed one, and tells the server's share in its numbers from its
+// own. It also runs ApacheBench (ab), which published results come from.
 //
 // An open loop (Options.Rate) has request k due at start + k/Rate, whatever the
 // server does, and counts latency from then: a server that stalls is charged
@@ -8,9 +8,9 @@
 // to be under way (coordinated omission). A closed loop sends the next request
 // of a connection when the answer to the last one is there; it finds the
 // saturated throughput and the CPU per request, and its latencies are those of
-// a server that is never asked for more than it gives.
+// a server that is never overloaded.
 //
-// It is lean, because it shares the machine with what it measures: see loop.
+// It uses little CPU, because it shares the machine with the server: see loop.
 //
 // It refuses to be an HTTP client: no TLS, no redirects, no pipelining, and it
 // never sends one request number twice, so a failed request is not retried.
@@ -58,7 +58,7 @@ type Options struct {
 
 	// AppendBody, if set, makes every request a POST and appends the body of
 	// request n to dst. It may be called by several goroutines, and the load
-	// waits for it: it must not block. Its type is told by Header's Content-Type.
+	// waits for it: it must not block. Header should have its Content-Type.
 	AppendBody func(dst []byte, n uint64) []byte
 
 	// Check, if set, sees the body of every 2xx answer; an error makes the

@@ -39,7 +39,7 @@ func (t *tally) fail(reason string, n uint64) {
 	t.errors[reason] += n
 }
 
-// cut is a point between two intervals.
+// cut is the end of an interval and the beginning of the next.
 type cut struct {
 	at    time.Duration // since the start
 	due   uint64        // requests that were due by then

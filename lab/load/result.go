@@ -43,8 +43,8 @@ type Result struct {
 	// rest is counted as "other".
 	Errors map[string]uint64
 
-	// Limits says, for people and with numbers, what else than the service
-	// bounded or shaped the result; empty: nothing was found.
+	// Limits lists, in sentences for people, what other than the service
+	// limited or shaped the result; empty: nothing was found.
 	Limits []string
 
 	quantiles []quantile // of ab, by q

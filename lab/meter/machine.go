@@ -1,8 +1,8 @@
 // Package meter reads what the kernel has counted: the busy CPU time of the
 // whole machine, the CPU time and memory of processes, the bytes of a network
 // interface; single readings, or a Session over a window of time. It refuses to
-// estimate: what cannot be read is an error, and what is lost (the CPU time of a
-// process that ended) is counted as such. It says of itself what it cost.
+// estimate: what cannot be read is an error, and what is lost (the CPU time of
+// a process that ended) is counted as lost. It measures its own CPU time, too.
 package meter
 
 import (

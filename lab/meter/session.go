@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultEvery is a period of memory samples that costs next to nothing.
+// DefaultEvery is a period of memory samples whose cost is negligible.
 const DefaultEvery = 100 * time.Millisecond
 
 // Subjects is what a session watches.
@@ -63,16 +63,16 @@ type GroupUsage struct {
 	// window, and not at one time.
 	Peak uint64
 	// PSS at the end, in bytes: like RSS, but what n processes share counts 1/n
-	// in each. It is read after the window, since that costs the subject time. 0
-	// where the kernel does not tell, or not us.
+	// in each. It is read after the window, since that costs the subject time.
+	// 0 where the kernel does not provide it, or denies it to this process.
 	PSS uint64
 	// Processes that were alive at the end.
 	Processes int
-	// Vanished processes ended within the window, and their CPU time is lost. One
-	// that began and ended between two looks was not seen at all.
+	// Vanished processes ended within the window, and their CPU time is lost. A
+	// process that began and ended between two samples was not seen at all.
 	Vanished int
-	// Late processes are older than the window, but the group named them only
-	// within it: their CPU time counts from then on.
+	// Late processes are older than the window, but joined the group within it:
+	// their CPU time counts from then on.
 	Late int
 }
 

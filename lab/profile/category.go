@@ -39,7 +39,7 @@ const (
 	RedisClient = "redis client"
 	// HTTPServer: the server side of net/http.
 	HTTPServer = "net/http server"
-	// Scheduler: the runtime on nobody's behalf.
+	// Scheduler: the runtime when no function of the program called it.
 	Scheduler = "scheduler and runtime"
 	// Application: package main and the workloads.
 	Application = "application"

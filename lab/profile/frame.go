@@ -2,7 +2,7 @@ package profile
 
 import "strings"
 
-// frame is a function, split and looked up.
+// frame is a function of a stack, with the rules that apply to it.
 type frame struct {
 	pkg, name string
 	category  string // neutral: the caller's

@@ -8,12 +8,14 @@ import (
 	"github.com/tare-trace/tare/lab/record"
 )
 
-// NoFunction is the package of what is no Go function: C, or a name that has none.
+// NoFunction stands for the package of functions that are not written in Go,
+// and of names without a package.
 const NoFunction = "(no Go function)"
 
-// Packages says which packages' own functions, not what these called, used the CPU
-// time, in µs per request, by the package's path. Their sum is the CPU time of the
-// profile. Without requests there is nothing to divide by: nil.
+// Packages returns the CPU time that each package's own functions used, without
+// the functions that they called, in µs per request, by the package's path.
+// Their sum is the CPU time of the profile. Without requests there is nothing
+// to divide by: nil.
 func Packages(p *Profile, requests uint64) []record.Share {
 	if requests == 0 {
 		return nil

@@ -1,8 +1,8 @@
-// Package profile reads CPU profiles of Go services and says whose work each
-// sample was: the application's, its libraries', the garbage collector's, or that
-// of tracing. It refuses to guess from sizes or times: a sample belongs to exactly
-// one category, by the names of the functions on its stack and by rules that are
-// written down (see Categories), and what no rule knows is "other".
+// Package profile reads CPU profiles of Go services and assigns each sample to
+// a part of the program: the application, a library, the garbage collector, or
+// tracing. It refuses to guess from sizes or times: a sample belongs to exactly
+// one category, by the names of the functions on its stack and by rules that
+// are written down (see Categories), and what no rule knows is "other".
 package profile
 
 import (
@@ -132,8 +132,9 @@ func readAll(from io.Reader, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Write writes the profile, compressed, for Read and for `go tool pprof`. Where the
-// service's files lay is left out: it says nothing to others.
+// Write writes the profile, compressed, for Read and for `go tool pprof`. The
+// paths of the service's files are left out: they belong to the machine that
+// built it.
 func (p *Profile) Write(to io.Writer) error {
 	raw := p.raw.Copy()
 	for _, m := range raw.Mapping {
@@ -142,8 +143,8 @@ func (p *Profile) Write(to io.Writer) error {
 	return raw.Write(to)
 }
 
-// cpu is the time of a sample. The kernel's timer takes one for every 10 ms of CPU
-// time: a profile says little about less than some seconds.
+// cpu is the time of a sample. The kernel's timer takes one for every 10 ms of
+// CPU time: a profile of less than some seconds means little.
 func (p *Profile) cpu(s *pprof.Sample) time.Duration {
 	return time.Duration(s.Value[p.value]) * p.unit
 }

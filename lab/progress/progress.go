@@ -1,6 +1,7 @@
-// Package progress tells on standard error how far long work is: what is done
-// just now, the time elapsed and a guess of the time that remains. It refuses to
-// flood: one line that is painted over on a terminal, few lines elsewhere.
+// Package progress shows the progress of long work on standard error: the
+// current step, the time elapsed and an estimate of the time that remains. It
+// refuses to flood the output: one line that is overwritten on a terminal, few
+// lines elsewhere.
 package progress
 
 import (
@@ -20,8 +21,9 @@ type Step struct {
 	About time.Duration
 }
 
-// Line paints a line: once a second over itself on a terminal, every ten
-// seconds and at every step below itself elsewhere.
+// Line shows the progress in a line. On a terminal the line is overwritten once
+// a second; elsewhere a new line is written every ten seconds and at every
+// step.
 type Line struct {
 	w        io.Writer
 	terminal bool
@@ -39,7 +41,7 @@ type Line struct {
 	idle sync.WaitGroup
 }
 
-// New begins; Stop ends it.
+// New starts to show the progress of the steps, until Stop.
 func New(w io.Writer, steps []Step) *Line {
 	p := &Line{w: w, terminal: isTerminal(w), began: time.Now(), todo: map[string]time.Duration{}, over: make(chan struct{})}
 	for _, s := range steps {
@@ -78,7 +80,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// Begin starts the next step; what it names is no longer to do.
+// Begin starts the step of this name, which from then on does not count as
+// remaining.
 func (p *Line) Begin(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +91,7 @@ func (p *Line) Begin(name string) {
 	p.paint()
 }
 
-// Say writes a line of its own, above the progress.
+// Say writes a line above the progress.
 func (p *Line) Say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +108,7 @@ func (p *Line) Fraction(done float64) {
 	p.mu.Unlock()
 }
 
-// Stop paints no more and clears the line.
+// Stop ends the progress and clears the line.
 func (p *Line) Stop() {
 	close(p.over)
 	p.idle.Wait()

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file of a result directory at once, or not at all: it is
-// written beside its place, reaches the disk, and is moved there. Results are for all to
-// read, whoever ran the experiment.
+// WriteFile replaces a file of a result directory atomically: it writes a
+// temporary file beside it, syncs that to the disk, and renames it. The file is
+// readable for everybody.
 func WriteFile(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -6,8 +6,8 @@ type Metric struct {
 	Name  string // for people
 	Unit  string
 	About string // how it is measured
-	// More says which direction is worse: +1 if more is worse, -1 if less
-	// is, 0 if neither.
+	// Worse is +1 if a greater value is worse, -1 if a smaller one is, 0 if
+	// neither.
 	Worse int
 	// Additive metrics may be 0 without a tracer (bytes exported, CPU of the
 	// tracer): they are compared by difference, all others by ratio.

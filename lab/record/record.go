@@ -34,7 +34,7 @@ type Manifest struct {
 	Notes      []string           `json:"notes,omitempty"` // what a reader must know: no network namespace, …
 }
 
-// Machine is where the numbers come from.
+// Machine describes the machine that the runs were made on.
 type Machine struct {
 	CPUs    int     `json:"cpus"`
 	Model   string  `json:"model"` // of the CPU
@@ -79,8 +79,8 @@ type Run struct {
 	// Decisions are the tracer's own count of root decisions in the whole run.
 	Decisions Decisions `json:"decisions,omitzero"`
 
-	// Asked is how tracing was switched on (environment, flags); ReadBack
-	// what the running service or tracer says of itself.
+	// Asked is how tracing was switched on (environment, flags); ReadBack is
+	// the configuration that the running service or tracer reports.
 	Asked    map[string]string `json:"asked"`
 	ReadBack map[string]any    `json:"read_back"`
 
@@ -95,14 +95,16 @@ type Run struct {
 	Profile  string   `json:"profile,omitempty"` // the CPU profile's file, from the directory of the results
 	Limits   []string `json:"limits,omitempty"`  // of the generator: why its numbers may not be the service's
 
-	// Failed says why the run did not come to its end, or ran something else
-	// than it was asked to: it is kept here and never compared.
+	// Failed says why the run did not reach its end, or that it ran with
+	// another configuration than it should have. Such a run is recorded and
+	// never compared.
 	Failed string `json:"failed,omitempty"`
 }
 
-// Keys of Run.Fidelity. Two of them count spans and requests; all others count
-// traces, and each trace once: a reason of incompleteness must not be named as they
-// are.
+// Keys of Run.Fidelity. The other keys are reasons why traces are incomplete.
+// OrphanedSpans counts spans and SplitRequests counts requests; all others
+// count traces, each of them once, so no reason may have one of these two
+// names.
 const (
 	FidelityComplete = "complete"
 	FidelityWrong    = "wrong"

@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// Counts is what has come, since the sink began or since a Mark.
+// Counts are the requests that arrived, since the sink began or since a Mark.
 type Counts struct {
 	Requests uint64 // answered with success
 	// Bytes of bodies as they came over the wire, compressed or not, without
 	// HTTP and gRPC framing; those of requests that were refused, too.
 	Bytes uint64
-	// Plain is Bytes after decompression. For gzip over HTTP it is what the end
-	// of the body says of itself (RFC 1952, ISIZE): nothing is decompressed to
-	// know it.
+	// Plain is Bytes after decompression. For gzip over HTTP it is read from
+	// the end of the body (RFC 1952, ISIZE), so that nothing has to be
+	// decompressed.
 	Plain uint64
 	// Refused: given up by the client while Stall was on, or not stored because
 	// the file could not be written.
@@ -43,7 +43,7 @@ func (c *counters) load() Counts {
 	}
 }
 
-// Mark is what has come since the last Mark, or since the sink began. The
+// Mark returns what arrived since the last Mark, or since the sink began. The
 // numbers of one request that is under way may fall on both sides of it.
 func (s *Sink) Mark() Counts {
 	c := &s.counters

@@ -1,7 +1,7 @@
 // Package sink receives OpenTelemetry traces (OTLP over HTTP with protobuf, and
 // over gRPC) at the lowest cost that a receiver can have while something is
-// measured: bodies are counted, or appended to a file as they came; they are
-// looked into afterwards. It refuses to be a collector: it answers "accepted"
+// measured: bodies are counted, or appended to a file as they arrived; they are
+// decoded afterwards. It refuses to be a collector: it answers "accepted"
 // before it has decoded anything, it forwards nothing, and it reads neither
 // metrics nor logs nor OTLP as JSON.
 package sink
@@ -26,8 +26,8 @@ type Options struct {
 	Addr string
 	// File is where kept bodies go; it is created, or emptied, and stays after
 	// Close. If it is empty, the file has no name and is in Dir (by default the
-	// system's directory of temporary files): it is gone when the sink is, even
-	// if that was killed. Bodies may be hundreds of MB.
+	// system's directory of temporary files): it disappears with the process,
+	// even if that is killed. Bodies may be hundreds of MB.
 	File string
 	Dir  string
 	// GRPC makes the sink speak gRPC as well, on the same port: the first bytes
@@ -83,7 +83,7 @@ func New(o Options) (*Sink, error) {
 	return s, nil
 }
 
-// Addr is host:port, what OTEL_EXPORTER_OTLP_ENDPOINT lacks of a scheme.
+// Addr is host:port, the endpoint without its scheme.
 func (s *Sink) Addr() string { return s.listener.Addr().String() }
 
 // Endpoint is http://host:port, the value of OTEL_EXPORTER_OTLP_ENDPOINT for
@@ -98,7 +98,7 @@ func (s *Sink) Keep(on bool) { s.kept.on.Store(on) }
 func (s *Sink) Reset() error { return s.kept.reset() }
 
 // Close ends all connections, waits for what serves them, and closes the file.
-// What is stalled is refused.
+// Requests that Stall holds are refused.
 func (s *Sink) Close() error {
 	s.once.Do(func() {
 		close(s.closing)

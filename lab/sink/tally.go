@@ -2,8 +2,8 @@ package sink
 
 import "github.com/tare-trace/tare/span"
 
-// OtherNames is the entry of Tally.Names for spans whose name came after
-// 10,000 different ones: a tracer may put what it likes in a name.
+// OtherNames is the entry of Tally.Names for spans whose name came after 10,000
+// different ones: the number of different names is up to the tracer.
 const OtherNames = "(other names)"
 
 const maxNames = 10_000
@@ -15,10 +15,10 @@ type Tally struct {
 	Roots    int // spans without a parent
 	Traces   int // different trace ids
 	Rooted   int // different trace ids of which a root has come
-	// Entries are those of which a root has come that is a server's span: a
-	// service may also begin traces of its own, such as a connection pool's.
+	// Entries are the traces whose root arrived and is a server's span. A
+	// service may also begin other traces, for its connection pool for example.
 	Entries int
-	// FailedEntries are those whose server's root has the status error.
+	// FailedEntries are the Entries whose root has the status error.
 	FailedEntries int
 	// Invalid spans have a trace id that is not 16 bytes, an id or a parent
 	// that is not 8, or a zero trace id or id. They are part of Spans and Names

@@ -16,8 +16,8 @@ const (
 	FewSpans    = "missing spans"   // fewer than expected
 )
 
-// Trees is what can be said of traces without knowing what they should hold:
-// whether each is one tree.
+// Trees counts traces by whether each is one tree. It needs no knowledge of the
+// spans that a trace should have.
 type Trees struct {
 	Traces     int
 	Complete   int            // one root, every parent present, and of the expected size at least
@@ -28,17 +28,18 @@ type Trees struct {
 	// whose answer it missed. They count once.
 	Duplicates int
 	Invalid    int // spans with invalid ids, as in Tally: part of no trace
-	// Background traces begin with a span that is not a server's, while others
-	// begin with one: a connection pool's, say. They are counted here only.
+	// Background traces have a root that is no server's span, such as those of
+	// a connection pool, while other traces of the run have one that is. They
+	// are counted here only.
 	Background int
 	// Sizes: how many traces have how many spans, complete or not.
 	Sizes map[int]int
 }
 
 // Trees sorts what has been kept into traces. If expected is not 0, a complete
-// trace has that many spans or more, unless its root failed, since then the request may
-// have ended early. The first request on a new connection may hold
-// the spans of its set-up. It takes 40 bytes of memory per span.
+// trace has that many spans or more, unless its root failed, since then the
+// request may have ended early. The first trace on a new connection may have
+// more spans, those of its set-up. It takes 40 bytes of memory per span.
 func (s *Sink) Trees(expected int) (Trees, error) {
 	t := Trees{Incomplete: map[string]int{}, Sizes: map[int]int{}}
 	var all []spanIDs

@@ -14,8 +14,9 @@
 //     by a factor for ratios and by a sum for differences; the rounds' ratios or
 //     differences are independent. The estimate is the median of the ratios,
 //     which is not the ratio of the medians.
-//   - Difference: the two samples are independent of each other. They may differ in shape, spread and size. Drift between the two is
-//     not taken off: pairs are better where there are pairs.
+//   - Difference: the two samples are independent of each other. They may differ
+//     in shape, spread and size. Drift between the two is not removed: use pairs
+//     where there are pairs.
 //   - Judge: the control compares like with like, under the same conditions and
 //     with the same n as the effect, or nearly.
 //

@@ -11,9 +11,10 @@ import (
 const MinSamples = 6
 
 // Estimate is a median, or a difference or ratio of medians, with its 95%
-// interval, in the unit of the values. Lo <= Median <= Hi, and all are finite. N
-// is the number of values or pairs behind it, of two independent samples that of
-// the smaller one; an Estimate with N = 0 says nothing but its Warning.
+// interval, in the unit of the values. Lo <= Median <= Hi, and all are finite.
+// N is the number of values or pairs behind it, of two independent samples that
+// of the smaller one; in an Estimate with N = 0 only the Warning means
+// something.
 type Estimate struct {
 	Median  float64 `json:"median"`
 	Lo      float64 `json:"lo"`

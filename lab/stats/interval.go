@@ -13,12 +13,12 @@ const (
 // are left out, with a warning.
 //
 // From MinSamples values on, the interval is the exact one between two order
-// statistics, interpolated inward to 95%; the package comment says why it is the
-// limit of a bootstrap, and of which. Where values are tied it is not
-// interpolated: what comes in steps might be held by less than 93% (six values of
+// statistics, interpolated inward to 95%; the package comment says why it is
+// the limit of a bootstrap, and of which. Where values are tied it is not
+// interpolated: rounded values might be covered by less than 93% (six values of
 // which about half are equal), while order statistics keep at least their level
-// for every distribution (Scheffé and Tukey 1945). Below MinSamples it is minimum
-// to maximum, and the warning says what that holds.
+// for every distribution (Scheffé and Tukey 1945). Below MinSamples it is
+// minimum to maximum, and the warning says how likely it covers the median.
 func Interval(xs []float64) Estimate {
 	kept, left := finiteOf(xs)
 	return estimate(kept, left, "samples")

@@ -3,16 +3,17 @@ package stats
 // Ratio is the estimate of a ratio: 1 means equal.
 type Ratio = Estimate
 
-// RatioInterval estimates the median of the pairwise ratios a[i]/b[i]. Pairs
-// must have been measured close to each other: that is what takes the slow
-// drift of a machine off. Values without a partner are left out, as are pairs
-// whose ratio is not finite, with a warning.
+// RatioInterval estimates the median of the pairwise ratios a[i]/b[i]. The two
+// values of a pair must have been measured close to each other: this removes
+// the slow drift of a machine. Values without a partner are left out, as are
+// pairs whose ratio is not finite, with a warning.
 func RatioInterval(a, b []float64) Ratio {
 	return paired(a, b, func(x, y float64) float64 { return x / y })
 }
 
 // PairedDifference estimates the median of the pairwise differences a[i]-b[i],
-// for what may be zero without a tracer. The rest is as with RatioInterval.
+// for metrics that may be 0 without a tracer. Otherwise it is like
+// RatioInterval.
 func PairedDifference(a, b []float64) Estimate {
 	return paired(a, b, func(x, y float64) float64 { return x - y })
 }

@@ -6,8 +6,9 @@ import (
 	"sort"
 )
 
-// MaxMoreRounds is the greatest Verdict.MoreRounds: that many, more, or no
-// number of rounds at all.
+// MaxMoreRounds is the greatest Verdict.MoreRounds. It stands for that many
+// rounds, for more, and for an effect that no number of rounds would make
+// distinguishable.
 const MaxMoreRounds = 10_000
 
 // power80 is how much wider than the half-width of a 95% interval the gap must
@@ -26,18 +27,19 @@ type Verdict struct {
 	// Warning is not empty if the control itself differs from neutral: one time
 	// in twenty by chance, else because the order or place of a run matters.
 	Warning string `json:"warning,omitempty"`
-	// MoreRounds is about how many more rounds, of effect and control both,
-	// would make the effect distinguishable if it is what it seems to be: 0 if
-	// it is distinguishable, else 1 to MaxMoreRounds. See Judge.
+	// MoreRounds estimates how many more rounds, of effect and control both,
+	// would make the effect distinguishable, provided that its median is right:
+	// 0 if it is distinguishable already, else 1 to MaxMoreRounds. See Judge.
 	MoreRounds int `json:"more_rounds,omitempty"`
 }
 
 // Judge compares an effect with the control, an A/A comparison measured beside
-// it. Neutral is what "no effect" is: 1 for ratios, 0 for differences. An effect
-// is distinguishable if its interval excludes neutral, its median is farther from
-// neutral than the noise floor, the farther end of the control's interval, and
-// both have MinSamples. It is a verdict on whether there is an effect, not on
-// whether it matters; and "not distinguishable" does not mean "none".
+// it. Neutral is what "no effect" is: 1 for ratios, 0 for differences. An
+// effect is distinguishable if it is statistically significant (its 95%
+// interval excludes neutral), its median is farther from neutral than the noise
+// floor (the farther end of the control's interval), and both have MinSamples.
+// It is a verdict on whether there is an effect, not on whether it matters; and
+// "not distinguishable" does not mean "none".
 //
 // MoreRounds assumes that the effect's median m = |median - neutral| and the
 // spread stay as they are. Then after k more rounds the half-width h of the

@@ -44,8 +44,9 @@ type collecting struct {
 	url string
 }
 
-// settled is how long a collector may take to hand on what it has accepted:
-// incomplete traces wait for their expiry, 10 s.
+// settled bounds the time that a collector may take to export the spans that it
+// has accepted: those of incomplete traces wait for the expiry of their trace,
+// 10 s.
 const settled = 30 * time.Second
 
 // What a collector tells of itself.
@@ -58,8 +59,9 @@ const (
 )
 
 // ReadBack waits until every exporter has handed on what was accepted. Spans
-// that it says it could not are dropped ones; some that just stay away are an
-// error: the run would have measured a collector that does less.
+// that the collector counts as failed are dropped ones. Spans that are missing
+// without being counted are an error: the run would have measured a collector
+// that does less.
 func (c *collecting) ReadBack(ctx context.Context) (Reading, error) {
 	r := Reading{Asked: c.target.Variant.Environment(c.target.Sink), Config: map[string]any{}, Counts: true}
 	if err := c.environment(r); err != nil {

@@ -19,19 +19,19 @@ import (
 	"github.com/tare-trace/tare/workloads"
 )
 
-// Target is what a tracer is switched on beside.
+// Target is the workload that a tracer is switched on for, and how.
 type Target struct {
 	Chain    *workloads.Chain
 	Workload *experiment.Workload
 	Variant  experiment.Variant
 	Sink     experiment.Placeholders // where spans go; its Rate is not used
 	Tare     string                  // path of the tare executable; tare-agent is beside it
-	// Statistics asks for what costs something to know, such as the run time
-	// of kernel programs.
+	// Statistics asks for figures whose measurement has a cost of its own, such
+	// as the run time of kernel programs.
 	Statistics bool
 }
 
-// Facts are what a driver says of itself before it is started.
+// Facts about a driver that are needed to plan runs.
 type Facts struct {
 	// Baseline: other tracers may be compared with it.
 	Baseline bool
@@ -63,16 +63,16 @@ type Session interface {
 	ReadBack(ctx context.Context) (Reading, error)
 	// Alive is an error if the tracer has ended by itself.
 	Alive() error
-	// Stop switches it off and waits; what it still holds is sent first. It
-	// may be called more than once.
+	// Stop switches it off and waits until it has sent the spans that it still
+	// holds. It may be called more than once.
 	Stop() error
 }
 
-// Reading is what a tracer says of itself.
+// Reading is what a running tracer reports about itself.
 type Reading struct {
 	Asked  map[string]string // how it was switched on
 	Config map[string]any    // what runs
-	// Rate is the sampling rate that runs, 0…1, if the tracer tells.
+	// Rate is the sampling rate in force, 0…1, if the tracer reports it.
 	Rate    float64
 	HasRate bool
 	// Sampled and Unsampled are root decisions. HasRoots: the tracer counts

@@ -4,7 +4,7 @@
 // 2026, chapter 4 (docs/sources.md), with current libraries, so that those
 // experiments can be repeated.
 //
-// It refuses to run with a setting that is wrong or that it would not obey.
+// It refuses to start with a setting that is wrong or that it would ignore.
 //
 // Environment:
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/tare-trace/tare/otel/ratelimit"
 )
 
-// Config describes the tracing as the running objects have it. A configuration
-// that is only echoed would say what was asked for, also where nothing obeys it.
+// Config describes the tracing as the running objects have it. Repeating the
+// settings would report what was asked for even where nothing obeys it.
 //
 // sampling_rate is the share of the traces that begin here and are exported, and
 // is there only if it is fixed; the sampler's share under keep is head_rate, the

@@ -1,8 +1,8 @@
 // Package service is what the instrumented services have in common: reading
 // their environment, listening and ending, the OpenTelemetry SDK as its
 // documentation sets it up, and the pages that say what really runs (/config,
-// /health, /metrics, /debug/pprof/). It refuses to stand in the way of a
-// request: nothing of it runs on one, except what the SDK itself does.
+// /health, /metrics, /debug/pprof/). It refuses to add to the work of a
+// request: nothing of it runs within one, except the SDK itself.
 package service
 
 import (

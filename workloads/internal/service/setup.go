@@ -38,7 +38,7 @@ type Setup struct {
 	Redact   bool // spans pass redaction with its defaults
 }
 
-// ReadSetup reads what all services call alike: PIPELINE, KEEP,
+// ReadSetup reads the variables that all services have: PIPELINE, KEEP,
 // KEEP_SLOWER_THAN, REDACT.
 func ReadSetup(env *Env) Setup {
 	return Setup{

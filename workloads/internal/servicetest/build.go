@@ -86,8 +86,7 @@ func Refuse(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-// CheckMetrics holds text in Prometheus' format against `promtool check
-// metrics`.
+// CheckMetrics checks text in Prometheus' format with `promtool check metrics`.
 func CheckMetrics(t *testing.T, text string) {
 	t.Helper()
 	promtool, err := exec.LookPath("promtool")
