@@ -39,3 +39,14 @@ func TestOneOfTen(t *testing.T) {
 		})
 	}
 }
+
+// What is said for all services fills in where nothing is known: nginx is known.
+func TestLinkingForAll(t *testing.T) {
+	need(t)
+	c, s := start(t, "nginx"), newSink(t)
+	a := trace(t, s, nil, append(ports(c), "--linking", "thread")...)
+	const requests = 6000
+	send(t, load.Options{Addr: c.Entry, Connections: 32, Requests: requests, AppendPath: c.AppendPath})
+	m := a.settle()
+	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 0.999)
+}

@@ -50,7 +50,7 @@ func apache(mpm string) func(*servers) *workloads.Process {
 	workers := map[string]string{
 		"event":   "ServerLimit 4\nThreadLimit 256\nThreadsPerChild 256\nMaxRequestWorkers 1024", // with fewer, it closes kept connections
 		"worker":  "ServerLimit 8\nThreadsPerChild 64\nMaxRequestWorkers 512",
-		"prefork": "ServerLimit 400\nMaxRequestWorkers 400\nStartServers 64",
+		"prefork": "ServerLimit 400\nMaxRequestWorkers 400\nStartServers 280\nMaxSpareServers 400",
 	}[mpm]
 	return func(c *servers) *workloads.Process {
 		c.impatient = freePort(c.t)

@@ -229,6 +229,28 @@ def children(listener):
     each_connection(listener, handle)
 
 
+def waking(listener):
+    """Each thread wakes itself before it asks, through a pair of connected sockets
+    with loopback between them, as the event loop inside of pika does."""
+
+    def pair():
+        with socket.create_server((HOST, 0)) as one:
+            writer = socket.create_connection(one.getsockname())
+            reader, _ = one.accept()
+        return reader, writer
+
+    def handle(sock):
+        asked, request, (reader, writer) = peers(), Request(sock), pair()
+        while (n := request.next()) is not None:
+            writer.sendall(b"X")
+            reader.recv(16)
+            for p in asked:
+                p.ask(n)
+            answer(sock)
+
+    each_connection(listener, handle)
+
+
 def loop(listener):
     """One thread for all connections, which it waits for with select and which all
     block: first it receives what there is, then it asks and answers."""
@@ -282,7 +304,7 @@ def resetting(listener):
     each_connection(listener, handle)
 
 
-MODES = (threads, handover, asking_pool, children, loop, short, resetting)
+MODES = (threads, handover, asking_pool, children, waking, loop, short, resetting)
 
 
 def main():

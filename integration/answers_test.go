@@ -3,14 +3,11 @@ package integration
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
-	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -105,98 +102,4 @@ pm.max_children = 40
 	p := c.service("service", "", nil, filepath.Base(program("php-fpm*")), "-F", "-n", "-y", conf)
 	c.ready(p, loopback(c.entry))
 	return p
-}
-
-// Databases with a process or a thread for each connection. Their spans have no
-// texts: the length of a query tells its request.
-func TestDatabases(t *testing.T) {
-	for name, needs := range map[string][]string{
-		"postgres": {"python3", "postgres", "/usr/lib/python3/dist-packages/psycopg2"},
-		"mariadb":  {"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			need(t, needs...)
-			c, s := newServers(t, name), newSink(t)
-			c.answers(python("threads")(c))
-			a := trace(t, s, nil, c.ports...)
-			const requests = 2000
-			send(t, load.Options{Addr: loopback(c.entry), Connections: 32, Requests: requests, AppendPath: numbered})
-			m := a.settle()
-			// A connection to the database is opened for each of the service's, before its
-			// first request: what is said then belongs to no request.
-			spans := below(s.all(), "service")
-			want := branch{service: "service", kind: span.Server, name: "GET", below: []branch{{service: "service", kind: span.Client, name: "*",
-				below: []branch{{service: name, kind: span.Server, name: "*"}}}}}
-			wantBranches(t, spans, want, m, requests, 0.999)
-			wantNoErrors(t, s.all())
-			wantLengths(t, spans, func(root *span.Span) int {
-				path, _ := root.Attr("url.path")
-				n, err := strconv.Atoi(strings.TrimPrefix(path.Str, "/n/"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return n
-			})
-		})
-	}
-}
-
-// below are the spans of traces whose root is of a service.
-func below(spans []span.Span, service string) []span.Span {
-	roots := map[span.TraceID]bool{}
-	for i := range spans {
-		if spans[i].Parent.IsZero() && spans[i].Resource.Service == service {
-			roots[spans[i].TraceID] = true
-		}
-	}
-	return slices.DeleteFunc(spans, func(s span.Span) bool { return !roots[s.TraceID] })
-}
-
-// wantLengths requires that no trace holds spans of two requests, where a request's
-// number is in the length of its messages: the length without the number is the
-// same for all spans of one kind of one service.
-func wantLengths(t *testing.T, spans []span.Span, number func(root *span.Span) int) {
-	t.Helper()
-	numbers := map[span.TraceID]int{}
-	for i := range spans {
-		if spans[i].Parent.IsZero() {
-			numbers[spans[i].TraceID] = number(&spans[i])
-		}
-	}
-	type group struct {
-		service string
-		kind    span.Kind
-	}
-	rest := map[group]map[int]int{} // length without number: how often
-	for i := range spans {
-		s := &spans[i]
-		if n, ok := numbers[s.TraceID]; ok && !s.Parent.IsZero() {
-			g := group{s.Resource.Service, s.Kind}
-			if rest[g] == nil {
-				rest[g] = map[int]int{}
-			}
-			rest[g][length(s)-n]++
-		}
-	}
-	for g, lengths := range rest {
-		all, most := 0, 0
-		for _, n := range lengths {
-			all, most = all+n, max(most, n)
-		}
-		t.Logf("%s %s: %d of %d spans below a request have its length", g.service, g.kind, most, all)
-		if most < all {
-			t.Errorf("%d of %d %s spans of %s are below another request", all-most, all, g.kind, g.service)
-		}
-	}
-}
-
-// length is how long a span's request was.
-func length(s *span.Span) int {
-	key := semconv.BytesReceived
-	if s.Kind == span.Client {
-		key = semconv.BytesSent
-	}
-	a, _ := s.Attr(key)
-	n, _ := strconv.Atoi(a.Text())
-	return n
 }
