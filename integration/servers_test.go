@@ -57,6 +57,7 @@ var (
 	slow     = drive{name: "slow bodies", slow: true, requests: 640}
 	slowOnce = drive{name: "slow bodies, a connection per request", slow: true, closing: true, requests: 640}
 	leaving  = drive{name: "clients that leave", leaving: true}
+	leftOnce = drive{name: "clients that leave, a connection per request", leaving: true, closing: true}
 	idle     = drive{name: "connections that time out", rate: 500, requests: 1000}
 )
 
@@ -82,10 +83,10 @@ func TestServers(t *testing.T) {
 		{name: "apache worker", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("worker"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache prefork", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("prefork"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, start: puma, loads: []drive{kept, closed, many, slow, leaving}},
-		{name: "uwsgi", needs: []string{"uwsgi", "/usr/lib/uwsgi/plugins/python3*_plugin.so"}, asks: bothAsk, linked: true, start: uwsgi, loads: []drive{closed, slowOnce}},
-		{name: "php -S", needs: []string{"php"}, asks: bothAsk, linked: true, start: phpServer, loads: []drive{closed, slowOnce, leaving}},
-		{name: "gunicorn sync", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "sync", "-w", "8"), loads: []drive{closed, slowOnce}},
-		{name: "gunicorn gthread", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "gthread", "-w", "2", "--threads", "8", "--keep-alive", "60"), loads: []drive{kept, many, slow}},
+		{name: "uwsgi", needs: []string{"uwsgi", "/usr/lib/uwsgi/plugins/python3*_plugin.so"}, asks: bothAsk, linked: true, start: uwsgi, loads: []drive{closed, slowOnce, leftOnce}},
+		{name: "php -S", needs: []string{"php"}, asks: bothAsk, linked: true, start: phpServer, loads: []drive{closed, slowOnce, leftOnce}},
+		{name: "gunicorn sync", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "sync", "-w", "8"), loads: []drive{closed, slowOnce, leftOnce}},
+		{name: "gunicorn gthread", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "gthread", "-w", "2", "--threads", "8", "--keep-alive", "60"), loads: []drive{kept, many, slow, leaving}},
 		{name: "gunicorn gevent", needs: []string{"gunicorn", "/usr/lib/python3/dist-packages/gevent"}, asks: bothAsk, start: gunicorn("-k", "gevent", "-w", "2", "--keep-alive", "60"), loads: []drive{kept}},
 		{name: "uvicorn", needs: []string{"uvicorn"}, asks: bothAsk, start: uvicorn, loads: []drive{kept}},
 		{name: "lighttpd", needs: []string{"lighttpd"}, asks: backend, start: lighttpd, loads: []drive{kept, {name: "two connections", connections: 2}}},
