@@ -47,9 +47,10 @@ func puma(c *servers) *workloads.Process {
 }
 
 func apache(mpm string) func(*servers) *workloads.Process {
+	// Enough for all connections at once, and none that are spare end: their kept connections end with them.
 	workers := map[string]string{
-		"event":   "ServerLimit 4\nThreadLimit 256\nThreadsPerChild 256\nMaxRequestWorkers 1024", // with fewer, it closes kept connections
-		"worker":  "ServerLimit 8\nThreadsPerChild 64\nMaxRequestWorkers 512",
+		"event":   "ServerLimit 4\nThreadLimit 256\nThreadsPerChild 256\nMaxRequestWorkers 1024\nMaxSpareThreads 1024",
+		"worker":  "ServerLimit 4\nThreadLimit 256\nThreadsPerChild 256\nMaxRequestWorkers 1024\nMaxSpareThreads 1024",
 		"prefork": "ServerLimit 400\nMaxRequestWorkers 400\nStartServers 280\nMaxSpareServers 400",
 	}[mpm]
 	return func(c *servers) *workloads.Process {
