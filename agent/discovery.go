@@ -30,6 +30,7 @@ const (
 // tracer is the kernel side as discovery needs it; kernel.Tracer is one.
 type tracer interface {
 	EnableEntry(on bool) error
+	SetService(index uint16, name string) error
 	AddProcess(pid uint32, s bpf.Service) error
 	RemoveProcess(pid uint32) error
 	Processes() (map[uint32]bpf.Service, error)
@@ -105,7 +106,7 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(
 	return &discovery{
 		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg,
 		system:     newSystem(cfg),
-		services:   newServices(log),
+		services:   newServices(log, t.SetService),
 		known:      map[int]*traced{},
 		sockets:    map[uint64]*socket{},
 		listening:  map[bpf.PortKey]int{},
@@ -274,7 +275,13 @@ func (d *discovery) watch(ctx context.Context) error {
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	defer cancel()
-	reader.Go(func() { failed <- d.tracer.Control(ctx, d.changes.control) })
+	decided := newDecisions(d.log, d.resource)
+	reader.Go(func() {
+		failed <- d.tracer.Control(ctx, func(r bpf.Control) {
+			d.changes.control(r)
+			decided.control(r)
+		})
+	})
 
 	scanned := time.Now()
 	pause := time.Duration(0)

@@ -40,6 +40,8 @@ func (k *fakeKernel) note(format string, args ...any) {
 	k.calls = append(k.calls, fmt.Sprintf(format, args...))
 }
 
+func (k *fakeKernel) SetService(uint16, string) error { return nil }
+
 func (k *fakeKernel) EnableEntry(on bool) error { k.note("entry %v", on); return nil }
 
 func (k *fakeKernel) AddProcess(pid uint32, s bpf.Service) error {

@@ -16,8 +16,9 @@ import (
 // long gone by then.
 const rest = 5 * time.Minute
 
-// maxServices is how many indices there are: 16 bits, of which 0 is none.
-const maxServices = 1<<16 - 1
+// maxServices is how many indices there are: those that the kernel side has room
+// for, of which 0 is none.
+const maxServices = bpf.Services - 1
 
 // service is a service in one container, or outside of any, with its index.
 //
@@ -43,12 +44,13 @@ func (s *service) kernel() bpf.Service {
 // goroutine, the rest by one at a time.
 type services struct {
 	log   *slog.Logger
+	tell  func(index uint16, name string) error // the kernel side, of a service's index
 	limit int
 	byKey map[string]*service
 	next  int      // the lowest index that was never used
 	left  []uint16 // indices that may be used again, the one first that has rested longest
 
-	resources [1 << 16]atomic.Pointer[span.Resource]
+	resources [bpf.Services]atomic.Pointer[span.Resource]
 	said      map[treatment]int // how many indices have services that are treated so
 	count     atomic.Int64      // of services that have an index
 }
@@ -58,12 +60,17 @@ type treatment struct{ name, linking, why string }
 
 func treatmentOf(s *discover.Service) treatment { return treatment{s.Name, s.Linking.String(), s.Why} }
 
-func newServices(log *slog.Logger) *services {
-	return &services{log: log, limit: maxServices, next: 1, byKey: map[string]*service{}, said: map[treatment]int{}}
+func newServices(log *slog.Logger, tell func(index uint16, name string) error) *services {
+	return &services{log: log, tell: tell, limit: maxServices, next: 1, byKey: map[string]*service{}, said: map[treatment]int{}}
 }
 
 // resource finds the resource of a service index; nil if there is none.
-func (t *services) resource(index uint16) *span.Resource { return t.resources[index].Load() }
+func (t *services) resource(index uint16) *span.Resource {
+	if int(index) >= len(t.resources) {
+		return nil
+	}
+	return t.resources[index].Load()
+}
 
 // get finds a service, or gives it an index. One that was never used is taken
 // first, so that the others rest for as long as can be.
@@ -81,6 +88,10 @@ func (t *services) get(s discover.Service) (*service, error) {
 		added.index, t.left = t.left[0], t.left[1:]
 	default:
 		return nil, fmt.Errorf("no index is left for service %s: there are %d services in containers", s.Name, len(t.byKey))
+	}
+	if err := t.tell(added.index, s.Name); err != nil {
+		t.left = append(t.left, added.index)
+		return nil, err
 	}
 	t.byKey[key] = added
 	t.count.Add(1)

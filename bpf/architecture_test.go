@@ -53,3 +53,18 @@ func describe(spec *ebpf.CollectionSpec) map[string]string {
 	}
 	return all
 }
+
+// Constants that Go repeats are those of the object.
+func TestConstants(t *testing.T) {
+	spec, err := LoadTare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := spec.Maps[TareMapServices].MaxEntries; n != Services {
+		t.Errorf("room for %d services in C, %d in Go", n, Services)
+	}
+	first, traced := uint8(TareDataFlagsTARE_D_FIRST), uint8(TareDataFlagsTARE_D_PEER_TRACED)
+	if (first|traced)>>UnlinkedShift != 0 || int(TareUnlinkedTARE_UNLINKED_MAX) > 1<<(8-UnlinkedShift) {
+		t.Errorf("flags of a data record and the reasons behind them overlap, or do not fit into 8 bits")
+	}
+}

@@ -14,7 +14,8 @@
  *
  * Evidence is kept by thread and refuses the service when such a thread sends a request: a thread
  * that reads and hands over all day, as Puma's reactor, does no harm while it asks nobody. What is
- * refused stays refused until the last process of the service has ended.
+ * refused stays refused until the agent gives the service's index up, some minutes after its last
+ * process has ended.
  *
  * All requests are watched, sampled or not: two of a select loop may overlap, one sampled. Besides,
  * what is sent on a socket that is in an epoll set is not linked: a thread that waits for its

@@ -37,7 +37,7 @@ const (
 	TareName      = len(Start{}.Behind)
 )
 
-// Services is how many services the kernel side can know, index 0 left out.
+// Services is how many indices of services the kernel side has room for.
 const Services = 4096
 
 // Bytes of payload that the records have room for.

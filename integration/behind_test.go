@@ -6,10 +6,8 @@ import (
 
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
-
-// keyBehind names the service that asked and cannot tell for which of its requests.
-const keyBehind = "tare.behind"
 
 // What a service asks that cannot be linked begins a trace where it is selected,
 // and says behind whom it is.
@@ -32,7 +30,7 @@ func TestBehindUnlinked(t *testing.T) {
 			t.Fatalf("not a server span of its own trace: %s", describe(sp))
 		}
 		seen[sp.Resource.Service]++
-		if of, ok := sp.Attr(keyBehind); ok {
+		if of, ok := sp.Attr(semconv.Behind); ok {
 			behind[sp.Resource.Service+" behind "+of.Str]++
 		} else if sp.Resource.Service != "service" {
 			example = describe(sp)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // Databases with a process or a thread for each connection. Their spans have no
@@ -95,9 +96,9 @@ func wantLengths(t *testing.T, spans []span.Span, number func(root *span.Span) i
 
 // length is how long a span's request was.
 func length(s *span.Span) int {
-	key := span.KeyBytesReceived
+	key := semconv.BytesReceived
 	if s.Kind == span.Client {
-		key = span.KeyBytesSent
+		key = semconv.BytesSent
 	}
 	a, _ := s.Attr(key)
 	n, _ := strconv.Atoi(a.Text())

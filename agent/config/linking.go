@@ -4,10 +4,10 @@ package config
 // sends. The numbers are those of enum tare_linking in bpf/event.h.
 type Linking uint8
 
-// Auto lets package discover decide by the runtime, and the kernel by the
-// socket where discover does not know better.
+// Auto lets package runtime decide, and the kernel side where no runtime is
+// recognised.
 const (
-	Auto   Linking = 0 // a blocking accepted socket: thread, else none
+	Auto   Linking = 0 // as threads, until the kernel side has evidence against it
 	Thread Linking = 1 // one request at a time per thread
 	Loop   Linking = 2 // event loop: a receive is followed by what it causes
 	None   Linking = 3 // server spans only

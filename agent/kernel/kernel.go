@@ -137,6 +137,17 @@ func (t *Tracer) Threshold() (threshold uint64, err error) {
 // EnableEntry lets entry sockets take root decisions.
 func (t *Tracer) EnableEntry(on bool) error { return t.objs.EntryEnabled.Set(on) }
 
+// SetService begins to use a service's index: the kernel side knows nothing of it
+// but its name, of which peers are told the beginning.
+func (t *Tracer) SetService(index uint16, name string) error {
+	var s bpf.TareServiceState
+	copy(s.Name[:], name)
+	if err := t.objs.Services.Put(uint32(index), s); err != nil {
+		return fmt.Errorf("note service %s: %w", name, err)
+	}
+	return nil
+}
+
 // AddProcess traces a process: what it connects and listens to from now on.
 func (t *Tracer) AddProcess(pid uint32, s bpf.Service) error {
 	if err := t.objs.Processes.Put(pid, s); err != nil {

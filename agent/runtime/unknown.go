@@ -7,5 +7,5 @@ import "github.com/tare-trace/tare/agent/config"
 var unknown = &Runtime{
 	Name:    "unknown",
 	Linking: config.Auto,
-	Why:     "the kernel decides: thread for blocking accepted sockets, else none",
+	Why:     "the kernel decides: as threads, until something speaks against it",
 }
