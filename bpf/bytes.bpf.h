@@ -39,11 +39,12 @@ INLINE void sent_bytes(struct bytes *b, const struct msghdr *msg)
 
 enum buffer_argument { BUFFER_NONE, BUFFER_PLAIN, BUFFER_IOVEC, BUFFER_MSGHDR };
 
-INLINE enum buffer_argument buffer_argument(struct pt_regs *regs, u64 *arg)
+INLINE enum buffer_argument buffer_argument(struct pt_regs *regs, u64 *arg, u64 *len)
 {
 #if defined(__TARGET_ARCH_x86)
 	u64 nr = regs->orig_ax;
 	*arg = regs->si;
+	*len = regs->dx;
 	switch (nr) {
 	case 0:	 /* read */
 	case 45: /* recvfrom */
@@ -56,6 +57,7 @@ INLINE enum buffer_argument buffer_argument(struct pt_regs *regs, u64 *arg)
 #elif defined(__TARGET_ARCH_arm64)
 	s32 nr = regs->syscallno;
 	*arg = regs->regs[1];
+	*len = regs->regs[2];
 	switch (nr) {
 	case 63:  /* read */
 	case 207: /* recvfrom */
@@ -72,30 +74,44 @@ INLINE enum buffer_argument buffer_argument(struct pt_regs *regs, u64 *arg)
 /* User's struct user_msghdr begins with name, namelen (padded), iov on every 64-bit Linux. */
 #define MSGHDR_IOV 16
 
-/* Where the b->size bytes are that were just received; looked up once. */
-__noinline int received_bytes(struct bytes *b)
+/*
+ * The hook fires for each piece that a call copies, and the call's arguments tell where the first
+ * went. A call goes on while there is more to be read and its buffer has room, which received_bytes
+ * sees. more: there is.
+ */
+INLINE void call_goes_on(struct conn *c, u32 size, bool more)
 {
-	u64 arg = 0;
-	if (!b || b->data)
+	c->call_at = c->call_size ? c->call_at + c->call_size : 0;
+	c->call_size = more ? size : 0;
+}
+
+/* Where the b->size bytes are that were just received; looked up once. */
+__noinline int received_bytes(struct conn *c, struct bytes *b)
+{
+	u64 arg = 0, room = 0;
+	if (!c || !b || b->data)
 		return 0;
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	enum buffer_argument kind = buffer_argument(regs, &arg);
+	enum buffer_argument kind = buffer_argument(regs, &arg, &room);
 	if (kind == BUFFER_NONE)
 		return 0;
-	if (kind == BUFFER_PLAIN) {
-		b->data = (void *)arg;
-		b->len = b->size;
-		return 0;
+	if (kind != BUFFER_PLAIN) {
+		struct {
+			u64 base, len;
+		} v;
+		if (kind == BUFFER_MSGHDR &&
+		    bpf_probe_read_user(&arg, 8, (void *)(arg + MSGHDR_IOV)))
+			return 0;
+		if (bpf_probe_read_user(&v, sizeof(v), (void *)arg))
+			return 0;
+		arg = v.base;
+		room = v.len;
 	}
-	if (kind == BUFFER_MSGHDR && bpf_probe_read_user(&arg, 8, (void *)(arg + MSGHDR_IOV)))
-		return 0;
-	struct {
-		u64 base, len;
-	} v;
-	if (bpf_probe_read_user(&v, sizeof(v), (void *)arg))
-		return 0;
-	b->data = (void *)v.base;
-	b->len = v.len < b->size ? v.len : b->size;
+	u64 at = c->call_at;
+	if (at + (kind == BUFFER_PLAIN ? b->size : 0) > room)
+		c->call_at = at = 0; /* the call before filled its buffer */
+	b->data = (void *)(arg + at);
+	b->len = room - at < b->size ? room - at : b->size;
 	return 0;
 }
 
@@ -131,9 +147,9 @@ __noinline int peek(const struct bytes *b)
 }
 
 /* The same of what was just received. */
-INLINE int peek_received(struct bytes *b)
+INLINE int peek_received(struct conn *c, struct bytes *b)
 {
-	received_bytes(b);
+	received_bytes(c, b);
 	return peek(b);
 }
 

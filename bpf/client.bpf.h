@@ -15,7 +15,7 @@ INLINE void client_received(struct conn *c, struct bytes b)
 		struct more m = {.span = x->span, .direction = TARE_RECEIVED, .b = b};
 		m.flags = c->flags & C_PEER_TRACED ? TARE_D_PEER_TRACED : 0;
 		if (!x->responding) {
-			received_bytes(&m.b);
+			received_bytes(c, &m.b);
 			m.flags |= TARE_D_FIRST;
 		}
 		m.now = bpf_ktime_get_ns();
@@ -43,6 +43,16 @@ INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, str
 	a->offset = client_offset(v, skip);
 	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
 		c->flags |= C_HTTP;
+}
+
+/* What ends a connection, and will not be answered. */
+INLINE bool client_says_goodbye(struct conn *c, const struct bytes *b)
+{
+	if (c->flags & C_TLS && peek(b) == PAYLOAD_TLS_HANDSHAKE) {
+		count(TARE_C_TLS_HANDSHAKE); /* an alert, as close_notify */
+		return true;
+	}
+	return b->size == PAYLOAD_GOODBYE_SIZE && peek(b) == PAYLOAD_GOODBYE;
 }
 
 __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
@@ -73,10 +83,8 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		conn_promise(c, false, v->write_seq);
 		return 0;
 	}
-	if (fresh && c->flags & C_TLS && peek(&a.b) == PAYLOAD_TLS_HANDSHAKE) {
-		count(TARE_C_TLS_HANDSHAKE); /* an alert, as close_notify */
+	if (fresh && client_says_goodbye(c, &a.b))
 		return 0;
-	}
 	/* an event loop may work for another request while it goes on with a body */
 	bool more = !fresh && c->linking == TARE_LINK_LOOP;
 	int why = more ? 0 : worker_asks(c, v, &a.b, fresh, &a.ctx);

@@ -230,7 +230,7 @@ enum counter {
 	TARE_C_ARMED,	       /* connections that were open before */
 	TARE_C_TLS_HANDSHAKE,  /* messages that are TLS handshakes, not requests */
 	TARE_C_PIPELINED,      /* requests that began before the response to the one before */
-	TARE_C_NOT_REQUEST,    /* sampled bytes on an HTTP connection that begin no request */
+	TARE_C_NOT_REQUEST,    /* sampled bytes that begin no request: rests of bodies, goodbyes */
 	TARE_C_HTTP2,	       /* HTTP/2 connections: no spans, streams are not told apart */
 	TARE_C_METRICS_FULL,   /* requests that were measured as "other": no room for their edge */
 	TARE_C_MAX,

@@ -157,6 +157,9 @@ __noinline int guard_more(struct conn *c, struct bytes *b)
 		return 0;
 	}
 	if (x->holder != thread) { /* half read, and read on by another */
+		struct service_state *svc = service_of(c->service);
+		if (svc)
+			svc->passes_on = 1;
 		guard_dec(&g->open);
 		g = guard_create(thread);
 		if (!g) {
@@ -168,7 +171,7 @@ __noinline int guard_more(struct conn *c, struct bytes *b)
 	}
 	u32 rest = x->rest;
 	if (rest == REST_OF_HEADER) {
-		received_bytes(b);
+		received_bytes(c, b);
 		rest = header_ends(b) ? 0 : REST_OF_HEADER;
 	} else {
 		rest = rest > b->size ? rest - b->size : 0;

@@ -15,14 +15,29 @@
  *	destroy	  tcp_destroy_sock: nothing more will come
  */
 
+#define TCP_ESTABLISHED 1
+#define TCP_CLOSE_WAIT	8
+#define TCP_LISTEN	10
+
+/* This end has closed the connection. */
+INLINE bool is_closing(struct sock *sk)
+{
+	u8 state = sk->__sk_common.skc_state;
+	return state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT;
+}
+
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tare_recv, struct sock *sk)
 {
 	struct conn *c = conn_of(sk);
 	if (!sk->sk_lock.owned) /* kernel users of tcp_read_sock may call from softirq */
 		return 0;
-	if (!c || c->flags & C_HTTP2) {
+	if (!c) {
 		worker_turned();
+		return 0;
+	}
+	if (c->flags & C_HTTP2) {
+		worker_received_http2(c);
 		return 0;
 	}
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
@@ -33,10 +48,13 @@ int BPF_PROG(tare_recv, struct sock *sk)
 		return 0;
 	c->rcv_seq = to;
 	struct bytes b = {.size = to - from};
+	call_goes_on(c, b.size, tp->rcv_nxt != to);
 	if (cfg_measure)
 		measure_received(c, b, tp->write_seq);
 	if (c->flags & C_SERVER) {
 		struct tcp_view v = {};
+		if (is_closing(sk)) /* what is read now will not be answered: a lingering close */
+			return 0;
 		view(&v, sk, tp);
 		server_received(c, &v, from);
 	} else if (c->flags & C_CLIENT) {
@@ -87,18 +105,20 @@ int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 	return 0;
 }
 
-#define TCP_ESTABLISHED 1
-#define TCP_CLOSE_WAIT	8
-#define TCP_LISTEN	10
-
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(tare_state, struct sock *sk, int old, int new)
 {
 	if (new == TCP_ESTABLISHED || new == TCP_CLOSE_WAIT || new == TCP_LISTEN)
 		return 0;
 	struct conn *c = conn_of(sk);
-	if (c && c->flags & C_SERVER && c->server.x.open)
+	if (!c)
+		return 0;
+	if (c->flags & C_LISTENER) {
+		struct port_key k = local_port_of(&sk->__sk_common);
+		bpf_map_delete_elem(&own_ports, &k);
+	} else if (c->flags & C_SERVER && c->server.x.open) {
 		guard_end(c, 0); /* closed without an answer */
+	}
 	return 0;
 }
 

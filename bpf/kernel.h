@@ -181,6 +181,7 @@ struct bpf_iter__tcp {
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long sp;
+	unsigned long dx;
 	unsigned long si;
 	unsigned long orig_ax;
 };

@@ -180,7 +180,7 @@ INLINE void measure_received(struct conn *c, struct bytes b, u32 write_seq)
 	bool server = c->flags & C_SERVER;
 	if (!(c->flags & (C_SERVER | C_CLIENT)) || server == c->measured.asking)
 		return;
-	received_bytes(&b);
+	received_bytes(c, &b);
 	if (server)
 		measure_request(c, &b, write_seq != c->server.sent_seq);
 	else

@@ -24,6 +24,7 @@ enum payload_kind {
 	PAYLOAD_HTTP_PIECE = 5, /* too short to tell; may begin a request */
 	PAYLOAD_HTTP2 = 7,	/* the beginning of HTTP/2's preface; RFC 9113 3.4 */
 	PAYLOAD_FASTCGI = 8,	/* FCGI_BEGIN_REQUEST; FastCGI specification 5.1 */
+	PAYLOAD_GOODBYE = 9,	/* ends a connection to a database, and is not answered */
 };
 
 #define PAYLOAD_WORD(a, b, c, d)                                                                   \
@@ -32,6 +33,16 @@ enum payload_kind {
 PAYLOAD_INLINE __u32 payload_word(const __u8 *p)
 {
 	return PAYLOAD_WORD(p[0], p[1], p[2], p[3]);
+}
+
+#define PAYLOAD_GOODBYE_SIZE 5
+
+/* PostgreSQL's Terminate, MySQL's COM_QUIT; all of a message. */
+PAYLOAD_INLINE int payload_is_goodbye(const __u8 *p, __u32 len)
+{
+	__u32 word = payload_word(p);
+	return len == PAYLOAD_GOODBYE_SIZE && ((word == PAYLOAD_WORD('X', 0, 0, 0) && p[4] == 4) ||
+					       (word == PAYLOAD_WORD(1, 0, 0, 0) && p[4] == 1));
 }
 
 /* Needs 12 readable bytes at p; bytes from len on must be 0. */
@@ -62,6 +73,8 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 			return PAYLOAD_HTTP_INTERIM;
 		return PAYLOAD_HTTP_RESPONSE;
 	}
+	if (payload_is_goodbye(p, len))
+		return PAYLOAD_GOODBYE;
 	/* RFC 8446 5.1: content types 20 change_cipher_spec, 21 alert, 22 handshake; major version
 	 * 3 */
 	if (p[0] >= 20 && p[0] <= 22 && p[1] == 3)

@@ -81,7 +81,7 @@ __noinline int decide_root(struct conn *c, struct start *a)
 	a->parent = 0;
 	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED) {
 		struct payload_parent p = {};
-		received_bytes(&a->b);
+		received_bytes(c, &a->b);
 		if (find_traceparent(&a->b, &p)) {
 			__builtin_memcpy(&a->ctx.hi, p.trace_id, 8);
 			__builtin_memcpy(&a->ctx.lo, p.trace_id + 8, 8);
@@ -106,15 +106,15 @@ __noinline int decide_root(struct conn *c, struct start *a)
 		count(TARE_C_ROOTS_UNSAMPLED);
 		return 0;
 	}
-	int kind = peek_received(&a->b);
+	int kind = peek_received(c, &a->b);
 	if (kind == PAYLOAD_TLS_HANDSHAKE) { /* an alert, or a handshake that nobody saw begin */
 		count(TARE_C_TLS_HANDSHAKE);
 		return 0;
 	}
 	if (kind == PAYLOAD_HTTP_REQUEST) {
 		c->flags |= C_HTTP;
-	} else if (c->flags & C_HTTP && kind != PAYLOAD_HTTP_PIECE) {
-		count(TARE_C_NOT_REQUEST); /* the rest of a body whose response began early */
+	} else if (kind == PAYLOAD_GOODBYE || (c->flags & C_HTTP && kind != PAYLOAD_HTTP_PIECE)) {
+		count(TARE_C_NOT_REQUEST); /* or the rest of a body whose response began early */
 		return 0;
 	}
 	a->ctx.hi = random_id();
@@ -172,7 +172,7 @@ INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct s
 	c->msg_end = v->write_seq;
 	if (tag >= 0) {
 		if (take_tag(c, tag, a)) {
-			received_bytes(&a->b);
+			received_bytes(c, &a->b);
 			server_begin(c, v, a);
 		}
 	} else if (!(c->flags & C_PEER_TRACED) && decide_root(c, a)) {
@@ -193,7 +193,7 @@ INLINE void server_more(struct conn *c, struct start *a)
 	if (x->ctx.span) {
 		/* the beginning came in pieces: Go reads one byte ahead */
 		if (cfg_payload && x->got < PIECE)
-			received_bytes(&a->b);
+			received_bytes(c, &a->b);
 		else
 			a->b.data = 0;
 		x->got += a->b.size;
@@ -210,25 +210,21 @@ INLINE void server_more(struct conn *c, struct start *a)
  */
 INLINE int server_opening(struct conn *c, struct bytes *b, u32 from, int tag)
 {
-	received_bytes(b);
-	if (worker_wakes_itself(c)) {
-		c->flags = 0;
-		return -1;
-	}
+	received_bytes(c, b);
 	int at = opening(c, b);
 	if (tag >= 0) { /* the sender knows better */
 		at = c->server.rx[tag & (TAGS - 1)].start - from;
 		c->opening = OPENING_DONE;
 	}
-	return c->flags & C_HTTP2 ? -1 : at;
+	return at;
 }
 
 /* What is read ends a message that was answered before, and then a request begins. */
 INLINE bool server_tail(struct conn *c, struct bytes *b)
 {
 	if (c->flags & C_HTTP)
-		return peek_received(b) != PAYLOAD_HTTP_REQUEST;
-	return c->flags & C_FASTCGI && peek_received(b) != PAYLOAD_FASTCGI;
+		return peek_received(c, b) != PAYLOAD_HTTP_REQUEST;
+	return c->flags & C_FASTCGI && peek_received(c, b) != PAYLOAD_FASTCGI;
 }
 
 /* Whether it matters if bytes on an HTTP/1 connection look like a request. */
@@ -239,9 +235,9 @@ INLINE bool server_looks(struct conn *c, bool fresh)
 	return by_thread(c) || !(fresh || c->flags & C_PEER_TRACED);
 }
 
-INLINE bool server_http(struct bytes *b, bool fresh)
+INLINE bool server_http(struct conn *c, struct bytes *b, bool fresh)
 {
-	int kind = peek_received(b);
+	int kind = peek_received(c, b);
 	return kind == PAYLOAD_HTTP_REQUEST || (fresh && (!b->data || kind == PAYLOAD_HTTP_PIECE));
 }
 
@@ -255,11 +251,18 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 	bool fresh = sent != c->server.interim;
 	int tag = c->tags ? rx_read(c, from, v->copied_seq) : -1;
 	a.b.size = v->copied_seq - from;
+	c->server.socket = v->sock;
 	c->server.sent_seq = v->write_seq;
 	c->server.interim = 0;
 	if (c->opening != OPENING_DONE) {
-		bool new = c->opening != OPENING_OLD;
+		bool new = c->opening != OPENING_OLD, finished = c->tls.finished;
 		int at = server_opening(c, &a.b, from, tag);
+		if (c->tls.finished && !finished)
+			c->server.finished_seq = v->write_seq;
+		if (c->flags & C_HTTP2) {
+			worker_received_http2(c);
+			return 0;
+		}
 		if (at < 0) {
 			worker_received_more(c, &a.b);
 			return 0;
@@ -269,7 +272,7 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 			from += at;
 		}
 		fresh |= new;
-		if (new && c->tls.v13 && at > 0)
+		if (c->tls.v13 && c->server.finished_seq == v->write_seq)
 			x->tickets = TICKETS;
 	}
 	u8 tickets = x->tickets;
@@ -285,9 +288,9 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 	if (tag >= 0)
 		fresh = true;
 	else if (c->flags & C_FASTCGI)
-		fresh = peek_received(&a.b) == PAYLOAD_FASTCGI;
+		fresh = peek_received(c, &a.b) == PAYLOAD_FASTCGI;
 	else if (c->flags & C_HTTP && server_looks(c, fresh))
-		fresh = server_http(&a.b, fresh);
+		fresh = server_http(c, &a.b, fresh);
 	if (!fresh) {
 		server_more(c, &a);
 		return 0;

@@ -36,6 +36,7 @@ INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	c->service = svc->index;
 	c->linking = svc->linking;
 	bpf_map_update_elem(&listeners, &k, svc, BPF_ANY);
+	worker_listens(svc->linking, &k);
 }
 
 /* Process context, in connect(). */
@@ -187,6 +188,10 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		c->linking = svc->linking;
 	}
 	conn_accepted(c, tp, is_trusted(common_of(tp)), OPENING_NEW);
+	if (worker_wakes_itself(c)) {
+		c->flags = 0;
+		return;
+	}
 	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_PARSE);
 	on_parse(o, c, tp); /* PARSE does not see the segment that completes the handshake */
 }

@@ -32,6 +32,9 @@ u64 live_requests __attribute__((aligned(64))) SEC(".data.live");
 /* Until when (CLOCK_MONOTONIC, ns) some request counts as in flight though it seems answered. */
 volatile u64 grace_until SEC(".data.live");
 
+/* A loop has received HTTP/2: what it sends next is not known to belong to no sampled request. */
+volatile bool http2_received SEC(".data.live");
+
 struct context {
 	u64 hi, lo; /* trace id, wire order */
 	u64 span;   /* span id of the server span, wire order; 0: no context */
@@ -116,8 +119,11 @@ struct client_exchange {
 
 struct server_half {
 	struct server_exchange x;
-	u64 last_tag;	      /* that began a request */
-	u32 sent_seq;	      /* write_seq at the last receive */
+	u64 last_tag;	  /* that began a request */
+	u64 socket;	  /* address of the struct sock */
+	u32 sent_seq;	  /* write_seq at the last receive */
+	u32 finished_seq; /* write_seq when TLS's Finished was read */
+	u32 pad;
 	u32 interim;	      /* bytes of interim responses (1xx) sent since */
 	u8 behind[TARE_NAME]; /* C_BEHIND: the peer's name */
 	struct rx_tag rx[TAGS];
@@ -126,7 +132,7 @@ struct server_half {
 struct client_half {
 	struct client_exchange x;
 	u32 read_seq; /* copied_seq at the last send */
-	u32 pad;
+	u32 why;      /* C_BOUND: enum unlinked, why no caller was bound */
 	struct tx_tag tx[TAGS];
 };
 
@@ -149,6 +155,8 @@ struct conn {
 	u32 mark_seq;
 	u32 netns;   /* inode number */
 	u64 sent_at; /* when bytes sent were reported last */
+	u32 call_at; /* where in the buffer of a call that receives its next bytes go, see call_goes_on */
+	u32 call_size; /* bytes that the hook saw last; 0: and with them the call was over */
 	u16 local_port, remote_port;
 	u8 family;
 	u8 opening;
@@ -173,11 +181,13 @@ struct {
 struct thread_state {
 	struct context ctx;
 	u64 started;  /* inherited: when the thread was, ns */
+	u64 socket;   /* accepted socket that ctx was received on; good while ctx is in flight */
 	u64 nvcsw;    /* voluntary switches when ctx was set: an event loop that slept moved on */
 	u16 service;  /* inherited: of the request */
 	u8 loop;      /* ctx was set by loop linking */
 	u8 inherited; /* ctx is of the request that started this thread */
-	u32 pad;
+	u8 http2;     /* loop: what was received last came over HTTP/2 */
+	u8 pad[3];
 };
 
 struct {
@@ -222,14 +232,14 @@ struct service {
 #define SERVICES 4096
 
 struct service_state {
-	u32 in_flight; /* sampled requests */
-	u32 unlinked;  /* sends that were not linked */
-	u32 refused;   /* enum unlinked: why nothing is linked any more */
-	u32 joined;    /* threads that ended before the request that started them */
-	u8 reason;     /* enum unlinked of the last send that was not linked */
-	u8 linked;     /* the first link was reported */
-	u8 outlived;   /* a thread outlived the request that started it: a pool's */
-	u8 pad;
+	u32 in_flight;	    /* sampled requests */
+	u32 unlinked;	    /* sends that were not linked */
+	u32 refused;	    /* enum unlinked: why nothing is linked any more */
+	u32 joined;	    /* threads that ended before the request that started them */
+	u8 reason;	    /* enum unlinked of the last send that was not linked */
+	u8 linked;	    /* the first link was reported */
+	u8 outlived;	    /* a thread outlived the request that started it: a pool's */
+	u8 passes_on;	    /* threads read on what others have half read */
 	u8 name[TARE_NAME]; /* zeroes behind it */
 };
 

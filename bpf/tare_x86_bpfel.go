@@ -24,6 +24,8 @@ type TareConn struct {
 	MarkSeq    uint32
 	Netns      uint32
 	SentAt     uint64
+	CallAt     uint32
+	CallSize   uint32
 	LocalPort  uint16
 	RemotePort uint16
 	Family     uint8
@@ -72,11 +74,14 @@ type TareConn struct {
 			Pad        [5]uint8
 			_          [4]byte
 		}
-		LastTag uint64
-		SentSeq uint32
-		Interim uint32
-		Behind  [24]uint8
-		Rx      [4]struct {
+		LastTag     uint64
+		Socket      uint64
+		SentSeq     uint32
+		FinishedSeq uint32
+		Pad         uint32
+		Interim     uint32
+		Behind      [24]uint8
+		Rx          [4]struct {
 			_   structs.HostLayout
 			Ctx struct {
 				_    structs.HostLayout
@@ -298,7 +303,7 @@ type TareServiceState struct {
 	Reason   uint8
 	Linked   uint8
 	Outlived uint8
-	Pad      uint8
+	PassesOn uint8
 	Name     [24]uint8
 }
 
@@ -377,11 +382,13 @@ type TareThreadState struct {
 		Pad  uint32
 	}
 	Started   uint64
+	Socket    uint64
 	Nvcsw     uint64
 	Service   uint16
 	Loop      uint8
 	Inherited uint8
-	Pad       uint32
+	Http2     uint8
+	Pad       [3]uint8
 }
 
 type TareUnlinked uint32
@@ -407,7 +414,6 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TareMapConnecting        = "connecting"
 	TareMapConns             = "conns"
 	TareMapControl           = "control"
 	TareMapCounters          = "counters"
@@ -418,6 +424,7 @@ const (
 	TareMapMeasureZero       = "measure_zero"
 	TareMapMeasures          = "measures"
 	TareMapMeasuresOther     = "measures_other"
+	TareMapOwnPorts          = "own_ports"
 	TareMapProcesses         = "processes"
 	TareMapQueues            = "queues"
 	TareMapRequests          = "requests"
@@ -426,6 +433,7 @@ const (
 	TareMapServices          = "services"
 	TareMapThreads           = "threads"
 	TareMapTrusted           = "trusted"
+	TareMapWaking            = "waking"
 	TareProgTareArm          = "tare_arm"
 	TareProgTareDestroy      = "tare_destroy"
 	TareProgTareExec         = "tare_exec"
@@ -443,6 +451,7 @@ const (
 	TareVarCfgWakeupBytes    = "cfg_wakeup_bytes"
 	TareVarEntryEnabled      = "entry_enabled"
 	TareVarGraceUntil        = "grace_until"
+	TareVarHttp2Received     = "http2_received"
 	TareVarLiveRequests      = "live_requests"
 	TareVarSamplingThreshold = "sampling_threshold"
 	TareVarUnusedControl     = "unused_control"
@@ -522,7 +531,6 @@ type TareProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareMapSpecs struct {
-	Connecting    *ebpf.MapSpec `ebpf:"connecting"`
 	Conns         *ebpf.MapSpec `ebpf:"conns"`
 	Control       *ebpf.MapSpec `ebpf:"control"`
 	Counters      *ebpf.MapSpec `ebpf:"counters"`
@@ -533,6 +541,7 @@ type TareMapSpecs struct {
 	MeasureZero   *ebpf.MapSpec `ebpf:"measure_zero"`
 	Measures      *ebpf.MapSpec `ebpf:"measures"`
 	MeasuresOther *ebpf.MapSpec `ebpf:"measures_other"`
+	OwnPorts      *ebpf.MapSpec `ebpf:"own_ports"`
 	Processes     *ebpf.MapSpec `ebpf:"processes"`
 	Queues        *ebpf.MapSpec `ebpf:"queues"`
 	Requests      *ebpf.MapSpec `ebpf:"requests"`
@@ -541,6 +550,7 @@ type TareMapSpecs struct {
 	Services      *ebpf.MapSpec `ebpf:"services"`
 	Threads       *ebpf.MapSpec `ebpf:"threads"`
 	Trusted       *ebpf.MapSpec `ebpf:"trusted"`
+	Waking        *ebpf.MapSpec `ebpf:"waking"`
 }
 
 // TareVariableSpecs contains global variables before they are loaded into the kernel.
@@ -555,6 +565,7 @@ type TareVariableSpecs struct {
 	CfgWakeupBytes    *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
 	EntryEnabled      *ebpf.VariableSpec `ebpf:"entry_enabled"`
 	GraceUntil        *ebpf.VariableSpec `ebpf:"grace_until"`
+	Http2Received     *ebpf.VariableSpec `ebpf:"http2_received"`
 	LiveRequests      *ebpf.VariableSpec `ebpf:"live_requests"`
 	SamplingThreshold *ebpf.VariableSpec `ebpf:"sampling_threshold"`
 	UnusedControl     *ebpf.VariableSpec `ebpf:"unused_control"`
@@ -597,7 +608,6 @@ func (o *TareObjects) Close() error {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TareMaps struct {
-	Connecting    *ebpf.Map `ebpf:"connecting"`
 	Conns         *ebpf.Map `ebpf:"conns"`
 	Control       *ebpf.Map `ebpf:"control"`
 	Counters      *ebpf.Map `ebpf:"counters"`
@@ -608,6 +618,7 @@ type TareMaps struct {
 	MeasureZero   *ebpf.Map `ebpf:"measure_zero"`
 	Measures      *ebpf.Map `ebpf:"measures"`
 	MeasuresOther *ebpf.Map `ebpf:"measures_other"`
+	OwnPorts      *ebpf.Map `ebpf:"own_ports"`
 	Processes     *ebpf.Map `ebpf:"processes"`
 	Queues        *ebpf.Map `ebpf:"queues"`
 	Requests      *ebpf.Map `ebpf:"requests"`
@@ -616,11 +627,11 @@ type TareMaps struct {
 	Services      *ebpf.Map `ebpf:"services"`
 	Threads       *ebpf.Map `ebpf:"threads"`
 	Trusted       *ebpf.Map `ebpf:"trusted"`
+	Waking        *ebpf.Map `ebpf:"waking"`
 }
 
 func (m *TareMaps) Close() error {
 	return _TareClose(
-		m.Connecting,
 		m.Conns,
 		m.Control,
 		m.Counters,
@@ -631,6 +642,7 @@ func (m *TareMaps) Close() error {
 		m.MeasureZero,
 		m.Measures,
 		m.MeasuresOther,
+		m.OwnPorts,
 		m.Processes,
 		m.Queues,
 		m.Requests,
@@ -639,6 +651,7 @@ func (m *TareMaps) Close() error {
 		m.Services,
 		m.Threads,
 		m.Trusted,
+		m.Waking,
 	)
 }
 
@@ -654,6 +667,7 @@ type TareVariables struct {
 	CfgWakeupBytes    *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
 	EntryEnabled      *ebpf.Variable `ebpf:"entry_enabled"`
 	GraceUntil        *ebpf.Variable `ebpf:"grace_until"`
+	Http2Received     *ebpf.Variable `ebpf:"http2_received"`
 	LiveRequests      *ebpf.Variable `ebpf:"live_requests"`
 	SamplingThreshold *ebpf.Variable `ebpf:"sampling_threshold"`
 	UnusedControl     *ebpf.Variable `ebpf:"unused_control"`

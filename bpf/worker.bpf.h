@@ -65,22 +65,23 @@ INLINE enum unlinked service_unlinked(struct conn *c)
 
 /* ---- the thread's context ---- */
 
-INLINE void thread_set(const struct context *ctx, bool loop)
+INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *t = thread_create(task);
 	if (!t)
 		return;
 	t->ctx = *ctx;
+	t->socket = socket;
 	t->nvcsw = task->nvcsw;
 	t->loop = loop;
-	t->inherited = 0;
+	t->inherited = t->http2 = 0;
 }
 
 /* The thread's state, if it can matter: what it held is over while no sampled request is in flight. */
 INLINE struct thread_state *thread_held(void)
 {
-	if (!any_in_flight())
+	if (!any_in_flight() && !http2_received)
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!task->bpf_storage)
@@ -94,7 +95,7 @@ INLINE void thread_clear(void)
 	struct thread_state *t = thread_held();
 	if (!t)
 		return;
-	t->inherited = 0;
+	t->inherited = t->http2 = 0;
 	if (t->ctx.span)
 		t->ctx.span = 0;
 }
@@ -102,9 +103,11 @@ INLINE void thread_clear(void)
 /* Loop linking: what the thread received last caused this. Returns 0, or enum unlinked. */
 INLINE int loop_take(struct context *ctx)
 {
-	struct thread_state *t = thread_find();
-	if (!t || !t->ctx.span)
+	struct thread_state *t = any_in_flight() || http2_received ? thread_find() : 0;
+	if (!t || !(t->ctx.span | t->http2))
 		return 0;
+	if (t->http2)
+		return TARE_UNLINKED_HTTP2;
 	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
 	if (!slept)
 		*ctx = t->ctx;
@@ -174,7 +177,7 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 	const struct context *ctx = &c->server.x.ctx;
 	if (c->linking == TARE_LINK_QUEUE) {
 		struct look look = {};
-		received_bytes(b);
+		received_bytes(c, b);
 		look_at(b, &look);
 		if (c->flags & C_WAITING)
 			queue_drop(socket);
@@ -185,11 +188,11 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 		return 0;
 	}
 	if (by_thread(c)) {
-		received_bytes(b);
+		received_bytes(c, b);
 		guard_begin(c, b);
 	}
 	if (ctx->span && c->linking != TARE_LINK_NONE)
-		thread_set(ctx, c->linking == TARE_LINK_LOOP);
+		thread_set(ctx, socket, c->linking == TARE_LINK_LOOP);
 	else
 		thread_clear();
 	return 0;
@@ -202,7 +205,7 @@ INLINE void worker_received_more(struct conn *c, struct bytes *b)
 	if (by_thread(c) && c->server.x.open)
 		guard_more(c, b);
 	if (ctx->span && (by_thread(c) || c->linking == TARE_LINK_LOOP))
-		thread_set(ctx, c->linking == TARE_LINK_LOOP);
+		thread_set(ctx, c->server.socket, c->linking == TARE_LINK_LOOP);
 	else if (!by_thread(c))
 		thread_clear();
 }
@@ -211,8 +214,24 @@ INLINE void worker_received_more(struct conn *c, struct bytes *b)
 INLINE void worker_turned(void)
 {
 	struct thread_state *t = thread_held();
-	if (t && t->loop)
+	if (!t)
+		return;
+	t->http2 = 0;
+	if (t->loop)
 		t->ctx.span = 0;
+}
+
+/* HTTP/2 was received: a loop's next sends belong to one of its streams. */
+INLINE void worker_received_http2(struct conn *c)
+{
+	if (c->linking != TARE_LINK_LOOP)
+		return;
+	struct thread_state *t = thread_create(bpf_get_current_task_btf());
+	if (!t)
+		return;
+	http2_received = true;
+	t->http2 = t->loop = 1;
+	t->ctx.span = 0;
 }
 
 /* The response to what a request caused is received. */
@@ -221,7 +240,7 @@ INLINE void worker_resumed(struct conn *c)
 	if (c->linking != TARE_LINK_LOOP)
 		return;
 	if (c->client.x.caller.span)
-		thread_set(&c->client.x.caller, true);
+		thread_set(&c->client.x.caller, 0, true);
 	else
 		thread_clear();
 }
@@ -234,7 +253,7 @@ INLINE void worker_closed(struct conn *c)
 {
 	const struct context *caller = &c->client.x.caller;
 	if (c->linking == TARE_LINK_LOOP && caller->span && in_flight(caller))
-		thread_set(caller, true);
+		thread_set(caller, 0, true);
 }
 
 /* The response to the request in progress begins, sampled or not. */
@@ -250,42 +269,74 @@ INLINE void worker_answered(struct conn *c)
 }
 
 /*
- * Connections of a thread to itself, as libraries make them to wake themselves up (pika): by
- * network namespace and both ports. What comes over them is no request.
+ * Connections of a thread to itself, as libraries make them to wake themselves up (pika): a thread
+ * connects to a port that it listens on. What goes over them is no request, at either end.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
-	__type(key, struct port_key);
-	__type(value, u32);
-} connecting SEC(".maps");
+	__type(key, struct port_key); /* a port */
+	__type(value, u32);	      /* thread that listens on it */
+} own_ports SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct port_key); /* both ports of such a connection */
+	__type(value, u8);
+} waking SEC(".maps");
+
+INLINE struct port_key both_ports(struct conn *c, u16 listening, u16 connecting)
+{
+	struct port_key k = {.netns = c->netns, .port = (u32)listening << 16 | connecting};
+	return k;
+}
+
+/* A service begins to listen. */
+INLINE void worker_listens(u8 linking, const struct port_key *port)
+{
+	u32 thread = thread_id();
+	if (linking == TARE_LINK_AUTO || linking == TARE_LINK_THREAD)
+		bpf_map_update_elem(&own_ports, port, &thread, BPF_ANY);
+	else
+		bpf_map_delete_elem(&own_ports, port);
+}
+
+/* An accepted connection is one of a thread to itself. */
 INLINE bool worker_wakes_itself(struct conn *c)
 {
 	if (!by_thread(c) || !is_loopback(c->family, c->remote))
 		return false;
-	struct port_key k = {.netns = c->netns, .port = (u32)c->remote_port << 16 | c->local_port};
-	u32 *thread = bpf_map_lookup_elem(&connecting, &k);
-	return thread && *thread == thread_id();
+	struct port_key k = both_ports(c, c->local_port, c->remote_port);
+	return !bpf_map_delete_elem(&waking, &k);
+}
+
+/* The same of one that is opened: notes it. */
+INLINE bool worker_calls_itself(struct conn *c)
+{
+	struct port_key k = {.netns = c->netns, .port = c->remote_port};
+	if (!by_thread(c) || !is_loopback(c->family, c->remote))
+		return false;
+	u32 *thread = bpf_map_lookup_elem(&own_ports, &k);
+	if (!thread || *thread != thread_id())
+		return false;
+	u8 yes = 1;
+	k = both_ports(c, c->remote_port, c->local_port);
+	bpf_map_update_elem(&waking, &k, &yes, BPF_ANY);
+	return true;
 }
 
 /* Connect: with loop linking, the first send comes after other requests' turns. */
 INLINE void worker_connects(struct conn *c)
 {
-	if (by_thread(c) && is_loopback(c->family, c->remote)) {
-		struct port_key k = {.netns = c->netns,
-				     .port = (u32)c->local_port << 16 | c->remote_port};
-		u32 thread = thread_id();
-		bpf_map_update_elem(&connecting, &k, &thread, BPF_ANY);
+	if (worker_calls_itself(c)) {
+		c->flags = 0;
+		return;
 	}
 	if (c->linking != TARE_LINK_LOOP)
 		return;
 	c->flags |= C_BOUND;
-	if (any_in_flight()) {
-		int why = loop_take(&c->client.x.caller);
-		if (why)
-			not_linked(c, why);
-	}
+	c->client.why = loop_take(&c->client.x.caller);
 }
 
 /* By a thread that a request started. */
@@ -300,6 +351,20 @@ INLINE int inherited_asks(struct thread_state *t, struct context *ctx)
 		return TARE_UNLINKED_CHILD;
 	*ctx = t->ctx;
 	return 0;
+}
+
+/*
+ * A request that the thread has half read may be another's to read on, and the thread works for
+ * something else by now: where threads have done so, or where an event loop watches its socket.
+ */
+INLINE bool passed_on(struct thread_state *t, struct service_state *svc)
+{
+	struct hlist_node *watched = 0;
+	if (svc->passes_on)
+		return true;
+	struct sock *sk = (void *)t->socket; /* there is one while its request is in flight */
+	BPF_CORE_READ_INTO(&watched, sk, sk_socket, file, f_ep, first);
+	return watched;
 }
 
 INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context *ctx)
@@ -329,6 +394,8 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context 
 		return TARE_UNLINKED_EPOLL;
 	if (!sampled)
 		return 0;
+	if (g && g->complete <= 0 && passed_on(t, svc))
+		return TARE_UNLINKED_HANDED_OVER;
 	*ctx = t->ctx;
 	if (guarded(c) && !svc->linked) {
 		svc->linked = 1;
@@ -351,13 +418,13 @@ __noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struc
 	if (c->flags & C_BOUND) {
 		c->flags &= ~C_BOUND;
 		*ctx = c->client.x.caller;
-		return 0;
+		return c->client.why;
 	}
 	switch (c->linking) {
 	case TARE_LINK_NONE:
 		return TARE_UNLINKED_RUNTIME;
 	case TARE_LINK_LOOP:
-		return any_in_flight() ? loop_take(ctx) : 0;
+		return loop_take(ctx);
 	case TARE_LINK_QUEUE: {
 		struct look look = {};
 		if (!fresh || !any_in_flight())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // goHTTP2Env makes the test binary a server for HTTP/2 without TLS, as gRPC's are, at an address.
@@ -50,11 +51,17 @@ func TestHTTP2(t *testing.T) {
 		})
 		m := a.settle()
 		spans := s.all()
-		judge(t, spans, serve("backend", "/n/"))
+		// What the service asks for a stream begins a trace behind it.
+		wantComplete(t, judge(t, spans, serve("backend", "/n/")), m, requests, 0.999)
+		for i := range spans {
+			if of, _ := spans[i].Attr(semconv.Behind); of.Str != "service" {
+				t.Fatalf("not behind the service: %s", describe(&spans[i]))
+			}
+		}
 		wantNone(t, spans, "service", span.Server)
 		wantNone(t, spans, "service", span.Client)
 		wantNoErrors(t, spans)
-		wantHTTP2Counted(t, m)
+		wantHTTP2Counted(t, m, "tare_http2_connections_total")
 	})
 	t.Run("upstream", func(t *testing.T) {
 		c, s := newServers(t), newSink(t)
@@ -76,14 +83,16 @@ func TestHTTP2(t *testing.T) {
 		wantNone(t, spans, "proxy", span.Client)
 		wantNone(t, spans, "service", span.Server)
 		wantNoErrors(t, spans)
-		wantHTTP2Counted(t, m)
+		wantHTTP2Counted(t, m, "tare_http2_connections_total", `tare_unlinked_total{reason="http2"}`)
 	})
 }
 
-func wantHTTP2Counted(t *testing.T, m metrics) {
+func wantHTTP2Counted(t *testing.T, m metrics, counters ...string) {
 	t.Helper()
-	if m[`tare_unlinked_total{reason="http2"}`] == 0 {
-		t.Errorf("HTTP/2 is not counted:\n%v", m)
+	for _, name := range counters {
+		if m[name] == 0 {
+			t.Errorf("HTTP/2 is not counted by %s:\n%v", name, m)
+		}
 	}
 }
 

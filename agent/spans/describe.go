@@ -90,8 +90,11 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 			fail(sp, "no_response")
 		}
 	}
-	if o.unlinked != 0 || o.has(bpf.TareStartFlagsTARE_F_UNLINKED) {
-		sp.Attrs = append(sp.Attrs, span.String(semconv.Linking, "none"))
+	switch {
+	case o.has(bpf.TareStartFlagsTARE_F_UNLINKED), o.unlinked != 0 && o.calls == 0:
+		sp.Attrs = append(sp.Attrs, span.String(semconv.Linking, semconv.LinkingNone))
+	case o.unlinked != 0:
+		sp.Attrs = append(sp.Attrs, span.String(semconv.Linking, semconv.LinkingUncertain))
 	}
 	if why := event.UnlinkedName(o.unlinked); why != "" {
 		sp.Attrs = append(sp.Attrs, span.String(semconv.LinkingReason, why))

@@ -8,7 +8,7 @@ const (
 	// On the agent's spans, one per request; docs/agent.md.
 	BytesReceived = "tare.bytes.received"
 	BytesSent     = "tare.bytes.sent"
-	Linking       = "tare.linking"        // "none": what this service sends cannot be linked, or not all of it
+	Linking       = "tare.linking"        // LinkingNone, LinkingUncertain
 	LinkingReason = "tare.linking.reason" // why a call was not linked, as in tare_unlinked_total
 	Behind        = "tare.behind"         // roots: the service that asked, which cannot link what it sends
 	Unfinished    = "tare.unfinished"     // bool: exported before the request was over
@@ -59,6 +59,12 @@ const (
 	Late        = "tare.trace.late"      // bool: arrived after its trace had been sent on
 	ClockOffset = "tare.clock.offset_ns" // int: what was added to its times
 	LinkedBy    = "tare.linked.by"       // "sequence": the parent was found by stream offsets
+)
+
+// Values of Linking, on server spans.
+const (
+	LinkingNone      = "none"      // what the service sent for this request is not linked to it, or may not be
+	LinkingUncertain = "uncertain" // calls of it are linked, and others that the service made meanwhile are not
 )
 
 // States of a trace, TraceState.
