@@ -66,7 +66,7 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 		return 0;
 
 	struct conn *c = conn_find(tp);
-	if (c && c->flags & (C_LISTENER | C_SERVER | C_CLIENT)) {
+	if (c && c->flags & (C_LISTENER | C_SERVER | C_CLIENT | C_IGNORED)) {
 		if (!(c->flags & C_LISTENER))
 			renew_trust(c, is_trusted(k));
 		if (c->flags & C_SERVER) {
@@ -77,7 +77,7 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 					c->flags &= ~C_PEER_TRACED;
 				c->flags &= ~C_ANSWERED;
 			}
-			c->flags |= C_MARK;
+			c->flags = (c->flags | C_MARK) & ~C_TOLD;
 			c->mark_seq = tp->write_seq;
 			arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE);
 		}
@@ -110,6 +110,8 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 		conn_connecting(c);
 		c->opening = OPENING_OLD;
 		conn_connected(c, tp, trust);
+		if (service_unlinked(c))
+			c->flags |= C_SILENT;
 		if (!trust || arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE))
 			count(TARE_C_ARMED);
 	}

@@ -218,13 +218,16 @@ __noinline int request_rest(const struct bytes *b)
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
 	if (!sc || !b || !cfg_payload || !b->data || b->len < b->size)
 		return 0;
+	u8 head[HEAD];
 	u32 len = b->len < SCRATCH ? b->len : SCRATCH;
-	if (len < 16 || bpf_probe_read_user(sc->bytes, len, b->data))
+	if (read_head(head, b) < HEAD)
 		return 0;
-	u32 word = payload_word(sc->bytes);
+	u32 word = payload_word(head);
 	if (word != PAYLOAD_WORD('P', 'O', 'S', 'T') && word != PAYLOAD_WORD('P', 'U', 'T', ' ') &&
 	    word != PAYLOAD_WORD('P', 'A', 'T', 'C'))
 		return header_ends(b) ? 0 : REST_OF_HEADER;
+	if (bpf_probe_read_user(sc->bytes, len, b->data))
+		return 0;
 	sc->body = 0;
 	for (u32 at = 0; at < SCRATCH && at < len; at += 8)
 		if (has_newline(*(u64 *)&sc->bytes[at])) {

@@ -79,8 +79,11 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		a.b = bytes_behind(a.b, skip);
 	}
 	if (c->flags & C_HTTP2) {
-		not_linked(c, TARE_UNLINKED_HTTP2);
-		conn_promise(c, false, v->write_seq);
+		if (fresh)
+			not_linked(c, TARE_UNLINKED_HTTP2);
+		c->flags |= C_SENT;
+		c->client.read_seq = v->copied_seq;
+		conn_promise(c, false, v, b->size);
 		return 0;
 	}
 	if (fresh && client_says_goodbye(c, &a.b))
@@ -118,7 +121,7 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	if (why && fresh)
 		not_linked(c, why);
 	if (fresh)
-		conn_promise(c, !why, v->write_seq + skip);
+		conn_promise(c, !why, v, b->size);
 	if (ends && (!have || !fresh)) {
 		emit_end(ends, fresh ? TARE_END_NEXT : TARE_END_PIPELINED, 0);
 		ends = 0;
@@ -131,12 +134,10 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	return 0;
 }
 
-/* The connection ends. By its owner, within close(), or in an interrupt. */
-INLINE void client_closed(struct conn *c, u32 error, bool by_owner)
+/* The connection ends. */
+INLINE void client_closed(struct conn *c, u32 error)
 {
 	struct client_exchange *x = &c->client.x;
-	if (by_owner)
-		worker_closed(c);
 	if (x->span)
 		emit_end(x->span, TARE_END_CLOSED, error);
 	x->span = 0;

@@ -12,7 +12,7 @@ struct tcp_view {
 	u64 bytes_received, bytes_acked; /* only if cfg_sequence */
 	u32 copied_seq, write_seq, snd_una, rcv_nxt;
 	u32 in_epoll; /* an event loop watches it; only of connected sockets */
-	u32 pad;
+	u32 mss;      /* bytes of a segment */
 };
 
 INLINE void view(struct tcp_view *v, struct sock *sk, const struct tcp_sock *tp)
@@ -21,6 +21,7 @@ INLINE void view(struct tcp_view *v, struct sock *sk, const struct tcp_sock *tp)
 	v->copied_seq = tp->copied_seq;
 	v->write_seq = tp->write_seq;
 	v->snd_una = tp->snd_una;
+	v->mss = tp->mss_cache;
 	if (cfg_sequence) {
 		v->rcv_nxt = tp->rcv_nxt;
 		v->bytes_received = tp->bytes_received;
@@ -112,20 +113,41 @@ INLINE void conn_connected(struct conn *c, const struct tcp_sock *tp, bool trust
 {
 	conn_addresses(c, common_of(tp));
 	c->flags |= C_CLIENT | (trusted_peer ? C_TRUSTED | C_MARK : 0);
-	if (c->linking == TARE_LINK_NONE)
-		c->flags |= C_SILENT; /* no promise from the beginning */
 	c->rcv_seq = tp->copied_seq;
 	c->msg_end = c->mark_seq = tp->write_seq;
 }
 
-/* Whether tags are promised for what is sent from seq on. A change is told with that segment. */
-INLINE void conn_promise(struct conn *c, bool promised, u32 seq)
+#define MARK_ROOM (MARK_LEN + MARK_NAME)
+
+INLINE void conn_flip(struct conn *c, u32 seq)
+{
+	c->flags = ((c->flags ^ C_SILENT) | C_MARK) & ~(C_FLIP | C_TOLD);
+	c->mark_seq = seq;
+}
+
+/*
+ * Whether tags are promised for the request of size bytes that is sent now. A change is told with
+ * its segment; but the size of segments has been settled by now, so if there is no room in it, with
+ * a later one.
+ */
+INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v, u32 size)
 {
 	u32 silent = promised ? 0 : C_SILENT;
-	if (!(c->flags & C_TRUSTED) || (c->flags & C_SILENT) == silent)
+	if (!(c->flags & C_TRUSTED))
 		return;
-	c->flags = (c->flags & ~C_SILENT) | silent | C_MARK;
-	c->mark_seq = seq;
+	if ((c->flags & C_SILENT) == silent)
+		c->flags &= ~C_FLIP;
+	else if (v->write_seq - v->snd_una + size + MARK_ROOM <= v->mss)
+		conn_flip(c, v->write_seq);
+	else
+		c->flags |= C_FLIP;
+}
+
+/* The peer has acknowledged the mark. */
+INLINE void conn_marked(struct conn *c, u32 snd_una)
+{
+	if (c->flags & C_MARK && c->flags & C_TOLD && before(c->mark_seq, snd_una))
+		c->flags &= ~(C_MARK | C_TOLD);
 }
 
 /* ---- tags that came ---- */

@@ -26,6 +26,15 @@ INLINE bool is_closing(struct sock *sk)
 	return state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT;
 }
 
+/* A call that has received something goes on with what has come meanwhile. */
+INLINE bool blocks(struct sock *sk)
+{
+	const u32 nonblock = 04000; /* O_NONBLOCK */
+	struct socket *socket = sk->sk_socket;
+	struct file *file = socket ? socket->file : 0;
+	return file && !(file->f_flags & nonblock);
+}
+
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tare_recv, struct sock *sk)
 {
@@ -48,7 +57,7 @@ int BPF_PROG(tare_recv, struct sock *sk)
 		return 0;
 	c->rcv_seq = to;
 	struct bytes b = {.size = to - from};
-	call_goes_on(c, b.size, tp->rcv_nxt != to);
+	call_goes_on(c, b.size, tp->rcv_nxt != to || (sk->sk_backlog.tail && blocks(sk)));
 	if (cfg_measure)
 		measure_received(c, b, tp->write_seq);
 	if (c->flags & C_SERVER) {
@@ -72,34 +81,47 @@ INLINE bool in_epoll(struct sock *sk)
 	return sets && sets->first;
 }
 
+/* Nothing that this server sends can matter. */
+INLINE bool server_is_idle(const struct conn *c, const struct msghdr *msg)
+{
+	const struct server_exchange *x = &c->server.x;
+	return !(x->ctx.span | x->responding | c->tags | x->open | (c->flags & C_WAITING)) &&
+	       msg->msg_iter.count != INTERIM_SIZE;
+}
+
+/* What this client sends must be looked at. */
+INLINE bool client_looks(const struct conn *c, const struct msghdr *msg)
+{
+	return c->opening != OPENING_DONE || any_in_flight() ||
+	       msg->msg_iter.count == PAYLOAD_GOODBYE_SIZE;
+}
+
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 {
 	struct conn *c = conn_of(sk);
-	if (!c || c->flags & C_LISTENER)
+	if (!c || !(c->flags & (C_SERVER | C_CLIENT)))
+		return 0;
+	bool server = c->flags & C_SERVER, idle = server && server_is_idle(c, msg);
+	if (idle && !cfg_measure)
 		return 0;
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
 	struct tcp_view v = {};
-	struct bytes b = {};
-	if (cfg_measure) {
+	struct bytes b = {.size = msg->msg_iter.count};
+	if (cfg_measure || server || client_looks(c, msg))
 		sent_bytes(&b, msg);
+	if (cfg_measure)
 		measure_sent(c, b, tp->write_seq);
-	}
-	if (c->flags & C_SERVER) {
-		struct server_exchange *x = &c->server.x;
-		if (!(x->ctx.span | x->responding | c->tags | x->open | (c->flags & C_WAITING)) &&
-		    msg->msg_iter.count != INTERIM_SIZE)
-			return 0;
-		view(&v, sk, tp);
-		sent_bytes(&b, msg);
+	if (idle)
+		return 0;
+	view(&v, sk, tp);
+	if (server) {
 		server_send(c, &v, &b);
-	} else if (c->flags & C_CLIENT) {
-		view(&v, sk, tp);
+	} else {
 		if (guarded(c))
 			v.in_epoll = in_epoll(sk);
-		sent_bytes(&b, msg);
 		client_send(c, &v, &b);
 	}
 	return 0;
@@ -118,6 +140,10 @@ int BPF_PROG(tare_state, struct sock *sk, int old, int new)
 		bpf_map_delete_elem(&own_ports, &k);
 	} else if (c->flags & C_SERVER && c->server.x.open) {
 		guard_end(c, 0); /* closed without an answer */
+	} else if (c->flags & C_CLIENT && sk->sk_lock.owned) {
+		struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+		if (tp)
+			worker_closes(c, tp->copied_seq);
 	}
 	return 0;
 }
@@ -133,6 +159,11 @@ int BPF_PROG(tare_destroy, struct sock *sk)
 	if (c->flags & C_SERVER)
 		server_closed(c, sk->sk_err);
 	else if (c->flags & C_CLIENT)
-		client_closed(c, sk->sk_err, sk->sk_lock.owned);
+		if (sk->sk_lock.owned) {
+			struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+			if (tp)
+				worker_closes(c, tp->copied_seq);
+		}
+	client_closed(c, sk->sk_err);
 	return 0;
 }

@@ -65,6 +65,7 @@ struct hlist_head {
 };
 
 struct file {
+	unsigned int f_flags;
 	struct hlist_head *f_ep; /* epoll sets that watch it; Linux 5.11 */
 };
 
@@ -89,8 +90,13 @@ struct bpf_local_storage {
 	int unused;
 };
 
+struct sk_buff;
+
 struct sock {
 	struct sock_common __sk_common;
+	struct {
+		struct sk_buff *tail;
+	} sk_backlog;
 	socket_lock_t sk_lock;
 	struct socket *sk_socket;
 	int sk_err;
@@ -162,7 +168,6 @@ struct task_struct {
 };
 
 struct linux_binprm;
-struct sk_buff;
 
 struct seq_file;
 

@@ -77,8 +77,10 @@ __noinline int opening(struct conn *c, const struct bytes *b)
 		if (c->opening == OPENING_OLD && payload_is_http2_frame(head, len))
 			c->flags |= C_HTTP2;
 	}
-	if (c->flags & C_HTTP2)
+	if (c->flags & C_HTTP2) {
 		count(TARE_C_HTTP2);
+		c->measured.asking = 0;
+	}
 	return opening_done(c, 0);
 }
 

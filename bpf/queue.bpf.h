@@ -18,11 +18,10 @@
 #ifndef TARE_QUEUE_H
 #define TARE_QUEUE_H
 
-#define WAITING 128 /* per thread */
-#define BLIND                                                                                      \
-	1000000000 /* ns after the oldest gave way in which nothing is linked: its twin may wait */
-#define LINE_SPAN 96 /* bytes of the first line that are compared */
-#define HEAD_SPAN 48 /* bytes of the header fields that are compared */
+#define WAITING	  128	     /* per thread */
+#define BLIND	  1000000000 /* ns in which nothing is linked that looks like what gave way */
+#define LINE_SPAN 96	     /* bytes of the first line that are compared */
+#define HEAD_SPAN 48	     /* bytes of the header fields that are compared */
 
 struct look {
 	u64 line, tail, head; /* line 0: not readable */
@@ -36,6 +35,7 @@ struct waiting {
 
 struct thread_queue {
 	u64 blind_until; /* ns */
+	u64 gave_way;	 /* bit_of those that had to give way to others */
 	u32 next;	 /* the oldest entry, where the next one goes */
 	u32 pad;
 	struct waiting entry[WAITING];
@@ -105,47 +105,61 @@ __noinline int look_at(const struct bytes *b, struct look *out)
 	return 0;
 }
 
+INLINE u64 bit_of(u64 hash)
+{
+	return 1ULL << (hash >> 8 & 63);
+}
+
 INLINE struct thread_queue *thread_queue(u64 flags)
 {
 	return bpf_task_storage_get(&queues, bpf_get_current_task_btf(), 0, flags);
 }
 
 /* A request waits no longer. Returns whether it did. */
-__noinline int queue_drop(u64 socket)
+INLINE bool queue_drop(u32 place, u64 socket)
 {
 	struct thread_queue *q = thread_queue(0);
-	u64 found = 0;
-	if (!q)
-		return 0;
-	for (u32 i = 0; i < WAITING; i++) {
-		u64 is = is_zero(q->entry[i].socket ^ socket);
-		found |= is;
-		q->entry[i].socket *= 1 - is;
-	}
-	return found;
+	if (!q || q->entry[place & (WAITING - 1)].socket != socket)
+		return false;
+	q->entry[place & (WAITING - 1)].socket = 0;
+	return true;
 }
 
 /* Returns TARE_UNLINKED_OVERFLOW if a sampled request had to give way. */
-__noinline int queue_push(u64 socket, const struct look *look, const struct context *ctx)
+__noinline int queue_push(struct conn *c, u64 socket, const struct look *look)
 {
 	struct thread_queue *q = thread_queue(BPF_LOCAL_STORAGE_GET_F_CREATE);
 	int r = 0;
-	if (!look || !ctx)
+	if (!c || !look)
 		return 0;
 	if (!q) {
 		count(TARE_C_STORAGE_FULL);
 		return 0;
 	}
+	c->server.waiting = q->next;
 	struct waiting *w = &q->entry[q->next & (WAITING - 1)];
 	if (w->socket) {
+		q->gave_way |= bit_of(w->look.line) | bit_of(w->look.tail);
 		q->blind_until = bpf_ktime_get_ns() + BLIND;
 		r = w->ctx.span ? TARE_UNLINKED_OVERFLOW : 0;
 	}
 	w->socket = socket;
 	w->look = *look;
-	w->ctx = *ctx;
+	w->ctx = c->server.x.ctx;
 	q->next++;
 	return r;
+}
+
+/* A request that looked alike may have given way lately. */
+INLINE bool queue_blind(struct thread_queue *q, const struct look *look)
+{
+	if (!q->gave_way)
+		return false;
+	if (bpf_ktime_get_ns() > q->blind_until) {
+		q->gave_way = 0;
+		return false;
+	}
+	return q->gave_way & (bit_of(look->line) | bit_of(look->tail));
 }
 
 /* Finds the waiting request that is sent on; returns 0, or enum unlinked. */
@@ -155,7 +169,7 @@ __noinline int queue_take(const struct look *look, struct context *ctx)
 	u64 lines = 0, both = 0, tails = 0, line_at = 0, both_at = 0, tail_at = 0;
 	if (!q || !ctx || !look || !look->line)
 		return TARE_UNLINKED_NO_MATCH;
-	if (q->blind_until && bpf_ktime_get_ns() < q->blind_until)
+	if (queue_blind(q, look))
 		return TARE_UNLINKED_OVERFLOW;
 	for (u32 i = 0; i < WAITING; i++) {
 		struct waiting *w = &q->entry[i];

@@ -17,12 +17,16 @@
  *	FastCGI  where FCGI_BEGIN_REQUEST stands, for the same reason
  *	TLS      behind the handshake: opening.bpf.h
  *
- * An untagged, unsampled request costs two comparisons here and, at an entry, a random number.
+ * Where requests are told by turns and not linked by threads, one that is not sampled costs two
+ * comparisons here and, at an entry, a random number.
  */
 #ifndef TARE_SERVER_H
 #define TARE_SERVER_H
 
-/* "HTTP/1.1 100 Continue\r\n\r\n": looked at, though no sampled request is in flight. */
+/*
+ * "HTTP/1.1 100 Continue\r\n\r\n". What is sent in this size is looked at though no sampled request
+ * is in flight, because an interim response ends no request.
+ */
 #define INTERIM_SIZE 25
 
 /* A request of which fewer bytes than this have been read has not said its name yet. */
@@ -212,6 +216,10 @@ INLINE int server_opening(struct conn *c, struct bytes *b, u32 from, int tag)
 {
 	received_bytes(c, b);
 	int at = opening(c, b);
+	if (c->flags & C_HTTP2) {
+		c->tags = 0;
+		return -1;
+	}
 	if (tag >= 0) { /* the sender knows better */
 		at = c->server.rx[tag & (TAGS - 1)].start - from;
 		c->opening = OPENING_DONE;
@@ -232,7 +240,8 @@ INLINE bool server_looks(struct conn *c, bool fresh)
 {
 	if (!cfg_payload || c->server.x.ctx.span)
 		return false;
-	return by_thread(c) || !(fresh || c->flags & C_PEER_TRACED);
+	return by_thread(c) || c->linking == TARE_LINK_QUEUE ||
+	       !(fresh || c->flags & C_PEER_TRACED);
 }
 
 INLINE bool server_http(struct conn *c, struct bytes *b, bool fresh)
@@ -249,6 +258,7 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 	struct server_exchange *x = &c->server.x;
 	u32 sent = v->write_seq - c->server.sent_seq;
 	bool fresh = sent != c->server.interim;
+	u8 tickets = 0;
 	int tag = c->tags ? rx_read(c, from, v->copied_seq) : -1;
 	a.b.size = v->copied_seq - from;
 	c->server.socket = v->sock;
@@ -272,11 +282,12 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 			from += at;
 		}
 		fresh |= new;
-		if (c->tls.v13 && c->server.finished_seq == v->write_seq)
-			x->tickets = TICKETS;
+		if (c->flags & C_TLS &&
+		    (!c->tls.finished || (c->tls.v13 && c->server.finished_seq == v->write_seq)))
+			tickets = TICKETS;
 	}
-	u8 tickets = x->tickets;
-	if (x->ctx.span)
+
+	if (x->ctx.span && !fresh)
 		tag = -1; /* pipelined: its turn comes when the response before it has begun */
 	if (tag >= 0) {
 		u32 skip = c->server.rx[tag & (TAGS - 1)].start - from;
@@ -348,8 +359,9 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	bool begins = !x->responding, waited = false;
 	if (cfg_payload && (sampled || b->size == INTERIM_SIZE)) {
 		int kind = peek(b);
-		if (kind == PAYLOAD_HTTP_INTERIM) {
-			c->server.interim += b->size;
+		if (kind == PAYLOAD_HTTP_INTERIM ||
+		    (c->flags & C_TLS && kind == PAYLOAD_TLS_HANDSHAKE)) {
+			c->server.interim += b->size; /* or the end of a handshake: false start */
 			return 0;
 		}
 		if (sampled && c->flags & C_HTTP)
@@ -357,7 +369,7 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	}
 	if (begins && c->flags & C_WAITING) {
 		c->flags &= ~C_WAITING;
-		waited = queue_drop(v->sock);
+		waited = queue_drop(c->server.waiting, v->sock);
 	}
 	struct more m = {.direction = TARE_SENT, .b = *b};
 	if (x->ctx.span && begins) {
@@ -369,6 +381,7 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		x->responding = 0;
 		if (x->tickets && may_be_ticket(b)) {
 			exchange_seems_answered(c, m.now);
+			guard_end(c, thread_id());
 			emit_data(&m);
 			return 0;
 		}

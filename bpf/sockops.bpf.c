@@ -50,6 +50,10 @@ INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	struct conn *c = tp ? conn_create(sk) : 0;
 	if (!c)
 		return;
+	if (c->flags & C_SERVER) /* used before, and disconnected */
+		server_closed(c, 0);
+	else if (c->flags & C_CLIENT)
+		client_closed(c, 0);
 	conn_connecting(c);
 	c->service = svc->index;
 	c->linking = svc->linking;
@@ -65,6 +69,8 @@ INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		return;
 	bool trust = is_trusted(common_of(tp));
 	conn_connected(c, tp, trust);
+	if (service_unlinked(c))
+		c->flags |= C_SILENT; /* no promise from the beginning */
 	if (trust)
 		bpf_sock_ops_cb_flags_set(o,
 					  o->bpf_sock_ops_cb_flags | BPF_CB_WRITE | BPF_CB_PARSE);
@@ -100,15 +106,15 @@ INLINE void rx_push(struct conn *c, const struct tag_context *ctx, u32 start, u3
 	c->tags = n + 1;
 }
 
-/* Reads the mark of a segment; returns its length, 0: none. name: of a mark without a promise. */
+/* Reads the mark of a segment into MARK_ROOM bytes; returns its length, 0: none. */
 INLINE u32 read_mark(struct bpf_sock_ops *o, u8 *mark)
 {
-	__builtin_memset(mark, 0, MARK_LEN + MARK_NAME);
+	__builtin_memset(mark, 0, MARK_ROOM);
 	mark[0] = MARK_KIND;
 	mark[1] = MARK_LEN; /* how much of this is what to look for */
 	mark[2] = MARK_ID_0;
 	mark[3] = MARK_ID_1;
-	int n = bpf_load_hdr_opt(o, mark, MARK_LEN + MARK_NAME, 0);
+	int n = bpf_load_hdr_opt(o, mark, MARK_ROOM, 0);
 	return n > 0 ? n : 0;
 }
 
@@ -118,7 +124,7 @@ INLINE u32 read_mark(struct bpf_sock_ops *o, u8 *mark)
  */
 INLINE void answer_mark(struct bpf_sock_ops *o, struct conn *c, const struct tcp_sock *tp)
 {
-	c->flags |= C_MARK | C_ANSWERED;
+	c->flags = (c->flags | C_MARK | C_ANSWERED) & ~C_TOLD;
 	c->mark_seq = tp->write_seq;
 	if (o->bpf_sock_ops_cb_flags & BPF_CB_WRITE)
 		return;
@@ -150,7 +156,7 @@ INLINE void on_parse(struct bpf_sock_ops *o, struct conn *c, const struct tcp_so
 			rx_push(c, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, tp->copied_seq);
 		return;
 	}
-	u8 mark[MARK_LEN + MARK_NAME];
+	u8 mark[MARK_ROOM];
 	u32 len = c->flags & C_TRUSTED ? read_mark(o, mark) : 0;
 	if (len == MARK_LEN) {
 		c->flags = (c->flags | C_PEER_TRACED) & ~C_BEHIND;
@@ -165,7 +171,7 @@ INLINE void on_parse(struct bpf_sock_ops *o, struct conn *c, const struct tcp_so
 /* What comes back to a connected socket. */
 INLINE void on_parse_answer(struct bpf_sock_ops *o, struct conn *c)
 {
-	u8 mark[MARK_LEN + MARK_NAME];
+	u8 mark[MARK_ROOM];
 	if (c->flags & C_TRUSTED && read_mark(o, mark))
 		c->flags |= C_PEER_TRACED | C_ANSWERED;
 }
@@ -189,7 +195,7 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	}
 	conn_accepted(c, tp, is_trusted(common_of(tp)), OPENING_NEW);
 	if (worker_wakes_itself(c)) {
-		c->flags = 0;
+		c->flags = C_IGNORED;
 		return;
 	}
 	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_PARSE);
@@ -201,8 +207,7 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 /* The mark that answers one goes until the first bytes behind it are acknowledged. */
 INLINE void on_reserve_answer(struct bpf_sock_ops *o, struct conn *c)
 {
-	if (c->flags & C_MARK && before(c->mark_seq, o->snd_una))
-		c->flags &= ~C_MARK;
+	conn_marked(c, o->snd_una);
 	if (c->flags & C_MARK) {
 		bpf_reserve_hdr_opt(o, MARK_LEN, 0);
 	} else if (c->flags & C_ARMED) { /* else it is armed for another sock_ops program */
@@ -214,7 +219,7 @@ INLINE void on_reserve_answer(struct bpf_sock_ops *o, struct conn *c)
 INLINE void reserve_mark(struct bpf_sock_ops *o, struct conn *c)
 {
 	if (c->flags & C_MARK)
-		bpf_reserve_hdr_opt(o, c->flags & C_SILENT ? MARK_LEN + MARK_NAME : MARK_LEN, 0);
+		bpf_reserve_hdr_opt(o, c->flags & C_SILENT ? MARK_ROOM : MARK_LEN, 0);
 }
 
 INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
@@ -229,8 +234,9 @@ INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	if (o->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS) {
 		if (c->tags)
 			tx_prune(c, o->snd_una);
-		if (c->flags & C_MARK && before(c->mark_seq, o->snd_una))
-			c->flags &= ~C_MARK;
+		conn_marked(c, o->snd_una);
+		if (c->flags & C_FLIP)
+			conn_flip(c, o->snd_nxt);
 		if (c->tags || (c->flags & C_TRUSTED && worker_may_ask(c)))
 			bpf_reserve_hdr_opt(o, TAG_RESERVE, 0);
 		else
@@ -245,16 +251,18 @@ INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
 
 INLINE void write_mark(struct bpf_sock_ops *o, struct conn *c)
 {
-	u8 mark[MARK_LEN + MARK_NAME] = {MARK_KIND, MARK_LEN, MARK_ID_0, MARK_ID_1};
+	u8 mark[MARK_ROOM] = {MARK_KIND, MARK_LEN, MARK_ID_0, MARK_ID_1};
 	if (!(c->flags & C_CLIENT && c->flags & C_SILENT)) {
-		bpf_store_hdr_opt(o, mark, MARK_LEN, 0);
+		if (!bpf_store_hdr_opt(o, mark, MARK_LEN, 0))
+			c->flags |= C_TOLD;
 		return;
 	}
 	struct service_state *svc = service_of(c->service);
 	if (svc)
 		__builtin_memcpy(mark + MARK_LEN, svc->name, MARK_NAME);
-	mark[1] = MARK_LEN + MARK_NAME;
-	bpf_store_hdr_opt(o, mark, sizeof(mark), 0);
+	mark[1] = MARK_ROOM;
+	if (!bpf_store_hdr_opt(o, mark, sizeof(mark), 0))
+		c->flags |= C_TOLD;
 }
 
 INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)

@@ -26,7 +26,7 @@ volatile bool entry_enabled = false; /* no root before every open connection is 
 #define RANDOM_BITS 56 /* OpenTelemetry: rv is the low 56 bits of the trace id */
 #define RANDOM_MASK ((1ULL << RANDOM_BITS) - 1)
 
-/* Sampled requests that wait for their response, exactly; the first gate of the send path. */
+/* Sampled requests that wait for their response; the first gate of the send path. */
 u64 live_requests __attribute__((aligned(64))) SEC(".data.live");
 
 /* Until when (CLOCK_MONOTONIC, ns) some request counts as in flight though it seems answered. */
@@ -59,8 +59,11 @@ enum conn_flags {
 	C_ARMED = 1 << 12,    /* server: WRITE is armed for the answer, and by nobody else */
 	C_HTTP2 = 1 << 13,    /* streams are not told apart: nothing is traced */
 	C_FASTCGI = 1 << 14,
-	C_SILENT = 1 << 15, /* client: the last mark took the promise of tags back */
-	C_BEHIND = 1 << 16, /* server: the peer took its promise back */
+	C_SILENT = 1 << 15,  /* client: the last mark took the promise of tags back */
+	C_BEHIND = 1 << 16,  /* server: the peer took its promise back */
+	C_FLIP = 1 << 17,    /* client: the promise is to change when there is room to tell it */
+	C_TOLD = 1 << 18,    /* the mark was written */
+	C_IGNORED = 1 << 19, /* of a thread to itself */
 };
 
 /* What of a connection's beginning is still to be looked at; opening.bpf.h. */
@@ -85,16 +88,16 @@ struct tx_tag {
 
 #define TAGS 4 /* per connection: pipelined requests beyond this are counted and go untagged */
 
-/*
- * One request and its response on one connection. Today a connection carries one at a time, so
- * that each half below holds one; with streams they will be keyed by connection and stream.
- */
 enum open {
 	OPEN_NOT = 0,
 	OPEN_HALF = 1, /* received and not answered, sampled or not; known not to be whole */
 	OPEN_COMPLETE = 2,
 };
 
+/*
+ * One request and its response on one connection. Today a connection carries one at a time, so
+ * that each half below holds one; with streams they will be keyed by connection and stream.
+ */
 struct server_exchange {
 	struct context ctx; /* the sampled request in flight, until its response begins */
 	u64 responding;	    /* span whose response is being sent */
@@ -123,7 +126,8 @@ struct server_half {
 	u64 socket;	  /* address of the struct sock */
 	u32 sent_seq;	  /* write_seq at the last receive */
 	u32 finished_seq; /* write_seq when TLS's Finished was read */
-	u32 pad;
+	u32 waiting;	  /* C_WAITING: its place in the queue of the thread */
+
 	u32 interim;	      /* bytes of interim responses (1xx) sent since */
 	u8 behind[TARE_NAME]; /* C_BEHIND: the peer's name */
 	struct rx_tag rx[TAGS];
@@ -187,7 +191,8 @@ struct thread_state {
 	u8 loop;      /* ctx was set by loop linking */
 	u8 inherited; /* ctx is of the request that started this thread */
 	u8 http2;     /* loop: what was received last came over HTTP/2 */
-	u8 pad[3];
+	u8 taken;     /* loop: ctx was taken by what was sent first */
+	u8 pad[2];
 };
 
 struct {

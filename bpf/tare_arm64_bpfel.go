@@ -78,7 +78,7 @@ type TareConn struct {
 		Socket      uint64
 		SentSeq     uint32
 		FinishedSeq uint32
-		Pad         uint32
+		Waiting     uint32
 		Interim     uint32
 		Behind      [24]uint8
 		Rx          [4]struct {
@@ -349,6 +349,7 @@ type TareStartRecord struct {
 type TareThreadQueue struct {
 	_          structs.HostLayout
 	BlindUntil uint64
+	GaveWay    uint64
 	Next       uint32
 	Pad        uint32
 	Entry      [128]struct {
@@ -388,7 +389,8 @@ type TareThreadState struct {
 	Loop      uint8
 	Inherited uint8
 	Http2     uint8
-	Pad       [3]uint8
+	Taken     uint8
+	Pad       [2]uint8
 }
 
 type TareUnlinked uint32

@@ -75,7 +75,7 @@ INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 	t->socket = socket;
 	t->nvcsw = task->nvcsw;
 	t->loop = loop;
-	t->inherited = t->http2 = 0;
+	t->inherited = t->http2 = t->taken = 0;
 }
 
 /* The thread's state, if it can matter: what it held is over while no sampled request is in flight. */
@@ -95,7 +95,7 @@ INLINE void thread_clear(void)
 	struct thread_state *t = thread_held();
 	if (!t)
 		return;
-	t->inherited = t->http2 = 0;
+	t->inherited = t->http2 = t->taken = 0;
 	if (t->ctx.span)
 		t->ctx.span = 0;
 }
@@ -104,14 +104,17 @@ INLINE void thread_clear(void)
 INLINE int loop_take(struct context *ctx)
 {
 	struct thread_state *t = any_in_flight() || http2_received ? thread_find() : 0;
-	if (!t || !(t->ctx.span | t->http2))
+	if (!t)
 		return 0;
 	if (t->http2)
 		return TARE_UNLINKED_HTTP2;
 	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
+	if (!t->ctx.span) /* the same request's, or another's */
+		return t->taken && !slept ? TARE_UNLINKED_NO_REQUEST : 0;
 	if (!slept)
 		*ctx = t->ctx;
 	t->ctx.span = 0;
+	t->taken = 1;
 	return slept ? TARE_UNLINKED_STALE : 0;
 }
 
@@ -156,6 +159,7 @@ INLINE void worker_cloned(struct task_struct *parent, struct task_struct *child)
 INLINE void worker_exited(struct task_struct *task)
 {
 	u32 thread = task->pid;
+	bpf_map_delete_elem(&guards, &thread);
 	if (!task->bpf_storage)
 		return;
 	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
@@ -164,7 +168,6 @@ INLINE void worker_exited(struct task_struct *task)
 		if (svc && (bpf_ktime_get_ns() - t->started < SHORT || in_flight(&t->ctx)))
 			__sync_fetch_and_add(&svc->joined, 1);
 	}
-	bpf_map_delete_elem(&guards, &thread);
 }
 
 /* ---- the modes ---- */
@@ -180,9 +183,9 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 		received_bytes(c, b);
 		look_at(b, &look);
 		if (c->flags & C_WAITING)
-			queue_drop(socket);
+			queue_drop(c->server.waiting, socket);
 		c->flags |= C_WAITING;
-		int why = queue_push(socket, &look, ctx);
+		int why = queue_push(c, socket, &look);
 		if (why)
 			not_linked(c, why);
 		return 0;
@@ -204,7 +207,8 @@ INLINE void worker_received_more(struct conn *c, struct bytes *b)
 	const struct context *ctx = &c->server.x.ctx;
 	if (by_thread(c) && c->server.x.open)
 		guard_more(c, b);
-	if (ctx->span && (by_thread(c) || c->linking == TARE_LINK_LOOP))
+	bool by_another = by_thread(c) && c->server.x.open && c->server.x.holder != thread_id();
+	if (ctx->span && !by_another && (by_thread(c) || c->linking == TARE_LINK_LOOP))
 		thread_set(ctx, c->server.socket, c->linking == TARE_LINK_LOOP);
 	else if (!by_thread(c))
 		thread_clear();
@@ -216,7 +220,7 @@ INLINE void worker_turned(void)
 	struct thread_state *t = thread_held();
 	if (!t)
 		return;
-	t->http2 = 0;
+	t->http2 = t->taken = 0;
 	if (t->loop)
 		t->ctx.span = 0;
 }
@@ -246,14 +250,20 @@ INLINE void worker_resumed(struct conn *c)
 }
 
 /*
- * The worker closes a connection that a request runs on: it may ask again over another. Only if the
- * request is in flight; a response that has begun ended it.
+ * The worker closes a connection that a request runs on: it may ask again over another. If the
+ * request is sampled and in flight (a response that has begun ended it), that is for this request;
+ * if it waits for a response and is not sampled, for none.
  */
-INLINE void worker_closed(struct conn *c)
+INLINE void worker_closes(struct conn *c, u32 copied_seq)
 {
 	const struct context *caller = &c->client.x.caller;
-	if (c->linking == TARE_LINK_LOOP && caller->span && in_flight(caller))
+	if (c->linking != TARE_LINK_LOOP)
+		return;
+	if (caller->span && in_flight(caller))
 		thread_set(caller, 0, true);
+	else if (!caller->span &&
+		 (c->flags & C_BOUND || (c->flags & C_SENT && c->client.read_seq == copied_seq)))
+		worker_turned();
 }
 
 /* The response to the request in progress begins, sampled or not. */
@@ -330,7 +340,7 @@ INLINE bool worker_calls_itself(struct conn *c)
 INLINE void worker_connects(struct conn *c)
 {
 	if (worker_calls_itself(c)) {
-		c->flags = 0;
+		c->flags = C_IGNORED;
 		return;
 	}
 	if (c->linking != TARE_LINK_LOOP)
@@ -347,6 +357,8 @@ INLINE int inherited_asks(struct thread_state *t, struct context *ctx)
 		return TARE_UNLINKED_CHILD;
 	if (t->ctx.span && !in_flight(&t->ctx))
 		svc->outlived = 1;
+	if (!t->ctx.span && bpf_ktime_get_ns() - t->started > SHORT)
+		return TARE_UNLINKED_CHILD; /* of a request that was not sampled, and may be over */
 	if (!children_are_joined(svc))
 		return TARE_UNLINKED_CHILD;
 	*ctx = t->ctx;
@@ -385,7 +397,7 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context 
 	}
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *t = task->bpf_storage ? thread_find() : 0;
-	if (t && t->inherited)
+	if (t && t->inherited && (!g || g->open <= 0))
 		return inherited_asks(t, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
 	if (!sampled && (!g || g->open <= 0))
@@ -417,6 +429,7 @@ __noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struc
 	ctx->span = 0;
 	if (c->flags & C_BOUND) {
 		c->flags &= ~C_BOUND;
+		loop_take(ctx); /* what the handshake's messages have set, if any */
 		*ctx = c->client.x.caller;
 		return c->client.why;
 	}
