@@ -130,6 +130,8 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 		errs = append(errs, parseFile(&c, c.File, text))
 	}
 	errs = append(errs, applyEnvironment(&c, env), applyFlags(&c, given))
+	// Last, since it names rules, and flags may replace those of the variables and the file.
+	errs = append(errs, applyLinking(&c, "TARE_LINKING", listed(env["TARE_LINKING"])), applyLinking(&c, "--linking", given.lists["linking"]))
 	if err := errors.Join(errs...); err != nil {
 		return c, err
 	}

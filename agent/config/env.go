@@ -17,17 +17,21 @@ func applyEnvironment(c *Config, env map[string]string) error {
 	}
 	var selectors []selector
 	for _, kind := range selectorKinds {
-		for text := range strings.SplitSeq(env[selectorVariable(kind)], ",") {
-			if text = strings.TrimSpace(text); text != "" {
-				selectors = append(selectors, selector{kind, text})
-			}
+		for _, text := range listed(env[selectorVariable(kind)]) {
+			selectors = append(selectors, selector{kind, text})
 		}
 	}
-	errs = append(errs, applySelectors(c, selectors, selectorVariable))
-	if v, ok := env["TARE_LINKING"]; ok {
-		errs = append(errs, applyLinking(c, "TARE_LINKING", strings.Split(v, ",")))
+	return errors.Join(append(errs, applySelectors(c, selectors, selectorVariable))...)
+}
+
+// listed are the texts between commas.
+func listed(v string) (texts []string) {
+	for text := range strings.SplitSeq(v, ",") {
+		if text = strings.TrimSpace(text); text != "" {
+			texts = append(texts, text)
+		}
 	}
-	return errors.Join(errs...)
+	return texts
 }
 
 func selectorVariable(kind string) string { return "TARE_" + strings.ToUpper(kind) + "S" }

@@ -83,6 +83,5 @@ func applyFlags(c *Config, g given) error {
 	if trust, ok := g.lists["trust"]; ok {
 		errs = append(errs, parseTrustList(c, "--trust", trust))
 	}
-	errs = append(errs, applySelectors(c, g.selectors, func(kind string) string { return "--" + kind }))
-	return errors.Join(append(errs, applyLinking(c, "--linking", g.lists["linking"]))...)
+	return errors.Join(append(errs, applySelectors(c, g.selectors, func(kind string) string { return "--" + kind }))...)
 }

@@ -140,6 +140,15 @@ func TestLinking(t *testing.T) {
 	if err != nil || c.Linking != config.Loop || c.Services[0].Linking != config.None || c.Services[1].Linking != config.Auto {
 		t.Errorf("%v, %+v, %v", c.Linking, c.Services, err)
 	}
+	// A variable says it of rules that flags gave, and a flag of those that a variable gave.
+	c, err = load(t, example, []string{"TARE_LINKING=shop=thread, cart=queue"}, "--port", "shop=8080", "--port", "cart=80", "--linking", "cart=none")
+	if err != nil || len(c.Services) != 2 || c.Services[0].Linking != config.Thread || c.Services[1].Linking != config.None || c.Linking != config.Auto {
+		t.Errorf("%v, %+v, %v", c.Linking, c.Services, err)
+	}
+	c, err = load(t, example, []string{"TARE_PORTS=shop=8080", "TARE_LINKING=loop"}, "--linking", "shop=queue")
+	if err != nil || len(c.Services) != 1 || c.Services[0].Linking != config.Queue || c.Linking != config.Loop {
+		t.Errorf("%v, %+v, %v", c.Linking, c.Services, err)
+	}
 	c, err = load(t, "", []string{"TARE_LINKING=loop"}, "--port", "shop=8080", "--exe", "shop=*/x", "--port", "80", "--linking", "shop=queue", "--linking", "thread")
 	if err != nil || c.Linking != config.Thread ||
 		c.Services[0].Linking != config.Queue || c.Services[1].Linking != config.Queue || c.Services[2].Linking != config.Auto {
@@ -176,6 +185,10 @@ func TestErrors(t *testing.T) {
 		{name: "linking", file: "services: [{ports: [1], linking: magic}]", want: []string{"linking", `"magic"`, "thread"}},
 		{name: "linking of all", args: []string{"--linking", "shop=thread,loop"}, want: []string{"--linking", `"thread,loop"`, "queue"}},
 		{name: "linking of no rule", file: example, env: []string{"TARE_LINKING=shop=loop,cart=thread"}, want: []string{"TARE_LINKING", `"cart=thread"`, "the name of a rule"}},
+		{
+			name: "linking of a rule that is replaced", file: example, env: []string{"TARE_LINKING=shop=loop"}, args: []string{"--port", "80"},
+			want: []string{"TARE_LINKING", `"shop=loop"`, "the name of a rule"},
+		},
 		{name: "linking of the nameless", file: example, args: []string{"--linking", "=thread"}, want: []string{"--linking", `"=thread"`, "the name of a rule"}},
 		{name: "twice", file: "payload: on\npayload: off", want: []string{":2", "once"}},
 		{name: "type", file: "services: 8080", want: []string{"services", `"8080"`, "list"}},
