@@ -1,187 +1,126 @@
 package span
 
-import (
-	"cmp"
-	"fmt"
-	"io"
-	"slices"
-	"strings"
-	"time"
-	"unicode/utf8"
-
-	"github.com/tare-trace/tare/span/semconv"
-)
-
-// WriteTree prints every trace among the spans as a tree, in the order of
-// their first appearance: service, kind and operation, duration and self time.
-// Self time is what the spans directly below do not cover. A span whose parent
-// is not among the spans is printed at the top, and says so.
-func WriteTree(w io.Writer, spans []Span) error {
-	traces := map[TraceID][]*Span{}
-	var order []TraceID
-	for i := range spans {
-		s := &spans[i]
-		if traces[s.TraceID] == nil {
-			order = append(order, s.TraceID)
-		}
-		traces[s.TraceID] = append(traces[s.TraceID], s)
-	}
-	var out strings.Builder
-	for i, id := range order {
-		if i > 0 {
-			out.WriteByte('\n')
-		}
-		newTree(traces[id]).print(&out)
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
+// Node is what a Tree knows of a span.
+type Node struct {
+	ID, Parent ID
+	Start, End uint64 // End >= Start
 }
 
-// tree is one trace.
-type tree struct {
-	spans    []*Span
-	tops     []*Span
-	children map[ID][]*Span
+// Tree is the parents and children of the spans of a trace, as indices into nodes that
+// are sorted by start. It accepts any: with missing parents, and that are each other's
+// ancestors.
+//
+// A parent is named by id, and several spans may have this id: the two sides of a call
+// (Zipkin's shared spans), or copies. The children of an id are shown below the first of
+// these spans, and reduce the self time of each.
+type Tree struct {
+	nodes []Node
+	Group []int32 // of each span: the first span with its id
+	// The spans below an id: children[from[g]:from[g+1]], by start.
+	from     []int32
+	children []int32
+	Parent   []int32 // of each span: the group that its parent id names, -1: none
+	Order    []int32 // depth first
+	Depth    []int32
+	Above    []int32 // of each span: below which it is shown, -1: at the top
 }
 
-func newTree(spans []*Span) *tree {
-	t := &tree{spans: spans, children: map[ID][]*Span{}}
-	ids := map[ID]bool{}
-	for _, s := range spans {
-		ids[s.ID] = true
+// NewTree makes a tree of nodes, sorted by start.
+func NewTree(nodes []Node) *Tree {
+	n := len(nodes)
+	ids := make(map[ID]int32, n)
+	t := &Tree{nodes: nodes, Group: make([]int32, n), Parent: make([]int32, n),
+		from: make([]int32, n+1), Depth: make([]int32, n), Above: make([]int32, n)}
+	for i := range nodes {
+		first, ok := ids[nodes[i].ID]
+		if !ok {
+			first = int32(i)
+			ids[nodes[i].ID] = first
+		}
+		t.Group[i] = first
 	}
-	slices.SortStableFunc(spans, func(a, b *Span) int { return cmp.Compare(a.Start, b.Start) })
-	for _, s := range spans {
-		if s.Parent.IsZero() || !ids[s.Parent] {
-			t.tops = append(t.tops, s)
-		} else {
-			t.children[s.Parent] = append(t.children[s.Parent], s)
+	for i := range nodes {
+		t.Parent[i], t.Above[i] = -1, -1
+		if p := nodes[i].Parent; !p.IsZero() && p != nodes[i].ID {
+			if g, ok := ids[p]; ok {
+				t.Parent[i] = g
+				t.from[g+1]++
+			}
 		}
 	}
+	for g := range n {
+		t.from[g+1] += t.from[g]
+	}
+	t.children = make([]int32, t.from[n])
+	next := append([]int32(nil), t.from...)
+	for i, g := range t.Parent {
+		if g >= 0 {
+			t.children[next[g]] = int32(i)
+			next[g]++
+		}
+	}
+	t.walk()
 	return t
 }
 
-type treeRow struct{ label, operation, duration, self string }
+// Children is the spans that name this span's id as their parent, by start.
+func (t *Tree) Children(i int32) []int32 {
+	g := t.Group[i]
+	return t.children[t.from[g]:t.from[g+1]]
+}
 
-func (t *tree) print(out *strings.Builder) {
-	first, last := t.spans[0].Start, uint64(0)
-	for _, s := range t.spans {
-		last = max(last, s.End)
-	}
-	noun := "spans"
-	if len(t.spans) == 1 {
-		noun = "span"
-	}
-	fmt.Fprintf(out, "trace %s  %d %s  %s\n", t.spans[0].TraceID, len(t.spans), noun, nanos(last-min(first, last)))
-
-	rows := []treeRow{{"SERVICE", "OPERATION", "DURATION", "SELF"}}
-	seen := map[*Span]bool{}
-	for _, s := range t.tops {
-		rows = t.walk(rows, seen, s, "", "")
-	}
-	// Spans that are each other's ancestors hang below no top.
-	for _, s := range t.spans {
-		if !seen[s] {
-			rows = t.walk(rows, seen, s, "", "")
+// walk puts every span into the order once: from the tops, then from what
+// hangs below no top, spans that are each other's ancestors.
+func (t *Tree) walk() {
+	t.Order = make([]int32, 0, len(t.nodes))
+	seen := make([]bool, len(t.nodes))
+	var stack []int32 // no recursion: a chain may be 100,000 spans deep
+	visit := func(top int32) {
+		seen[top] = true
+		stack = append(stack[:0], top)
+		for len(stack) > 0 {
+			i := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			t.Order = append(t.Order, i)
+			below := t.Children(i)
+			mark := len(stack)
+			for _, c := range below {
+				if !seen[c] {
+					seen[c] = true
+					t.Depth[c] = t.Depth[i] + 1
+					t.Above[c] = i
+					stack = append(stack, c)
+				}
+			}
+			// The first by start is taken from the stack first.
+			for a, b := mark, len(stack)-1; a < b; a, b = a+1, b-1 {
+				stack[a], stack[b] = stack[b], stack[a]
+			}
 		}
 	}
-	var widths [4]int
-	for _, r := range rows {
-		for i, cell := range []string{r.label, r.operation, r.duration, r.self} {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+	for i := range t.nodes {
+		if t.Parent[i] < 0 {
+			visit(int32(i))
 		}
 	}
-	for _, r := range rows {
-		fmt.Fprintf(out, "%-*s  %-*s  %*s  %*s\n",
-			widths[0], r.label, widths[1], r.operation, widths[2], r.duration, widths[3], r.self)
-	}
-}
-
-// walk adds the rows of a span and of those below it; lead stands before its
-// label, indent before the labels of its children.
-func (t *tree) walk(rows []treeRow, seen map[*Span]bool, s *Span, lead, indent string) []treeRow {
-	seen[s] = true
-	rows = append(rows, treeRow{
-		label:     lead + s.service(),
-		operation: s.operation(lead == ""),
-		duration:  nanos(s.Duration()),
-		self:      nanos(s.selfTime(t.children[s.ID])),
-	})
-	var below []*Span
-	for _, c := range t.children[s.ID] {
-		if !seen[c] { // it may be its own ancestor, or have its parent's id twice
-			seen[c] = true
-			below = append(below, c)
+	for i := range t.nodes {
+		if !seen[i] {
+			visit(int32(i))
 		}
 	}
-	for i, c := range below {
-		lead, next := indent+"├─ ", indent+"│  "
-		if i == len(below)-1 {
-			lead, next = indent+"└─ ", indent+"   "
-		}
-		rows = t.walk(rows, seen, c, lead, next)
-	}
-	return rows
 }
 
-func (s *Span) service() string {
-	if s.Resource == nil || s.Resource.Service == "" {
-		return "(unknown)"
-	}
-	return s.Resource.Service
-}
-
-// operation is the kind and the name; top spans say that they miss a parent.
-func (s *Span) operation(top bool) string {
-	text := s.Kind.String() + " " + s.Name
-	var target semconv.Target
-	for _, a := range s.Attrs {
-		target.Take(a.Key, a.Str)
-	}
-	if beside := target.Beside(s.Name); beside != "" {
-		text += " " + beside
-	}
-	if s.Status == Error {
-		text += " (error)"
-	}
-	if top && !s.Parent.IsZero() {
-		text += " (parent missing)"
-	}
-	return strings.Map(printable, text)
-}
-
-// printable keeps payload bytes from writing on a terminal.
-func printable(r rune) rune {
-	if r < ' ' || r >= 0x7f && r < 0xa0 {
-		return '.'
-	}
-	return r
-}
-
-// selfTime is the duration less the union of the children's times, as far as
-// they are within it; the children are sorted by start.
-func (s *Span) selfTime(children []*Span) uint64 {
+// Self is the duration less the union of the children's times within it.
+func (t *Tree) Self(i int32) uint64 {
+	n := &t.nodes[i]
 	var covered uint64
-	at := s.Start
-	for _, c := range children {
-		from, to := max(c.Start, at), min(c.End, s.End)
+	at := n.Start
+	for _, c := range t.Children(i) {
+		from, to := max(t.nodes[c].Start, at), min(t.nodes[c].End, n.End)
 		if to > from {
 			covered += to - from
 			at = to
 		}
 	}
-	return s.Duration() - covered
-}
-
-// nanos prints with four digits or so, in a unit that suits.
-func nanos(n uint64) string {
-	const us, ms = uint64(time.Microsecond), uint64(time.Millisecond)
-	switch f := float64(n); {
-	case n < ms:
-		return fmt.Sprintf("%.1f µs", f/float64(us))
-	case n < 1000*ms:
-		return fmt.Sprintf("%.3f ms", f/float64(ms))
-	default:
-		return fmt.Sprintf("%.3f s", f/float64(time.Second))
-	}
+	return n.End - n.Start - covered
 }

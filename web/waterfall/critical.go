@@ -15,7 +15,7 @@ import (
 // what an asynchronous child did after its parent's end.
 func (t *tree) critical(out *Trace) {
 	at := make([]int32, len(t.flats)) // where in out.Spans each span is
-	for pos, i := range t.order {
+	for pos, i := range t.Order {
 		at[i] = int32(pos)
 	}
 	type window struct {
@@ -23,20 +23,20 @@ func (t *tree) critical(out *Trace) {
 		from, to uint64
 	}
 	top := t.top()
-	stack := []window{{top, t.flats[top].start, t.flats[top].end}}
+	stack := []window{{top, t.flats[top].Start, t.flats[top].End}}
 	var byEnd []int32
 	for len(stack) > 0 {
 		w := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		byEnd = byEnd[:0]
-		for _, c := range t.below(w.span) {
-			if t.placed[c] == w.span {
+		for _, c := range t.Children(w.span) {
+			if t.Above[c] == w.span {
 				byEnd = append(byEnd, c)
 			}
 		}
 		slices.SortFunc(byEnd, func(a, b int32) int {
 			x, y := &t.flats[a], &t.flats[b]
-			return cmp.Or(cmp.Compare(y.end, x.end), cmp.Compare(x.start, y.start), cmp.Compare(a, b))
+			return cmp.Or(cmp.Compare(y.End, x.End), cmp.Compare(x.Start, y.Start), cmp.Compare(a, b))
 		})
 		own := func(from, to uint64) {
 			if from < to {
@@ -46,7 +46,7 @@ func (t *tree) critical(out *Trace) {
 		}
 		point := w.to
 		for _, c := range byEnd {
-			from, to := max(t.flats[c].start, w.from), min(t.flats[c].end, w.to)
+			from, to := max(t.flats[c].Start, w.from), min(t.flats[c].End, w.to)
 			if from >= to || to > point {
 				continue
 			}
@@ -63,9 +63,9 @@ func (t *tree) critical(out *Trace) {
 // earliest, and without one the earliest span that has its parent not here.
 func (t *tree) top() int32 {
 	for i := range t.flats {
-		if t.flats[i].parent.IsEmpty() {
+		if t.flats[i].Parent.IsZero() {
 			return int32(i)
 		}
 	}
-	return t.order[0]
+	return t.Order[0]
 }

@@ -12,9 +12,9 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 	f := &tr.flats[i]
 	*s = Span{
 		Span: f.span, Scope: f.scope, Resource: f.resource, Service: t.Resources[f.resource].Service,
-		Depth: int(tr.depth[i]),
-		Start: f.start - t.Start, Duration: f.end - f.start, Self: tr.self(i),
-		MissingParent: !f.parent.IsEmpty() && f.parent != f.id && tr.parent[i] < 0,
+		Depth: int(tr.Depth[i]),
+		Start: f.Start - t.Start, Duration: f.End - f.Start, Self: tr.Self(i),
+		MissingParent: !f.Parent.IsZero() && f.Parent != f.ID && tr.Parent[i] < 0,
 	}
 	var peerTraced, answer bool
 	var target semconv.Target
@@ -48,12 +48,12 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 // answered reports whether the server's span of a client span is in the trace:
 // below it, or under the same id (Zipkin's shared spans).
 func (t *tree) answered(i int32) bool {
-	for _, c := range t.below(i) {
+	for _, c := range t.Children(i) {
 		if k := t.flats[c].span.Kind(); k == ptrace.SpanKindServer || k == ptrace.SpanKindConsumer {
 			return true
 		}
 	}
-	g := t.group[i]
+	g := t.Group[i]
 	return t.shared[g]
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/span"
 )
 
 // Trace is an analysed trace. It refers to the pdata that it was made from.
@@ -63,11 +65,10 @@ type Span struct {
 
 // flat is a span while the trace is built, with the values that are compared often.
 type flat struct {
-	span       ptrace.Span
-	scope      string
-	resource   int
-	start, end uint64 // end >= start
-	id, parent pcommon.SpanID
+	span.Node
+	span     ptrace.Span
+	scope    string
+	resource int
 }
 
 // Analyse analyses the spans as one trace, even if their trace ids differ: the caller has
@@ -80,15 +81,15 @@ func Analyse(td ptrace.Traces) *Trace {
 	}
 	t.ID = flats[0].span.TraceID()
 	// Stable, so that spans with the same start keep their order.
-	slices.SortStableFunc(flats, func(a, b flat) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(flats, func(a, b flat) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range flats {
-		t.End = max(t.End, flats[i].end)
+		t.End = max(t.End, flats[i].End)
 	}
-	t.Start = flats[0].start
+	t.Start = flats[0].Start
 
 	tr := newTree(flats)
 	t.Spans = make([]Span, len(flats))
-	for at, i := range tr.order {
+	for at, i := range tr.Order {
 		t.describe(&t.Spans[at], tr, i)
 	}
 	tr.critical(t)
@@ -119,14 +120,16 @@ func (t *Trace) flatten(td ptrace.Traces) []flat {
 			for _, s := range ss.Spans().All() {
 				f := flat{
 					span: s, scope: scope, resource: resource,
-					start: uint64(s.StartTimestamp()), end: uint64(s.EndTimestamp()),
-					id: s.SpanID(), parent: s.ParentSpanID(),
+					Node: span.Node{
+						ID: span.ID(s.SpanID()), Parent: span.ID(s.ParentSpanID()),
+						Start: uint64(s.StartTimestamp()), End: uint64(s.EndTimestamp()),
+					},
 				}
-				if f.start == 0 {
-					f.start = f.end
+				if f.Start == 0 {
+					f.Start = f.End
 				}
-				if f.start != 0 {
-					earliest = min(earliest, f.start)
+				if f.Start != 0 {
+					earliest = min(earliest, f.Start)
 				}
 				flats = append(flats, f)
 				t.Services[service].Spans++
@@ -141,10 +144,10 @@ func (t *Trace) flatten(td ptrace.Traces) []flat {
 	}
 	for i := range flats {
 		f := &flats[i]
-		if f.start == 0 {
-			f.start = earliest
+		if f.Start == 0 {
+			f.Start = earliest
 		}
-		f.end = max(f.end, f.start)
+		f.End = max(f.End, f.Start)
 	}
 	return flats
 }
@@ -161,12 +164,12 @@ func ServiceName(r pcommon.Resource) string {
 // gaps are the times that no span covers; spans are sorted by start.
 func gaps(flats []flat, start uint64) []Interval {
 	var out []Interval
-	at := flats[0].start
+	at := flats[0].Start
 	for i := range flats {
-		if s := flats[i].start; s > at {
+		if s := flats[i].Start; s > at {
 			out = append(out, Interval{at - start, s - start})
 		}
-		at = max(at, flats[i].end)
+		at = max(at, flats[i].End)
 	}
 	return out
 }
