@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 
-	"github.com/tare-trace/tare/otel/internal/equality"
+	"github.com/tare-trace/tare/otel/lean/internal/equality"
 	"github.com/tare-trace/tare/otel/lean/leanhttp"
 )
 

@@ -24,7 +24,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tare-trace/tare/otel/internal/equality"
+	"github.com/tare-trace/tare/otel/lean/internal/equality"
 )
 
 const (

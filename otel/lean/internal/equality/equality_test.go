@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.uber.org/goleak"
 
-	"github.com/tare-trace/tare/otel/internal/equality"
+	"github.com/tare-trace/tare/otel/lean/internal/equality"
 )
 
 // receiver is shared: each run has a path of its own.

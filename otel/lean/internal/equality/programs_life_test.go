@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tare-trace/tare/otel/internal/equality"
+	"github.com/tare-trace/tare/otel/lean/internal/equality"
 )
 
 // change does to a span all that can be done.

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tare-trace/tare/otel/internal/equality"
+	"github.com/tare-trace/tare/otel/lean/internal/equality"
 )
 
 // The tests here show where lean differs on purpose, with what the official SDK does beside it, so that a

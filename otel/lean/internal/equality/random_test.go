@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tare-trace/tare/otel/internal/equality"
+	"github.com/tare-trace/tare/otel/lean/internal/equality"
 )
 
 // randomData is the program of a seed: the same on every machine.
