@@ -519,26 +519,32 @@ func TestListenerOfAnother(t *testing.T) {
 }
 
 // What a runtime tells of a process is taken back when that ends, and told anew
-// when it runs another executable: its memory is another then.
+// when it runs another executable, whose memory is another, and when it turns out
+// to be on another runtime, as libraries come after exec.
 func TestRuntimeOfProcess(t *testing.T) {
 	f := newFixture(t)
 	var told []string
-	f.host.start(10, "api", "", 1).Runtime = &runtime.Runtime{
-		Attach: func(_ *runtime.Process, m runtime.Maps) error {
-			told = append(told, "attach")
-			return m.Put("offsets", 10, 1)
-		},
-		Detach: func(pid int, m runtime.Maps) error {
-			told = append(told, fmt.Sprint("detach ", pid))
-			return m.Delete("offsets", pid)
-		},
+	named := func(name string) *runtime.Runtime {
+		return &runtime.Runtime{
+			Attach: func(_ *runtime.Process, m runtime.Maps) error {
+				told = append(told, "attach "+name)
+				return m.Put("offsets", 10, 1)
+			},
+			Detach: func(pid int, m runtime.Maps) error {
+				told = append(told, fmt.Sprint("detach ", name, " ", pid))
+				return m.Delete("offsets", pid)
+			},
+		}
 	}
+	f.host.start(10, "api", "", 1).Runtime = named("one")
 	f.must(f.start())
 	f.must(f.scan())
 	f.told(10)
+	f.host.start(10, "api", "", 1).Runtime = named("two")
+	f.must(f.scan())
 	f.exits(10)
-	if !slices.Equal(told, []string{"attach", "detach 10", "attach", "detach 10"}) {
-		t.Errorf("%v", told)
+	if want := []string{"attach one", "detach one 10", "attach one", "detach one 10", "attach two", "detach two 10"}; !slices.Equal(told, want) {
+		t.Errorf("%q", told)
 	}
 }
 

@@ -36,12 +36,15 @@ func (d *discovery) tell(p discover.Process) error {
 		}
 		d.services.use(s, 1, 0)
 		if old != nil {
-			d.detach(old)
 			d.services.use(old.service, -1, 0)
 		}
 		d.known[p.PID] = &traced{service: s}
 	}
 	now := d.known[p.PID]
+	// A runtime may be recognised after exec, when its library is mapped.
+	if old != nil && (old != now || old.Runtime != p.Runtime) {
+		d.detach(old)
+	}
 	if !now.attached {
 		now.attached = true
 		d.failed.add(p.Attach(d.tracer))
