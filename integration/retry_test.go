@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/load"
@@ -16,16 +15,7 @@ func TestRetriedAfterReset(t *testing.T) {
 	proxy := freePort(t)
 	c.selects("proxy", proxy)
 	c.answers(python("resetting")(c))
-	c.nginx("proxy", "", fmt.Sprintf(`
-    upstream next { server %s max_fails=0; keepalive 64; }
-    server {
-        listen %s backlog=8192;
-        location / {
-            proxy_pass http://next;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-        }
-    }`, loopback(c.entry), loopback(proxy)), loopback(proxy))
+	c.nginx("proxy", "", proxyTo(loopback(proxy), loopback(c.entry)+" max_fails=0"), loopback(proxy))
 	a := trace(t, s, nil, c.ports...)
 	const requests = 2000
 	send(t, load.Options{Addr: loopback(proxy), Connections: 16, Requests: requests, AppendPath: numbered})
