@@ -34,18 +34,26 @@ export const lost = {
   record_malformed: 'a record that could not be decoded',
   record_orphaned: 'bytes of a span whose start was lost',
   service_unknown: 'a record of a service that is not known',
-  open_spans_full: 'a span evicted because too many were open (max_spans)',
-  span_unanswered: 'a span without a response after 5 minutes, or when the agent ended',
   queue_full: 'the receiver is too slow, or unreachable',
+  refused: 'the pipeline in the same process refused the span',
   export_failed: 'refused, or dropped after 2 minutes of retries',
   rejected: 'the receiver took a batch but not this span',
   shutdown: 'not sent within 10 s when the agent ended',
 };
 
 export const unlinked = {
-  runtime: 'the service cannot be linked',
-  stale: 'the request was over, or the event loop had slept',
+  runtime: 'the service’s runtime cannot be linked, or its configuration says so',
+  overlap: 'refused: the service’s threads receive requests while they work for others',
+  handed_over: 'refused: the service’s threads answer requests that other threads received',
+  stack: 'refused: the service’s threads run coroutines',
+  epoll: 'sent on a socket that an event loop watches',
+  no_request: 'sent by a thread that works for no request',
+  child_thread: 'sent by a thread that a request started, and that may be a pool’s',
+  stale: 'the response had begun, or the event loop had slept',
   overflow: 'too many requests waited on one thread',
+  ambiguous: 'several requests that waited look the same',
+  no_match: 'no request that waited looks like it',
+  http2: 'sent on an HTTP/2 connection, whose streams are not told apart',
 };
 
 export const tagsIgnored = {
