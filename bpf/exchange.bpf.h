@@ -27,11 +27,15 @@ INLINE bool in_flight(const struct context *ctx)
 	return held && *held == ctx->span;
 }
 
+/* Some request counts as in flight though it seems answered. */
+INLINE bool in_grace(void)
+{
+	return grace_until && bpf_ktime_get_ns() < grace_until;
+}
+
 INLINE bool any_in_flight(void)
 {
-	if (*(volatile u64 *)&live_requests)
-		return true;
-	return grace_until && bpf_ktime_get_ns() < grace_until;
+	return *(volatile u64 *)&live_requests || in_grace();
 }
 
 /* A sampled request begins. 0: too many at once; it is not traced then. */

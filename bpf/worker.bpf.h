@@ -24,7 +24,7 @@
 INLINE void not_linked(struct conn *c, enum unlinked why)
 {
 	struct service_state *svc = service_of(c->service);
-	if (!svc || !svc->in_flight)
+	if (!svc || !(svc->in_flight || in_grace()))
 		return;
 	struct counters *n = counters_here();
 	u32 i = why;

@@ -44,12 +44,6 @@ func wantBranches(t *testing.T, spans []span.Span, want branch, m metrics, reque
 	if least := int(math.Ceil(share * float64(requests))); complete < least || larger > 0 || len(traces) > requests {
 		t.Errorf("%d complete traces of %d requests, want %d; %d with too many spans, such as\n%v", complete, requests, least, larger, m)
 		show(t, spans, other)
-		for id, members := range traces {
-			if len(members) < want.size() {
-				t.Logf("TRACE %v", id)
-				show(t, spans, id)
-			}
-		}
 	}
 }
 

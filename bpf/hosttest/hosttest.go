@@ -19,6 +19,8 @@ static int redis_error_(const void *p) { return payload_is_redis_error(p); }
 static int memcached_error_(const void *p) { return payload_is_memcached_error(p); }
 static unsigned bucket_(__u64 ns) { return bucket_of(ns); }
 static int http2_(const void *p, unsigned len) { return payload_is_http2_frame(p, len); }
+static int length_key_(const void *p) { return payload_is_length_key(p); }
+static unsigned length_(const void *p) { return payload_length(p); }
 static int tls_(void *t, const void *h) { return tls_record(t, h); }
 static int traceparent_(const void *p, void *out) { return payload_traceparent(p, out); }
 static int key_(const void *p) { return payload_is_traceparent_key(p); }
@@ -51,7 +53,18 @@ const (
 	HTTPPiece    = int(C.PAYLOAD_HTTP_PIECE)
 	HTTP2        = int(C.PAYLOAD_HTTP2)
 	FastCGI      = int(C.PAYLOAD_FASTCGI)
+	Goodbye      = int(C.PAYLOAD_GOODBYE)
 )
+
+// ContentLength reads a header line; ok reports whether it is Content-Length's.
+func ContentLength(line []byte) (n uint32, ok bool) {
+	var p [C.PAYLOAD_LENGTH_KEY + 10]byte
+	copy(p[:], line)
+	if C.length_key_(unsafe.Pointer(&p)) == 0 {
+		return 0, false
+	}
+	return uint32(C.length_(unsafe.Pointer(&p[C.PAYLOAD_LENGTH_KEY]))), true
+}
 
 // HTTP2Frame reports whether a message begins with a frame of HTTP/2.
 func HTTP2Frame(b []byte) bool {

@@ -316,3 +316,38 @@ func TestProtocols(t *testing.T) {
 		}
 	}
 }
+
+// What ends a connection to a database is no request; more bytes are.
+func TestGoodbyes(t *testing.T) {
+	for text, want := range map[string]int{
+		"X\x00\x00\x00\x04":        Goodbye, // PostgreSQL: Terminate
+		"\x01\x00\x00\x00\x01":     Goodbye, // MySQL: COM_QUIT
+		"X\x00\x00\x00\x04Q":       Other,
+		"\x01\x00\x00\x00\x0e":     Other, // COM_PING
+		"\x01\x00\x00\x00\x01\x01": Other,
+	} {
+		if got := PayloadKind([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestContentLength(t *testing.T) {
+	for line, want := range map[string]struct {
+		n  uint32
+		ok bool
+	}{
+		"Content-Length: 0\r\n":         {0, true},
+		"content-length:12345\r\n":      {12345, true},
+		"CONTENT-LENGTH:   77\r\n":      {77, true},
+		"Content-Length: 123456789\r\n": {123456789, true},
+		"Content-Length: x\r\n":         {0, true},
+		"Content-Type: text/plain\r\n":  {0, false},
+		"Content-Lengths: 1\r\n":        {0, false},
+		"X-Content-Length: 1\r\n":       {0, false},
+	} {
+		if n, ok := ContentLength([]byte(line)); n != want.n || ok != want.ok {
+			t.Errorf("%q: %d, %v", line, n, ok)
+		}
+	}
+}
