@@ -58,20 +58,28 @@ INLINE struct guard *guard_of(u32 thread)
 	return bpf_map_lookup_elem(&guards, &thread);
 }
 
+INLINE u64 thread_pointer(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return task->thread.fsbase;
+#else
+	return task->thread.uw.tp_value;
+#endif
+}
+
+/* A thread's stack lies below its thread pointer, the main thread's below where it was at exec. */
 INLINE bool on_foreign_stack(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	u64 top;
-	if (task->pid == task->tgid)
-		top = task->mm->start_stack;
-	else
-#if defined(__TARGET_ARCH_x86)
-		top = task->thread.fsbase;
-#else
-		top = task->thread.uw.tp_value;
-#endif
-	return top - regs->sp > STACK_MAX;
+	u64 sp = regs->sp;
+	u32 tgid = task->tgid;
+	if (task->pid != tgid)
+		return thread_pointer(task) - sp > STACK_MAX;
+	if (task->mm->start_stack - sp <= STACK_MAX)
+		return false;
+	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
+	return !(svc && svc->thread_stack && thread_pointer(task) - sp <= STACK_MAX);
 }
 
 INLINE struct guard *guard_create(u32 thread)

@@ -15,8 +15,11 @@ int BPF_PROG(tare_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	}
 	struct service *svc = bpf_map_lookup_elem(&processes, &from);
-	if (svc)
-		bpf_map_update_elem(&processes, &to, svc, BPF_ANY);
+	if (!svc)
+		return 0;
+	struct service of = *svc;
+	of.thread_stack |= parent->pid != from;
+	bpf_map_update_elem(&processes, &to, &of, BPF_ANY);
 	return 0;
 }
 

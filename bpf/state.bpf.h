@@ -230,7 +230,7 @@ struct {
 struct service {
 	u16 index;
 	u8 linking;
-	u8 pad;
+	u8 thread_stack; /* of a process: forked by another thread than the main one */
 };
 
 /* What the kernel side finds out about a service, by its index. */
@@ -386,9 +386,16 @@ INLINE struct conn *conn_of(struct sock *sk)
 /* The same where the type of the pointer is not struct sock. */
 #define conn_find(sk) ((struct conn *)bpf_sk_storage_get(&conns, sk, 0, 0))
 
+INLINE struct thread_state *thread_of(struct task_struct *task)
+{
+	if (!task->bpf_storage)
+		return 0;
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
 INLINE struct thread_state *thread_find(void)
 {
-	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	return thread_of(bpf_get_current_task_btf());
 }
 
 INLINE struct thread_state *thread_create(struct task_struct *task)

@@ -288,10 +288,10 @@ type TareScratch struct {
 }
 
 type TareService struct {
-	_       structs.HostLayout
-	Index   uint16
-	Linking uint8
-	Pad     uint8
+	_           structs.HostLayout
+	Index       uint16
+	Linking     uint8
+	ThreadStack uint8
 }
 
 type TareServiceState struct {

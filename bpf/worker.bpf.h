@@ -81,12 +81,7 @@ INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 /* The thread's state, if it can matter: what it held is over while no sampled request is in flight. */
 INLINE struct thread_state *thread_held(void)
 {
-	if (!any_in_flight() && !http2_received)
-		return 0;
-	struct task_struct *task = bpf_get_current_task_btf();
-	if (!task->bpf_storage)
-		return 0;
-	return thread_find();
+	return any_in_flight() || http2_received ? thread_find() : 0;
 }
 
 /* The thread works for no sampled request. */
@@ -103,7 +98,7 @@ INLINE void thread_clear(void)
 /* Loop linking: what the thread received last caused this. Returns 0, or enum unlinked. */
 INLINE int loop_take(struct context *ctx)
 {
-	struct thread_state *t = any_in_flight() || http2_received ? thread_find() : 0;
+	struct thread_state *t = thread_held();
 	if (!t)
 		return 0;
 	if (t->http2)
@@ -141,7 +136,7 @@ INLINE void worker_cloned(struct task_struct *parent, struct task_struct *child)
 	if (!svc || (svc->linking != TARE_LINK_AUTO && svc->linking != TARE_LINK_THREAD))
 		return;
 	struct guard *g = guard_of(thread);
-	struct thread_state *from = bpf_task_storage_get(&threads, parent, 0, 0);
+	struct thread_state *from = thread_of(parent);
 	bool grandchild = from && from->inherited;
 	if (!grandchild && (!g || g->open <= 0))
 		return;
@@ -160,9 +155,7 @@ INLINE void worker_exited(struct task_struct *task)
 {
 	u32 thread = task->pid;
 	bpf_map_delete_elem(&guards, &thread);
-	if (!task->bpf_storage)
-		return;
-	struct thread_state *t = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread_state *t = thread_of(task);
 	if (t && t->inherited) {
 		struct service_state *svc = service_of(t->service);
 		if (svc && (bpf_ktime_get_ns() - t->started < SHORT || in_flight(&t->ctx)))
@@ -395,8 +388,7 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context 
 			tell_decision(TARE_REFUSED, c->service, why);
 		return why;
 	}
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *t = task->bpf_storage ? thread_find() : 0;
+	struct thread_state *t = thread_find();
 	if (t && t->inherited && (!g || g->open <= 0))
 		return inherited_asks(t, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);

@@ -79,6 +79,7 @@ func TestServers(t *testing.T) {
 	need(t, "nginx", "redis-server", "memcached", "python3")
 	for _, s := range []server{
 		{name: "python threads", asks: bothAsk, linked: true, start: python("threads"), loads: []drive{kept, closed, many, slow}},
+		{name: "python forks in a thread", asks: bothAsk, linked: true, start: python("forks"), loads: []drive{kept, closed}},
 		{name: "python hand-over to a pool", asks: bothAsk, start: python("handover"), loads: []drive{kept}},
 		{name: "python asks through a pool", asks: storages, start: python("asking_pool"), loads: []drive{kept}},
 		{name: "python threads of a request", asks: storages, linked: true, learnt: true, start: python("children"), loads: []drive{kept, closed}},

@@ -148,8 +148,13 @@ func (t *Tracer) SetService(index uint16, name string) error {
 	return nil
 }
 
-// AddProcess traces a process: what it connects and listens to from now on.
+// AddProcess traces a process: what it connects and listens to from now on. What
+// the kernel side knows of one that was forked stays.
 func (t *Tracer) AddProcess(pid uint32, s bpf.Service) error {
+	var have bpf.Service
+	if err := t.objs.Processes.Lookup(pid, &have); err == nil && have.Index == s.Index && have.Linking == s.Linking {
+		return nil
+	}
 	if err := t.objs.Processes.Put(pid, s); err != nil {
 		return fmt.Errorf("trace process %d: %w", pid, err)
 	}

@@ -151,17 +151,42 @@ def each_connection(listener, handle):
         threading.Thread(target=run, args=(sock,), daemon=True).start()
 
 
+def serve(sock):
+    """All of a connection's work."""
+    asked, request = peers(), Request(sock)
+    while (n := request.next()) is not None:
+        for p in asked:
+            p.ask(n)
+        answer(sock)
+
+
 def threads(listener):
     """Each thread does all of its connection's work."""
+    each_connection(listener, serve)
 
-    def handle(sock):
-        asked, request = peers(), Request(sock)
-        while (n := request.next()) is not None:
-            for p in asked:
-                p.ask(n)
-            answer(sock)
 
-    each_connection(listener, handle)
+def forks(listener):
+    """A process for each connection, forked by a thread that is not the main one: it goes on on
+    that thread's stack."""
+
+    def accept():
+        while True:
+            sock, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                serve(sock)
+                os._exit(0)
+            sock.close()
+            while True:
+                try:
+                    if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                        break
+                except ChildProcessError:
+                    break
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    thread.join()
 
 
 def handover(listener):
@@ -304,7 +329,7 @@ def resetting(listener):
     each_connection(listener, handle)
 
 
-MODES = (threads, handover, asking_pool, children, waking, loop, short, resetting)
+MODES = (threads, forks, handover, asking_pool, children, waking, loop, short, resetting)
 
 
 def main():
