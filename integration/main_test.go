@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,11 @@ var (
 
 // built are the binaries that the tests run.
 var built = []string{"tare", "tare-agent", "tare-thesis", "tare-counter", "tare-plain-collector"}
+
+// Some tests enter a network namespace with a thread that they give up. The main
+// thread, whose namespace is the process's for everybody else, must not be one of
+// them: it runs nothing but the main goroutine.
+func init() { runtime.LockOSThread() }
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(goProxyEnv); spec != "" {
