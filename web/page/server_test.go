@@ -120,7 +120,7 @@ func metricsOf(losses bool) nethttp.Handler {
 			return
 		}
 		lost("ring_full", 118)
-		lost("requests_full", 2)
+		lost("record_orphaned", 2)
 		fmt.Fprint(w, "# TYPE tare_unlinked_total counter\ntare_unlinked_total{reason=\"runtime\"} 31\ntare_unlinked_total{reason=\"stale\"} 0\n"+
 			"# TYPE tare_tags_ignored_total counter\ntare_tags_ignored_total{reason=\"untrusted\"} 0\ntare_tags_ignored_total{reason=\"malformed\"} 0\n"+
 			"# TYPE tare_bpf_program_runs_total counter\n# TYPE tare_bpf_program_run_seconds_total counter\n")
