@@ -195,7 +195,7 @@ flood-cost: build ## what a flood does to a collector (root; two minutes, on an 
 	@mv bin/store/flood.jsonl docs/results/collector-flood.jsonl
 
 .PHONY: discovery-cost
-discovery-cost: check-go ## what containers that come and go cost the agent, and how soon they are traced (root; three minutes, on an idle machine)
+discovery-cost: build ## what containers that come and go cost the agent, and how soon they are traced (root; three minutes, on an idle machine)
 	TARE_DISCOVERY_COST=$(CURDIR)/docs/results/discovery.json go test -count=1 -v -run 'TestContainersComeAndGo' -timeout 20m ./integration/
 
 .PHONY: collector-cost
