@@ -109,9 +109,7 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	} else {
 		conn_connecting(c);
 		c->opening = OPENING_OLD;
-		conn_connected(c, tp, trust);
-		if (service_unlinked(c))
-			c->flags |= C_SILENT;
+		connected(c, tp, trust);
 		if (!trust || arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE))
 			count(TARE_C_ARMED);
 	}

@@ -94,6 +94,17 @@ struct more {
 	u8 flags; /* enum data_flags */
 };
 
+/* All of a record but its payload. */
+INLINE void fill_data(struct data_record *e, const struct more *a)
+{
+	e->type = TARE_DATA;
+	e->direction = a->direction;
+	e->flags = a->flags;
+	e->bytes = a->b.size;
+	e->ts = a->now;
+	e->span_id = a->span;
+}
+
 __noinline int emit_data(struct more *a)
 {
 	if (!a)
@@ -102,33 +113,22 @@ __noinline int emit_data(struct more *a)
 	struct data_record *e;
 	if (cfg_payload && a->b.data && len) {
 		e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-		if (!e) {
-			count(TARE_C_RING_FULL);
+		if (e) {
+			fill_data(e, a);
+			e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;
+			bpf_ringbuf_submit(e, ring_flags());
 			return 0;
 		}
-		e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;
-		e->type = TARE_DATA;
-		e->direction = a->direction;
-		e->flags = a->flags;
-		e->bytes = a->b.size;
-		e->ts = a->now;
-		e->span_id = a->span;
-		bpf_ringbuf_submit(e, ring_flags());
-		return 0;
+	} else {
+		e = bpf_ringbuf_reserve(&events, TARE_DATA_SHORT, 0);
+		if (e) {
+			fill_data(e, a);
+			e->payload_len = 0;
+			bpf_ringbuf_submit(e, ring_flags());
+			return 0;
+		}
 	}
-	e = bpf_ringbuf_reserve(&events, TARE_DATA_SHORT, 0);
-	if (!e) {
-		count(TARE_C_RING_FULL);
-		return 0;
-	}
-	e->payload_len = 0;
-	e->type = TARE_DATA;
-	e->direction = a->direction;
-	e->flags = a->flags;
-	e->bytes = a->b.size;
-	e->ts = a->now;
-	e->span_id = a->span;
-	bpf_ringbuf_submit(e, ring_flags());
+	count(TARE_C_RING_FULL);
 	return 0;
 }
 

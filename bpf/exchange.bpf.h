@@ -24,7 +24,7 @@ INLINE bool in_flight(const struct context *ctx)
 {
 	u32 slot = ctx->slot;
 	u64 *held = bpf_map_lookup_elem(&requests, &slot);
-	return held && *held == ctx->span;
+	return ctx->span && held && *held == ctx->span;
 }
 
 /* Some request counts as in flight though it seems answered. */

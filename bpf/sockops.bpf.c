@@ -61,6 +61,14 @@ INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	worker_connects(c);
 }
 
+/* A connection stands: its service promises tags, unless none of its sends can be linked. */
+INLINE void connected(struct conn *c, const struct tcp_sock *tp, bool trusted_peer)
+{
+	conn_connected(c, tp, trusted_peer);
+	if (service_unlinked(c))
+		c->flags |= C_SILENT;
+}
+
 INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
 	struct conn *c = conn_find(sk);
@@ -68,9 +76,7 @@ INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	if (!c || !tp || !(c->flags & C_CLIENT))
 		return;
 	bool trust = is_trusted(common_of(tp));
-	conn_connected(c, tp, trust);
-	if (service_unlinked(c))
-		c->flags |= C_SILENT; /* no promise from the beginning */
+	connected(c, tp, trust);
 	if (trust)
 		bpf_sock_ops_cb_flags_set(o,
 					  o->bpf_sock_ops_cb_flags | BPF_CB_WRITE | BPF_CB_PARSE);
