@@ -48,13 +48,16 @@ check-go:
 	@go list -m >/dev/null || { \
 		echo "this is $$(go version); Tare is built with Go 1.26 or newer (from 1.21 on, go fetches it by itself)" >&2; exit 1; }
 
+# Where binaries go; `make test-kernels` has those of other architectures elsewhere.
+BIN ?= bin
+
 .PHONY: build
 build: check-go ## build bin/tare, the small bin/tare-agent, and the services of the laboratory; no clang is needed
-	go build -trimpath $(VCS) -o bin/tare ./cmd/tare
-	go build -trimpath $(VCS) -o bin/tare-agent ./cmd/tare-agent
-	go build -trimpath -o bin/tare-thesis ./workloads/thesis
-	go build -trimpath -o bin/tare-counter ./workloads/counter
-	go build -trimpath -o bin/tare-plain-collector ./collector/internal/plain
+	go build -trimpath $(VCS) -o $(BIN)/tare ./cmd/tare
+	go build -trimpath $(VCS) -o $(BIN)/tare-agent ./cmd/tare-agent
+	go build -trimpath -o $(BIN)/tare-thesis ./workloads/thesis
+	go build -trimpath -o $(BIN)/tare-counter ./workloads/counter
+	go build -trimpath -o $(BIN)/tare-plain-collector ./collector/internal/plain
 
 .PHONY: cross
 cross: check-go ## build everything for arm64, too
@@ -82,6 +85,20 @@ test-unit: check-go ## unit tests only
 test-integration: build ## real services under load, against the ground truth (root)
 	@echo "integration tests: a line as each begins"
 	@go -C integration test -vet=off -trimpath -count=1 -timeout 30m
+
+# With all tests, docs/kernels.md gets the columns of the kernels that ran. EXEC runs a shell command in place of tests.
+.PHONY: test-kernels
+test-kernels: check-go ## boot kernels that people run, emulated, and run tests in them (an hour; KERNELS="6.1-amd64 6.12-arm64" TESTS="TLS|doctor")
+	@go build -o bin/tare-kernels ./integration/kernels
+	@status=0; bin/tare-kernels -kernels "$(KERNELS)" -tests "$(TESTS)" -exec '$(EXEC)' -parallel $(PARALLEL) -record docs/results/kernels.json || status=$$?; \
+	[[ -n "$(TESTS)$(EXEC)" ]] || $(MAKE) --no-print-directory kernels-report; exit $$status
+
+# Guests at once: each has one processor, of a machine that is emulated.
+PARALLEL ?= 2
+
+.PHONY: kernels-report
+kernels-report: ## write docs/kernels.md's table again from docs/results/kernels.json
+	go run ./internal/costdoc kernels docs/results/kernels.json docs/kernels.md
 
 .PHONY: fuzz
 fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
@@ -129,8 +146,8 @@ bench-run: build ## run an experiment of the laboratory (root or sudo for all of
 	$(SUDO) bin/tare bench run $(EXPERIMENT) --profile $(PROFILE) $(ARGS)
 
 .PHONY: results
-results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; an hour and a half, on an idle machine)
-	@for e in null thesis coroot chainscope-nginx pipelines failures; do \
+results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; two hours, on an idle machine)
+	@for e in null thesis coroot chainscope-nginx placement pipelines failures; do \
 		rm -rf docs/results/$$e.new && $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new && \
 		rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \
 	done

@@ -13,8 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,10 +23,11 @@ import (
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/export"
 	"github.com/tare-trace/tare/agent/kernel"
+	"github.com/tare-trace/tare/agent/platform"
 	"github.com/tare-trace/tare/agent/print"
-	"github.com/tare-trace/tare/agent/probe"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/agent/tier"
+	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -69,6 +68,8 @@ const (
 var messages = map[string]spans.Messages{
 	config.EventsOff: spans.NoMessages, config.EventsOn: spans.WithMessages, config.EventsOnly: spans.OnlyMessages,
 }
+
+var carriers = map[string]bpf.TareTagCarrier{config.TagTCP: bpf.TagTCP, config.TagIP: bpf.TagIP, config.TagNone: bpf.TagNone}
 
 // Agent is a running agent.
 type Agent struct {
@@ -140,53 +141,44 @@ func (a *Agent) load() error {
 	if err != nil {
 		return err
 	}
-	cgroup, err := probe.CgroupV2()
+	cgroup, err := platform.CgroupV2()
 	if err != nil {
 		return err
 	}
-	chosen, err := chooseTier(cfg.Tier)
-	if err != nil {
-		return err
+	want := cfg.Tier
+	if want == config.AutoTier {
+		want = ""
 	}
 	a.tracer, err = kernel.Load(kernel.Options{
-		Tier:        chosen.Name,
+		Tier:        want,
 		Cgroup:      cgroup,
+		Tag:         carriers[cfg.Tag],
 		Payload:     cfg.Payload,
 		Traceparent: cfg.Payload,
 		ParentBased: parentBased,
 		Sequence:    cfg.Sequence,
 		Metrics:     cfg.Metrics == config.MetricsRequests,
+		SameHost:    cfg.SameHost,
+		ArmNV:       cfg.ArmOpen == config.ArmNV,
 		Threshold:   threshold,
+		Log:         a.log,
 	})
+	if err != nil && !platform.Privileged() {
+		return fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN: %w", err)
+	}
 	if err != nil {
 		return err
 	}
+	if cfg.Tag == config.TagNone {
+		a.log.Info("no tags between hosts: each takes root decisions of its own; sequence is on, so that a collector's tare_tracer joins the spans", "tag", cfg.Tag)
+	}
 	a.lost = map[string]tier.Loss{}
-	for _, l := range slices.Concat(chosen.Lost, a.tracer.Lost()) {
-		if _, known := a.lost[l.Capability]; !known {
-			a.lost[l.Capability] = l
-			a.log.Warn("this kernel allows less", "capability", l.Capability, "without", l.Without, "reason", l.Reason)
-		}
+	for _, l := range a.tracer.Lost() {
+		a.lost[l.Capability] = l
+		a.log.Warn("this kernel allows less", "capability", l.Capability, "without", l.Without, "reason", l.Reason)
 	}
 	a.discovery = newDiscovery(a.tracer, *cfg, a.log, newHost)
 	return nil
-}
-
-// chooseTier probes the kernel for the best set of hooks, unless one is forced.
-func chooseTier(want string) (probe.Tier, error) {
-	if want != "auto" {
-		return probe.Tier{Name: want}, nil
-	}
-	report := probe.Run()
-	chosen := probe.Choose(&report)
-	if chosen.Name == probe.NoTier {
-		lacks := append(chosen.Missing, chosen.Unknown...)
-		if !report.Privileged() {
-			return chosen, fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN; `tare doctor` works without (lacking: %s)", strings.Join(lacks, ", "))
-		}
-		return chosen, fmt.Errorf("this kernel has no set of hooks that the agent can use; it lacks: %s; `tare doctor` tells what each is needed for", strings.Join(lacks, ", "))
-	}
-	return chosen, nil
 }
 
 // output sets up where spans go: to an OTLP receiver unless they are only to
@@ -345,8 +337,8 @@ func (a *Agent) reload() {
 	old := a.cfg.Load()
 	_, wasParentBased, _ := config.Threshold(old.Sampler, old.SamplerArg)
 	if parentBased != wasParentBased || cfg.Payload != old.Payload || cfg.Listen != old.Listen || cfg.Print != old.Print ||
-		cfg.Metrics != old.Metrics || cfg.Sequence != old.Sequence {
-		a.log.Warn("payload, listen, print, metrics, sequence and whether a sampler is parent based change only at a restart")
+		cfg.Metrics != old.Metrics || cfg.Sequence != old.Sequence || cfg.Tag != old.Tag || cfg.SameHost != old.SameHost || cfg.ArmOpen != old.ArmOpen {
+		a.log.Warn("payload, listen, print, metrics, sequence, tag, same_host, arm_open and whether a sampler is parent based change only at a restart")
 	}
 	if err := a.tracer.SetThreshold(threshold); err != nil {
 		a.log.Error("change the sampling rate", "error", err)

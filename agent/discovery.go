@@ -177,7 +177,7 @@ func (d *discovery) take(found []discover.Process, all bool) error {
 			if isNew {
 				fresh = append(fresh, p.PID)
 			}
-			if len(p.Sockets) > 0 {
+			if len(p.Sockets) > 0 || d.cfg.Tag == config.TagIP { // what connects there later leaves by its devices
 				open = append(open, p)
 			}
 		}

@@ -66,6 +66,8 @@ var (
 		"Tags written (retransmissions included) and tags that began a request.", []string{"direction"}, nil)
 	descIgnored = prometheus.NewDesc("tare_tags_ignored_total",
 		"Received tags that were not believed, by reason.", []string{"reason"}, nil)
+	descPaths = prometheus.NewDesc("tare_ip_paths_total",
+		"What was found of peers' paths, each time it changed: with --tag ip, by what they do with IP options.", []string{"result"}, nil)
 	descUnlinked = prometheus.NewDesc("tare_unlinked_total",
 		"Messages sent while requests were sampled that could not be linked to one, by reason.", []string{"reason"}, nil)
 	descConnections = prometheus.NewDesc("tare_connections_total",
@@ -116,10 +118,15 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_TAG_REPLAYED, descIgnored, []string{"replayed"}},
 	{bpf.TareCounterTARE_C_ARMED, descConnections, []string{"armed"}},
 	{bpf.TareCounterTARE_C_UNARMED, descConnections, []string{"unarmed"}},
+	{bpf.TareCounterTARE_C_CONGESTION, descConnections, []string{"congestion_control"}},
 	{bpf.TareCounterTARE_C_TLS_HANDSHAKE, descNotRequests, []string{"tls"}},
 	{bpf.TareCounterTARE_C_NOT_REQUEST, descNotRequests, []string{"body"}},
 	{bpf.TareCounterTARE_C_HTTP2, descHTTP2, nil},
 	{bpf.TareCounterTARE_C_PIPELINED, descPipelined, nil},
+	{bpf.TareCounterTARE_C_TAG_NO_PATH, descLost, []string{"tag_no_path"}},
+	{bpf.TareCounterTARE_C_PATH_PASSES, descPaths, []string{"pass"}},
+	{bpf.TareCounterTARE_C_PATH_DROPS, descPaths, []string{"drop"}},
+	{bpf.TareCounterTARE_C_PATH_SILENT, descPaths, []string{"unanswered"}},
 	{bpf.TareCounterTARE_C_METRICS_FULL, descMeasureFull, nil},
 }
 
@@ -149,10 +156,13 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	a.losses.mu.Unlock()
 	if programs, err := a.tracer.Programs(); err == nil {
+		missed := uint64(0)
 		for _, p := range programs {
+			missed += p.Missed
 			counter(descRuns, float64(p.Runs), p.Name, p.Hook)
 			counter(descSeconds, p.Runtime.Seconds(), p.Name, p.Hook)
 		}
+		counter(descLost, float64(missed), "hook_missed")
 	}
 	for _, name := range a.tracer.Capabilities() {
 		there := 1.0

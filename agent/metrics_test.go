@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/kernel"
+	"github.com/tare-trace/tare/agent/platform"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 )
@@ -38,9 +40,18 @@ func TestCapabilities(t *testing.T) {
 		}
 		t.Skip("loading kernel programs needs root")
 	}
+	cgroup, err := platform.CgroupV2()
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := tier.All
 	t.Cleanup(func() { tier.All = all })
-	changed := all[0]
+	have, err := kernel.Load(kernel.Options{Cgroup: cgroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := all[slices.IndexFunc(all, func(c tier.Tier) bool { return c.Name == have.Tier() })]
+	have.Close()
 	changed.Programs = slices.Clone(changed.Programs)
 	for i := range changed.Programs {
 		if p := &changed.Programs[i]; p.Name == "tare_arm" {

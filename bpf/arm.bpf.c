@@ -11,17 +11,48 @@
 
 #define SOL_TCP			  6
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
+#define TCP_CONGESTION		  13
+#define TCP_CA_NAME_MAX		  16
 
-INLINE bool arm_flags(struct tcp_sock *tp, int flag)
+/*
+ * Before Linux 6.12 an iterator cannot set the flags, but it can change the congestion control; and
+ * one of them, nv, asks sock_ops for a round-trip time when it begins, where the flags can be set.
+ * Both changes happen within one run of this program, so the old one is back even if
+ * the agent dies meanwhile. It begins anew with what it has measured.
+ */
+INLINE bool arm_by_nv(struct conn *c, struct tcp_sock *tp, int flag)
 {
-	int flags = tp->bpf_sock_ops_cb_flags;
-	if ((flags & flag) == flag)
+	char old[TCP_CA_NAME_MAX] = {}, nv[TCP_CA_NAME_MAX] = "nv";
+	if (!cfg_arm_nv || c->flags & C_NV ||
+	    bpf_getsockopt(tp, SOL_TCP, TCP_CONGESTION, old, sizeof(old)) ||
+	    bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, nv, sizeof(nv)))
+		return false;
+	if (bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, old, sizeof(old)))
+		count(TARE_C_CONGESTION);
+	if ((tp->bpf_sock_ops_cb_flags & flag) == flag)
+		return true;
+	c->flags |= C_NV; /* not again: it forgets the path each time */
+	return false;
+}
+
+INLINE bool arm_flags(struct conn *c, struct tcp_sock *tp)
+{
+	int flag = armed_for(c), flags = tp->bpf_sock_ops_cb_flags, missing = flag & ~flags;
+	if (!missing)
 		return true;
 	flags |= flag;
-	if (!bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
-		return true;
-	count(TARE_C_UNARMED);
-	return false;
+	if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+		return arm_by_nv(c, tp, flag);
+	if (missing & BPF_CB_WRITE)
+		c->flags |= C_ARMED;
+	return true;
+}
+
+/* What a connection needs has been asked for; without it, it may still do within the host. */
+INLINE void count_armed(struct conn *c, bool armed)
+{
+	bool local = cfg_same_host && is_loopback(c->family, c->remote);
+	count(armed || local ? TARE_C_ARMED : TARE_C_UNARMED);
 }
 
 INLINE struct service *service_by_inode(struct tcp_sock *tp)
@@ -43,12 +74,34 @@ INLINE struct service *service_by_inode(struct tcp_sock *tp)
  */
 INLINE void renew_trust(struct conn *c, bool trusted_peer)
 {
-	if (trusted_peer) {
+	if (trusted_peer && !(c->flags & C_TRUSTED)) {
 		c->flags |= C_TRUSTED;
+		if (c->flags & C_SERVER)
+			inbox_open(c);
+	} else if (trusted_peer) {
+		return;
 	} else if (c->flags & C_TRUSTED) {
-		c->flags &= ~(C_TRUSTED | C_PEER_TRACED | C_MARK | C_ANSWERED | C_BEHIND);
+		c->flags &= ~(C_TRUSTED | C_MARK | C_ANSWERED);
+		if (c->flags & C_CLIENT)
+			c->flags &= ~(C_PEER_TRACED | C_LOCAL);
 		c->tags = 0;
 	}
+}
+
+/* The other end learns anew whether tags are promised, and tells anew whether it is traced. */
+INLINE void renew_mark(struct conn *c, const struct tcp_sock *tp)
+{
+	if (cfg_tag == TARE_TAG_IP)
+		conn_settle(c, tp->snd_una);
+	if (!(c->flags & C_MARK)) { /* the last one arrived: was it answered? */
+		if (!(c->flags & C_ANSWERED)) {
+			c->flags &= ~C_PEER_TRACED;
+			if (cfg_tag == TARE_TAG_IP && c->path.told)
+				path_unanswered(c);
+		}
+		c->flags &= ~C_ANSWERED;
+	}
+	conn_mark(c, tp->write_seq);
 }
 
 SEC("iter/tcp")
@@ -69,23 +122,14 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	if (c && c->flags & (C_LISTENER | C_SERVER | C_CLIENT | C_IGNORED)) {
 		if (!(c->flags & C_LISTENER))
 			renew_trust(c, is_trusted(k));
-		if (c->flags & C_SERVER) {
-			arm_flags(tp, BPF_CB_PARSE);
-		} else if (c->flags & C_CLIENT && c->flags & C_TRUSTED) {
-			if (!(c->flags & C_MARK)) { /* the last one arrived: was it answered? */
-				if (!(c->flags & C_ANSWERED))
-					c->flags &= ~C_PEER_TRACED;
-				c->flags &= ~C_ANSWERED;
-			}
-			c->flags = (c->flags | C_MARK) & ~C_TOLD;
-			c->mark_seq = tp->write_seq;
-			arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE);
-		}
+		if (c->flags & C_CLIENT && c->flags & C_TRUSTED && !(c->flags & C_LOCAL))
+			renew_mark(c, tp);
+		arm_flags(c, tp);
 		return 0;
 	}
 
 	struct port_key port = local_port_of(k);
-	struct service *svc = state == TCP_LISTEN ? 0 : bpf_map_lookup_elem(&listeners, &port);
+	struct service *svc = state == TCP_LISTEN ? 0 : listener_of(k, &port);
 	bool accepted = svc != 0; /* perhaps still in the listener's queue, without an inode */
 	if (!svc)
 		svc = service_by_inode(tp);
@@ -98,20 +142,19 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	c->linking = svc->linking;
 	if (state == TCP_LISTEN) {
 		c->flags = C_LISTENER;
-		bpf_map_update_elem(&listeners, &port, svc, BPF_ANY);
+		listener_note(k, &port, svc);
 		return 0;
 	}
 	bool trust = is_trusted(k);
 	if (accepted) {
 		conn_accepted(c, tp, trust, OPENING_OLD);
-		if (arm_flags(tp, BPF_CB_PARSE))
-			count(TARE_C_ARMED);
+		inbox_open(c);
+		count_armed(c, arm_flags(c, tp));
 	} else {
 		conn_connecting(c);
 		c->opening = OPENING_OLD;
 		connected(c, tp, trust);
-		if (!trust || arm_flags(tp, BPF_CB_WRITE | BPF_CB_PARSE))
-			count(TARE_C_ARMED);
+		count_armed(c, arm_flags(c, tp));
 	}
 	return 0;
 }

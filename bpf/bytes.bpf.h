@@ -16,25 +16,33 @@ struct bytes {
 	u32 size;	  /* of the message */
 };
 
-INLINE void sent_bytes(struct bytes *b, const struct msghdr *msg)
+/*
+ * Before Linux 6.4 ubuf shares its place with iov, so that the verifier takes it for a pointer into
+ * the kernel; and before 6.0 there is no ITER_UBUF.
+ */
+#define HAVE_UBUF  (bpf_core_enum_value_exists(enum iter_type, ITER_UBUF))
+#define IS_UBUF(t) (HAVE_UBUF && (t) == bpf_core_enum_value(enum iter_type, ITER_UBUF))
+
+/* Where the b->size bytes lie that an iterator names; base: of the buffer, or the first struct iovec. */
+INLINE void sent_bytes(struct bytes *b, u8 type, u64 base, u64 offset)
 {
-	const struct iov_iter *it = &msg->msg_iter;
-	u8 type = it->iter_type;
-	b->data = 0;
-	b->len = 0;
-	b->size = it->count;
-	if (type == bpf_core_enum_value(enum iter_type, ITER_UBUF)) {
-		b->data = it->ubuf + it->iov_offset;
-		b->len = it->count;
+	if (IS_UBUF(type)) {
+		b->data = (void *)(base + offset);
+		b->len = b->size;
 	} else if (type == bpf_core_enum_value(enum iter_type, ITER_IOVEC)) {
 		struct iovec v = {};
-		if (BPF_CORE_READ_INTO(&v.iov_base, it, __iov, iov_base) ||
-		    BPF_CORE_READ_INTO(&v.iov_len, it, __iov, iov_len) ||
-		    v.iov_len < it->iov_offset)
+		if (bpf_probe_read_kernel(&v, sizeof(v), (void *)base) || v.iov_len < offset)
 			return;
-		b->data = v.iov_base + it->iov_offset;
-		b->len = v.iov_len - it->iov_offset;
+		b->data = v.iov_base + offset;
+		b->len = v.iov_len - offset;
 	}
+}
+
+#define ITER_BASE(it, type, GET) (IS_UBUF(type) ? (u64)GET(it, ubuf) : (u64)GET(it, __iov))
+
+INLINE u64 old_iter_base(const struct iov_iter *it)
+{
+	return (u64)BPF_CORE_READ((struct iov_iter___before64 *)it, iov);
 }
 
 enum buffer_argument { BUFFER_NONE, BUFFER_PLAIN, BUFFER_IOVEC, BUFFER_MSGHDR };
@@ -129,7 +137,7 @@ INLINE struct bytes bytes_behind(struct bytes b, u32 n)
 /* The first bytes of a message, zeroes behind its end; how many there are. */
 INLINE u32 read_head(u8 *head, const struct bytes *b)
 {
-	u32 len = b->len < HEAD ? b->len : HEAD;
+	u64 len = AT_MOST(b->len, HEAD);
 	__builtin_memset(head, 0, HEAD);
 	if (!cfg_payload || !b->data || !len || bpf_probe_read_user(head, len, b->data))
 		return 0;
@@ -218,11 +226,10 @@ __noinline int request_rest(const struct bytes *b)
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
 	if (!sc || !b || !cfg_payload || !b->data || b->len < b->size)
 		return 0;
-	u8 head[HEAD];
-	u32 len = b->len < SCRATCH ? b->len : SCRATCH;
-	if (read_head(head, b) < HEAD)
+	u64 len = AT_MOST(b->len, SCRATCH);
+	if (len < HEAD || bpf_probe_read_user(sc->bytes, HEAD, b->data))
 		return 0;
-	u32 word = payload_word(head);
+	u32 word = payload_word(sc->bytes);
 	if (word != PAYLOAD_WORD('P', 'O', 'S', 'T') && word != PAYLOAD_WORD('P', 'U', 'T', ' ') &&
 	    word != PAYLOAD_WORD('P', 'A', 'T', 'C'))
 		return header_ends(b) ? 0 : REST_OF_HEADER;

@@ -8,9 +8,17 @@
 #ifndef TARE_CLIENT_H
 #define TARE_CLIENT_H
 
+/* Something came back: with a mark, if IP options pass both ways and who answers is traced. */
+INLINE void client_heard(struct conn *c, u32 snd_una)
+{
+	if (conn_settle(c, snd_una) && c->path.carries == PATH_PROBED)
+		path_unanswered(c);
+}
+
 INLINE void client_received(struct conn *c, struct bytes b)
 {
 	struct client_exchange *x = &c->client.x;
+	c->flags &= ~C_BOUND; /* what was sent first has not been seen: Fast Open */
 	if (x->span) {
 		struct more m = {.span = x->span, .direction = TARE_RECEIVED, .b = b};
 		m.flags = c->flags & C_PEER_TRACED ? TARE_D_PEER_TRACED : 0;
@@ -25,6 +33,17 @@ INLINE void client_received(struct conn *c, struct bytes b)
 	worker_resumed(c);
 }
 
+/* Whether a tag may go over the wire. */
+INLINE bool client_may_tag(struct conn *c)
+{
+	if (!(c->flags & C_TRUSTED) || cfg_tag == TARE_TAG_NONE)
+		return false;
+	if (cfg_tag == TARE_TAG_TCP || path_open(c))
+		return true;
+	count(TARE_C_TAG_NO_PATH);
+	return false;
+}
+
 /* A request begins at c, caused by a->ctx; a->ends: the span that it ends. */
 INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, struct start *a)
 {
@@ -34,13 +53,16 @@ INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, str
 	a->ctx.span = random_id();
 	x->span = a->ctx.span;
 	x->responding = 0;
-	if (c->flags & C_TRUSTED)
-		tx_push(c, &a->ctx, v->write_seq + skip, v->snd_una);
-	else
-		a->flags |= TARE_F_UNTAGGED;
+	bool told = false;
+	if (c->flags & C_TRUSTED && c->flags & C_LOCAL)
+		told = inbox_tag(c, &a->ctx, v->write_seq + skip);
+	else if (client_may_tag(c))
+		told = tx_push(c, &a->ctx, v->write_seq + skip, v->snd_una);
+	a->flags |= told ? 0 : TARE_F_UNTAGGED;
 	a->role = TARE_CLIENT;
 	a->now = bpf_ktime_get_ns();
 	a->offset = client_offset(v, skip);
+	a->sequence = cfg_sequence ? v->write_seq + skip : 0;
 	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
 		c->flags |= C_HTTP;
 }
@@ -72,6 +94,8 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		c->msg_end = v->write_seq + b->size;
 		if (at < 0) { /* the handshake: the request follows, perhaps without a receive */
 			c->client.read_seq = v->copied_seq;
+			if (c->flags & C_MARK)
+				conn_promise(c, !(c->flags & C_SILENT), v, b->size);
 			return 0;
 		}
 		fresh = true;
@@ -141,6 +165,14 @@ INLINE void client_closed(struct conn *c, u32 error)
 	if (x->span)
 		emit_end(x->span, TARE_END_CLOSED, error);
 	x->span = 0;
+}
+
+INLINE void conn_ends(struct conn *c, u32 error)
+{
+	if (c->flags & C_SERVER)
+		server_closed(c, error);
+	else if (c->flags & C_CLIENT)
+		client_closed(c, error);
 }
 
 #endif

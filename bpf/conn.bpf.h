@@ -11,22 +11,50 @@ struct tcp_view {
 	u64 sock;			 /* its address, as an identity */
 	u64 bytes_received, bytes_acked; /* only if cfg_sequence */
 	u32 copied_seq, write_seq, snd_una, rcv_nxt;
-	u32 in_epoll; /* an event loop watches it; only of connected sockets */
+	u16 in_epoll; /* an event loop watches it; only of connected sockets */
+	u16 fails;    /* cfg_early: what is to be sent will not be */
 	u32 mss;      /* bytes of a segment */
 };
 
+#define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT	2
+#define TCP_SYN_RECV	3
+#define TCP_CLOSE_WAIT	8
+#define TCP_LISTEN	10
+
+#define SEND_SHUTDOWN 2
+
+/* States in which something can be sent; an accepted connection sends in SYN_RECV by Fast Open. */
+#define SENDING_STATES (1 << TCP_ESTABLISHED | 1 << TCP_SYN_RECV | 1 << TCP_CLOSE_WAIT)
+
+#define VIEW(v, sk, tp, GET)                                                                       \
+	({                                                                                         \
+		(v)->sock = (u64)sk;                                                               \
+		(v)->copied_seq = GET(tp, copied_seq);                                             \
+		(v)->write_seq = GET(tp, write_seq);                                               \
+		(v)->snd_una = GET(tp, snd_una);                                                   \
+		(v)->mss = GET(tp, mss_cache);                                                     \
+		if (cfg_early)                                                                     \
+			(v)->fails = !(SENDING_STATES >> GET(sk, __sk_common.skc_state) & 1) ||    \
+				     GET(sk, sk_err) || GET(sk, sk_shutdown) & SEND_SHUTDOWN;      \
+		if (cfg_sequence) {                                                                \
+			(v)->rcv_nxt = GET(tp, rcv_nxt);                                           \
+			(v)->bytes_received = GET(tp, bytes_received);                             \
+			(v)->bytes_acked = GET(tp, bytes_acked);                                   \
+		}                                                                                  \
+	})
+#define LOAD(p, field) ((p)->field)
+
 INLINE void view(struct tcp_view *v, struct sock *sk, const struct tcp_sock *tp)
 {
-	v->sock = (u64)sk;
-	v->copied_seq = tp->copied_seq;
-	v->write_seq = tp->write_seq;
-	v->snd_una = tp->snd_una;
-	v->mss = tp->mss_cache;
-	if (cfg_sequence) {
-		v->rcv_nxt = tp->rcv_nxt;
-		v->bytes_received = tp->bytes_received;
-		v->bytes_acked = tp->bytes_acked;
-	}
+	VIEW(v, sk, tp, LOAD);
+}
+
+/* The same in a kprobe, which may follow no pointer. */
+INLINE void view_read(struct tcp_view *v, struct sock *sk)
+{
+	const struct tcp_sock *tp = (void *)sk;
+	VIEW(v, sk, tp, BPF_CORE_READ);
 }
 
 INLINE const struct sock_common *common_of(const struct tcp_sock *tp)
@@ -39,6 +67,42 @@ INLINE struct port_key local_port_of(const struct sock_common *c)
 	struct port_key k = {.port = c->skc_num};
 	k.netns = c->skc_net.net->ns.inum;
 	return k;
+}
+
+INLINE void local_address(u8 *address, const struct sock_common *c)
+{
+	__builtin_memset(address, 0, 16);
+	if (c->skc_family == AF_INET6)
+		bpf_core_read(address, 16, &c->skc_v6_rcv_saddr.in6_u.u6_addr8);
+	else
+		*(__be32 *)address = c->skc_rcv_saddr;
+}
+
+/* A socket of a traced service listens. */
+INLINE void listener_note(const struct sock_common *c, const struct port_key *port,
+			  const struct service *svc)
+{
+	struct listen_key k = {.port = *port};
+	bpf_map_update_elem(&listeners, port, svc, BPF_ANY);
+	if (!cfg_by_address)
+		return;
+	local_address(k.address, c);
+	bpf_map_update_elem(&listening, &k, svc, BPF_ANY);
+}
+
+/* The service that listens where a connection was accepted; 0 if that is not traced. */
+INLINE struct service *listener_of(const struct sock_common *c, const struct port_key *port)
+{
+	struct listen_key k = {.port = *port};
+	struct service *svc = bpf_map_lookup_elem(&listeners, port);
+	if (!svc || !cfg_by_address)
+		return svc;
+	local_address(k.address, c);
+	svc = bpf_map_lookup_elem(&listening, &k);
+	if (svc)
+		return svc;
+	__builtin_memset(k.address, 0, sizeof(k.address));
+	return bpf_map_lookup_elem(&listening, &k);
 }
 
 INLINE bool is_trusted(const struct sock_common *c)
@@ -59,15 +123,12 @@ INLINE void conn_addresses(struct conn *s, const struct sock_common *c)
 	s->remote_port = bpf_ntohs(c->skc_dport);
 	s->family = c->skc_family;
 	s->netns = c->skc_net.net->ns.inum;
-	__builtin_memset(s->local, 0, sizeof(s->local));
+	local_address(s->local, c);
 	__builtin_memset(s->remote, 0, sizeof(s->remote));
-	if (c->skc_family == AF_INET6) {
-		BPF_CORE_READ_INTO(&s->local, c, skc_v6_rcv_saddr.in6_u.u6_addr8);
+	if (c->skc_family == AF_INET6)
 		BPF_CORE_READ_INTO(&s->remote, c, skc_v6_daddr.in6_u.u6_addr8);
-	} else {
-		*(__be32 *)s->local = c->skc_rcv_saddr;
+	else
 		*(__be32 *)s->remote = c->skc_daddr;
-	}
 }
 
 /* 127.0.0.0/8, ::1, ::ffff:127.0.0.0/104 */
@@ -87,11 +148,14 @@ INLINE void conn_accepted(struct conn *c, const struct tcp_sock *tp, bool truste
 {
 	conn_addresses(c, common_of(tp));
 	__builtin_memset(&c->server, 0, sizeof(c->server));
+	__builtin_memset(&c->path, 0, sizeof(c->path));
 	__builtin_memset(&c->tls, 0, sizeof(c->tls));
 	__builtin_memset(&c->measured, 0, sizeof(c->measured));
 	c->flags = C_SERVER | (trusted_peer ? C_TRUSTED : 0);
 	c->opening = opening;
 	c->tags = 0;
+	c->streams.up = tp->rcv_nxt - (u32)tp->bytes_received;
+	c->streams.down = tp->snd_una - (u32)tp->bytes_acked;
 	c->rcv_seq = tp->copied_seq;
 	c->server.sent_seq = tp->write_seq - 1; /* the first bytes begin a request */
 	c->msg_end = tp->write_seq;
@@ -101,6 +165,7 @@ INLINE void conn_accepted(struct conn *c, const struct tcp_sock *tp, bool truste
 INLINE void conn_connecting(struct conn *c)
 {
 	__builtin_memset(&c->client, 0, sizeof(c->client));
+	__builtin_memset(&c->path, 0, sizeof(c->path));
 	__builtin_memset(&c->tls, 0, sizeof(c->tls));
 	__builtin_memset(&c->measured, 0, sizeof(c->measured));
 	c->flags = C_CLIENT;
@@ -112,45 +177,103 @@ INLINE void conn_connecting(struct conn *c)
 INLINE void conn_connected(struct conn *c, const struct tcp_sock *tp, bool trusted_peer)
 {
 	conn_addresses(c, common_of(tp));
-	c->flags |= C_CLIENT | (trusted_peer ? C_TRUSTED | C_MARK : 0);
+	c->flags |= C_CLIENT | C_STANDS | (trusted_peer ? C_TRUSTED | C_MARK : 0);
+	c->seeks = 0;
+	c->streams.up = tp->snd_una - (u32)tp->bytes_acked + 1; /* its SYN was acknowledged */
+	c->streams.down = tp->rcv_nxt - (u32)tp->bytes_received;
 	c->rcv_seq = tp->copied_seq;
 	c->msg_end = c->mark_seq = tp->write_seq;
 }
 
 #define MARK_ROOM (MARK_LEN + MARK_NAME)
 
-INLINE void conn_flip(struct conn *c, u32 seq)
+/* A mark is to be written, in a segment from seq on. */
+INLINE void conn_mark(struct conn *c, u32 seq)
 {
-	c->flags = ((c->flags ^ C_SILENT) | C_MARK) & ~(C_FLIP | C_TOLD);
+	c->flags = (c->flags | C_MARK) & ~C_TOLD;
+	c->path.told = 0;
 	c->mark_seq = seq;
 }
 
-/*
- * Whether tags are promised for the request of size bytes that is sent now. A change is told with
- * its segment; but the size of segments has been settled by now, so if there is no room in it, with
- * a later one.
- */
-INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v, u32 size)
+INLINE void conn_flip(struct conn *c, u32 seq)
 {
-	u32 silent = promised ? 0 : C_SILENT;
-	if (!(c->flags & C_TRUSTED))
-		return;
-	if ((c->flags & C_SILENT) == silent)
-		c->flags &= ~C_FLIP;
-	else if (v->write_seq - v->snd_una + size + MARK_ROOM <= v->mss)
-		conn_flip(c, v->write_seq);
-	else
-		c->flags |= C_FLIP;
+	c->flags = (c->flags ^ C_SILENT) & ~C_FLIP;
+	conn_mark(c, seq);
 }
 
 /* The peer has acknowledged the mark. */
 INLINE void conn_marked(struct conn *c, u32 snd_una)
 {
-	if (c->flags & C_MARK && c->flags & C_TOLD && before(c->mark_seq, snd_una))
+	bool told = c->flags & C_TOLD && before(c->mark_seq, snd_una);
+	if (cfg_tag == TARE_TAG_IP)
+		told = c->path.told && before(c->path.seq, snd_una);
+	if (c->flags & C_MARK && told)
 		c->flags &= ~(C_MARK | C_TOLD);
 }
 
+/* TARE_TAG_IP: what became of the last mark or probe, and what came back; the socket is locked. */
+__noinline int conn_settle(struct conn *c, u32 snd_una)
+{
+	if (!c)
+		return 0;
+	bool arrived = c->path.told && before(c->path.seq, snd_una);
+	if (c->path.answered) {
+		c->path.answered = 0;
+		c->flags |= C_PEER_TRACED | C_ANSWERED;
+		if (c->path.carries == PATH_PROBED)
+			c->path.carries = PATH_GOOD;
+	}
+	if (arrived && c->flags & C_SERVER && c->flags & C_MARK)
+		path_passes(c);
+	conn_marked(c, snd_una);
+	return arrived;
+}
+
 /* ---- tags that came ---- */
+
+/* Requests of the peer that are sampled carry a tag from here on. */
+INLINE void conn_promised(struct conn *c)
+{
+	c->flags = (c->flags | C_PEER_TRACED) & ~C_BEHIND;
+}
+
+/* They may not: the service of that name cannot link what it sends. */
+INLINE void conn_behind(struct conn *c, const u8 *name)
+{
+	c->flags = (c->flags | C_BEHIND) & ~C_PEER_TRACED;
+	__builtin_memcpy(c->server.behind, name, MARK_NAME);
+}
+
+/* A request without a tag is not sampled: so its client has decided. */
+INLINE bool conn_follows(const struct conn *c)
+{
+	const u32 both = C_PEER_TRACED | C_TRUSTED;
+	return (c->flags & both) == both;
+}
+
+/* Of two tags for one position the last one holds: what came first was sent again, by another. */
+INLINE void rx_push(struct conn *c, const struct tag_context *ctx, u32 start)
+{
+	for (int i = 0; i < TAGS; i++) {
+		struct rx_tag *t = &c->server.rx[i];
+		if (i >= c->tags || (t->ctx.span != ctx->span && t->start != start))
+			continue;
+		t->ctx = *ctx;
+		if (before(start, t->start))
+			t->start = start;
+		return;
+	}
+	u32 n = c->tags;
+	if (n >= TAGS) {
+		count(TARE_C_TAG_OVERFLOW);
+		return;
+	}
+	struct rx_tag *t = &c->server.rx[n & (TAGS - 1)];
+	t->ctx = *ctx;
+	t->start = start;
+	t->read = 0;
+	c->tags = n + 1;
+}
 
 INLINE void rx_remove(struct conn *c, u32 i)
 {
@@ -196,8 +319,11 @@ __noinline int rx_read(struct conn *c, u32 from, u32 to)
 INLINE void tx_remove(struct conn *c, u32 i)
 {
 	u32 last = (c->tags - 1) & (TAGS - 1);
-	if (!c->client.tx[i & (TAGS - 1)].written)
+	u32 written = c->client.tx[i & (TAGS - 1)].written;
+	if (!written)
 		count(TARE_C_TAG_NO_ROOM);
+	else if (cfg_tag == TARE_TAG_IP && written <= TX_MOST)
+		path_arrived(c);
 	c->client.tx[i & (TAGS - 1)] = c->client.tx[last];
 	c->tags = last;
 }
@@ -213,14 +339,17 @@ __noinline int tx_prune(struct conn *c, u32 snd_una)
 	return 0;
 }
 
-INLINE void tx_push(struct conn *c, const struct context *ctx, u32 start, u32 snd_una)
+/* Returns whether it will be written. */
+INLINE bool tx_push(struct conn *c, const struct context *ctx, u32 start, u32 snd_una)
 {
 	if (c->tags)
 		tx_prune(c, snd_una);
-	u32 i = c->tags;
+	u32 i = 0;
+	while (i < TAGS && i < c->tags && c->client.tx[i].start != start)
+		i++;
 	if (i >= TAGS) {
 		count(TARE_C_TAG_QUEUE_FULL);
-		return;
+		return false;
 	}
 	struct tx_tag *t = &c->client.tx[i & (TAGS - 1)];
 	t->ctx.hi = ctx->hi;
@@ -228,7 +357,9 @@ INLINE void tx_push(struct conn *c, const struct context *ctx, u32 start, u32 sn
 	t->ctx.span = ctx->span;
 	t->start = start;
 	t->written = 0;
-	c->tags = i + 1;
+	if (i == c->tags)
+		c->tags = i + 1;
+	return true;
 }
 
 #endif

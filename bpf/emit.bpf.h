@@ -17,7 +17,8 @@ INLINE u64 ring_flags(void)
  * How many bytes the client had sent on this connection before the request: what the kernel has
  * counted (RFC 4898: HCThruOctetsAcked, HCThruOctetsReceived), and how far from there the request
  * is. Equal at both ends, without the initial sequence number; connections that were open before
- * the agent are no exception. The connecting side counts its SYN, the accepting side does not.
+ * the agent are no exception. The connecting side counts its SYN, the accepting side does not. The
+ * sequence number there tells the connection from an earlier one between the same ports.
  */
 INLINE u64 server_offset(const struct conn *c, const struct tcp_view *v)
 {
@@ -36,6 +37,7 @@ struct start {
 	u64 ends;	    /* span that ends with this, 0: none */
 	u64 now;
 	u64 offset;
+	u32 sequence;
 	struct bytes b;
 	u8 role;
 	u8 flags; /* enum start_flags */
@@ -66,6 +68,8 @@ __noinline int emit_start(struct conn *c, struct start *a)
 	e->tgid = id >> 32;
 	e->tid = id;
 	e->offset = a->offset;
+	e->sequence = a->sequence;
+	e->pad = 0;
 	e->bytes = a->b.size;
 	e->local_port = c->local_port;
 	e->remote_port = c->remote_port;
@@ -75,7 +79,7 @@ __noinline int emit_start(struct conn *c, struct start *a)
 	if (a->flags & TARE_F_BEHIND)
 		__builtin_memcpy(e->behind, c->server.behind, sizeof(e->behind));
 	e->payload_len = 0;
-	u32 len = a->b.len < TARE_PAYLOAD_START ? a->b.len : TARE_PAYLOAD_START;
+	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_START);
 	int kind = PAYLOAD_OTHER;
 	if (cfg_payload && a->b.data && len && !bpf_probe_read_user(e->payload, len, a->b.data)) {
 		e->payload_len = len;
@@ -109,7 +113,7 @@ __noinline int emit_data(struct more *a)
 {
 	if (!a)
 		return 0;
-	u32 len = a->b.len < TARE_PAYLOAD_DATA ? a->b.len : TARE_PAYLOAD_DATA;
+	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_DATA);
 	struct data_record *e;
 	if (cfg_payload && a->b.data && len) {
 		e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);

@@ -53,6 +53,13 @@ enum linking {
 	    4, /* event loop: several receives, then what they cause, see queue.bpf.h */
 };
 
+/* What carries the context of a request between hosts. */
+enum tag_carrier {
+	TARE_TAG_TCP = 0,  /* a TCP option */
+	TARE_TAG_NONE = 1, /* nothing: a collector finds out which spans belong together */
+	TARE_TAG_IP = 2,   /* an option of the IP header */
+};
+
 /*
  * Why something that a service sent was not linked to the request that caused it. The numbers
  * stand in records: DATA carries the reason for its request.
@@ -78,7 +85,7 @@ enum start_flags {
 	TARE_F_ROOT = 1 << 0,	   /* sampled here: no parent */
 	TARE_F_TAG = 1 << 1,	   /* the parent came in a TCP option */
 	TARE_F_ADOPTED = 1 << 2,   /* the parent came in a traceparent header */
-	TARE_F_UNTAGGED = 1 << 3,  /* client: the peer is not trusted, nothing leaves */
+	TARE_F_UNTAGGED = 1 << 3,  /* client: nothing leaves: no trust, no carrier */
 	TARE_F_PIPELINED = 1 << 4, /* began before the response to the one before it */
 	TARE_F_UNLINKED = 1 << 5,  /* server: this service's sends cannot be linked */
 	TARE_F_BEHIND = 1 << 6,	   /* server: asked by a service whose sends cannot be linked */
@@ -121,8 +128,10 @@ struct start_record {
 	__u64 threshold; /* at the root decision, TARE_F_ROOT */
 	__u32 tgid;
 	__u32 tid;
-	__u64 offset; /* bytes that the client had sent before; 0 unless cfg_sequence */
-	__u32 bytes;  /* of this message so far */
+	__u64 offset;	/* bytes that the client had sent before; 0 unless cfg_sequence */
+	__u32 sequence; /* number of the first byte; 0 likewise */
+	__u32 pad;
+	__u32 bytes; /* of this message so far */
 	__u16 local_port;
 	__u16 remote_port;
 	__u8 local[16]; /* IPv4: the first 4 bytes */
@@ -226,6 +235,7 @@ enum counter {
 	TARE_C_TAG_REPLAYED,   /* tags that began a request before */
 	TARE_C_TAG_STALE,      /* tags for bytes that were read already */
 	TARE_C_TAG_OVERFLOW,   /* more pending tags than a socket keeps */
+	TARE_C_CONGESTION,     /* a connection whose congestion control could not be restored */
 	TARE_C_UNARMED,	       /* connections that could not be armed */
 	TARE_C_ARMED,	       /* connections that were open before */
 	TARE_C_TLS_HANDSHAKE,  /* messages that are TLS handshakes, not requests */
@@ -233,6 +243,10 @@ enum counter {
 	TARE_C_NOT_REQUEST,    /* sampled bytes that begin no request: rests of bodies, goodbyes */
 	TARE_C_HTTP2,	       /* HTTP/2 connections: no spans, streams are not told apart */
 	TARE_C_METRICS_FULL,   /* requests that were measured as "other": no room for their edge */
+	TARE_C_TAG_NO_PATH,    /* tags not sent: no path for IP options, as far as known */
+	TARE_C_PATH_PASSES,    /* paths that were found to pass IP options on */
+	TARE_C_PATH_DROPS,     /* to drop packets with them */
+	TARE_C_PATH_SILENT,    /* to strip them, or to lead to no traced service */
 	TARE_C_MAX,
 };
 

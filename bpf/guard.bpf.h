@@ -40,6 +40,8 @@ struct guard {
 	u32 evidence;
 };
 
+static const struct guard guard_none;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -50,7 +52,7 @@ struct {
 
 INLINE u32 thread_id(void)
 {
-	return bpf_get_current_pid_tgid();
+	return bpf_get_current_task_btf()->pid; /* in sock_ops, too, on Linux 6.1 */
 }
 
 INLINE struct guard *guard_of(u32 thread)
@@ -84,10 +86,10 @@ INLINE bool on_foreign_stack(void)
 
 INLINE struct guard *guard_create(u32 thread)
 {
-	struct guard none = {}, *g = guard_of(thread);
+	struct guard *g = guard_of(thread);
 	if (g)
 		return g;
-	bpf_map_update_elem(&guards, &thread, &none, BPF_NOEXIST);
+	bpf_map_update_elem(&guards, &thread, &guard_none, BPF_NOEXIST);
 	g = guard_of(thread);
 	if (!g)
 		count(TARE_C_STORAGE_FULL);

@@ -7,22 +7,19 @@
  *
  *	received  tcp_rcv_space_adjust fires once per copy to user space, in process context, with
  *		  the socket owned; splice included, MSG_PEEK too (copied_seq stands still then)
- *	sent	  tcp_sendmsg_locked (Linux 6.16) fires before each copy from user space into the
- *		  send queue, with the socket owned; sendfile and splice included. One system call may
- *		  pass it several times, and a system call that did not send all is repeated: the
- *		  first pass reports all bytes (msg_end), later ones at most the time
- *	state	  inet_sock_set_state: a connection is shut down
+ *	sent	  tcp_sendmsg_locked: the tracepoint (Linux 6.16) fires before each copy from user
+ *		  space into the send queue, with the socket owned; sendfile and splice included. One
+ *		  system call may pass it several times, and a system call that did not send all is
+ *		  repeated: the first pass reports all bytes (msg_end), later ones at most the time.
+ *		  The function's entry comes once per call, and before the size of segments is
+ *		  settled (cfg_early)
+ *	state	  inet_sock_set_state: a process connects, a connection is shut down
  *	destroy	  tcp_destroy_sock: nothing more will come
  */
 
-#define TCP_ESTABLISHED 1
-#define TCP_CLOSE_WAIT	8
-#define TCP_LISTEN	10
-
 /* This end has closed the connection. */
-INLINE bool is_closing(struct sock *sk)
+INLINE bool is_closing(u8 state)
 {
-	u8 state = sk->__sk_common.skc_state;
 	return state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT;
 }
 
@@ -62,11 +59,15 @@ int BPF_PROG(tare_recv, struct sock *sk)
 		measure_received(c, b, tp->write_seq);
 	if (c->flags & C_SERVER) {
 		struct tcp_view v = {};
-		if (is_closing(sk)) /* what is read now will not be answered: a lingering close */
+		if (is_closing(
+			sk->__sk_common
+			    .skc_state)) /* what is read now will not be answered: a lingering close */
 			return 0;
 		view(&v, sk, tp);
 		server_received(c, &v, from);
-	} else if (c->flags & C_CLIENT) {
+	} else if (c->flags & C_STANDS) {
+		if (cfg_tag == TARE_TAG_IP)
+			client_heard(c, tp->snd_una);
 		client_received(c, b);
 	}
 	return 0;
@@ -81,56 +82,174 @@ INLINE bool in_epoll(struct sock *sk)
 	return sets && sets->first;
 }
 
+/* What a hook has to fetch of bytes that are to be sent. */
+enum fetch {
+	FETCH_NOTHING,
+	FETCH_VIEW,
+	FETCH_BYTES, /* and where they are */
+};
+
 /* Nothing that this server sends can matter. */
-INLINE bool server_is_idle(const struct conn *c, const struct msghdr *msg)
+INLINE bool server_is_idle(const struct conn *c, u64 size)
 {
 	const struct server_exchange *x = &c->server.x;
 	return !(x->ctx.span | x->responding | c->tags | x->open | (c->flags & C_WAITING)) &&
-	       msg->msg_iter.count != INTERIM_SIZE;
+	       size != INTERIM_SIZE;
 }
 
 /* What this client sends must be looked at. */
-INLINE bool client_looks(const struct conn *c, const struct msghdr *msg)
+INLINE bool client_looks(const struct conn *c, u64 size)
 {
-	return c->opening != OPENING_DONE || any_in_flight() ||
-	       msg->msg_iter.count == PAYLOAD_GOODBYE_SIZE;
+	return c->opening != OPENING_DONE || any_in_flight() || size == PAYLOAD_GOODBYE_SIZE;
+}
+
+INLINE enum fetch fetch_for(const struct conn *c, u64 size)
+{
+	if (!(c->flags & (C_SERVER | C_STANDS)) || !size)
+		return FETCH_NOTHING;
+	if (c->flags & C_SERVER)
+		return cfg_measure || !server_is_idle(c, size) ? FETCH_BYTES : FETCH_NOTHING;
+	return cfg_measure || client_looks(c, size) ? FETCH_BYTES : FETCH_VIEW;
+}
+
+INLINE void sent(struct conn *c, struct tcp_view *v, struct bytes *b)
+{
+	bool server = c->flags & C_SERVER, idle = server && server_is_idle(c, b->size);
+	if (v->fails)
+		return;
+	if (cfg_measure)
+		measure_sent(c, *b, v->write_seq);
+	if (idle)
+		return;
+	if (!server)
+		client_send(c, v, b);
+	else if (server_send(c, v, b))
+		server_next(c, v);
 }
 
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 {
 	struct conn *c = conn_of(sk);
-	if (!c || !(c->flags & (C_SERVER | C_CLIENT)))
-		return 0;
-	bool server = c->flags & C_SERVER, idle = server && server_is_idle(c, msg);
-	if (idle && !cfg_measure)
-		return 0;
-	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct bytes b = {.size = msg->msg_iter.count};
+	enum fetch fetch = c ? fetch_for(c, b.size) : FETCH_NOTHING;
+	struct tcp_sock *tp = fetch ? bpf_skc_to_tcp_sock(sk) : 0;
 	if (!tp)
 		return 0;
 	struct tcp_view v = {};
-	struct bytes b = {.size = msg->msg_iter.count};
-	if (cfg_measure || server || client_looks(c, msg))
-		sent_bytes(&b, msg);
-	if (cfg_measure)
-		measure_sent(c, b, tp->write_seq);
-	if (idle)
-		return 0;
 	view(&v, sk, tp);
-	if (server) {
-		server_send(c, &v, &b);
-	} else {
-		if (guarded(c))
-			v.in_epoll = in_epoll(sk);
-		client_send(c, &v, &b);
+	if (fetch == FETCH_BYTES) {
+		const struct iov_iter *it = &msg->msg_iter;
+		u8 type = it->iter_type;
+		sent_bytes(&b, type,
+			   bpf_core_field_exists(it->__iov) ? ITER_BASE(it, type, LOAD)
+							    : old_iter_base(it),
+			   it->iov_offset);
 	}
+	if (c->flags & C_CLIENT && guarded(c))
+		v.in_epoll = in_epoll(sk);
+	sent(c, &v, &b);
 	return 0;
+}
+
+/* sendfile and splice before Linux 6.5, for each page. */
+SEC("fentry/do_tcp_sendpages")
+int BPF_PROG(tare_sendpages, struct sock *sk, void *page, int offset, u64 size)
+{
+	struct conn *c = conn_of(sk);
+	struct bytes b = {.size = size};
+	struct tcp_sock *tp = c && fetch_for(c, size) ? bpf_skc_to_tcp_sock(sk) : 0;
+	if (!tp)
+		return 0;
+	struct tcp_view v = {};
+	view(&v, sk, tp);
+	if (c->flags & C_CLIENT && guarded(c))
+		v.in_epoll = in_epoll(sk);
+	sent(c, &v, &b);
+	return 0;
+}
+
+/* ---- the same as kprobes ---- */
+
+#if defined(__TARGET_ARCH_x86)
+#define ARGUMENT_1(regs) ((regs)->di)
+#define ARGUMENT_2(regs) ((regs)->si)
+#define ARGUMENT_4(regs) ((regs)->cx)
+#else
+#define ARGUMENT_1(regs) ((regs)->regs[0])
+#define ARGUMENT_2(regs) ((regs)->regs[1])
+#define ARGUMENT_4(regs) ((regs)->regs[3])
+#endif
+
+/* The same where no pointer may be followed. */
+INLINE void sent_read(struct conn *c, struct sock *sk, struct bytes *b)
+{
+	struct tcp_view v = {};
+	view_read(&v, sk);
+	if (c->flags & C_CLIENT && guarded(c))
+		v.in_epoll = BPF_CORE_READ(sk, sk_socket, file, f_ep, first) != 0;
+	sent(c, &v, b);
+}
+
+INLINE int sent_by(struct pt_regs *regs, struct bytes *b, const struct iov_iter *it)
+{
+	struct sock *sk = (void *)ARGUMENT_1(regs);
+	struct conn *c = conn_at((u64)sk);
+	enum fetch fetch = c ? fetch_for(c, b->size) : FETCH_NOTHING;
+	if (!fetch)
+		return 0;
+	if (it && fetch == FETCH_BYTES) {
+		u8 type = BPF_CORE_READ(it, iter_type);
+		sent_bytes(b, type,
+			   bpf_core_field_exists(it->__iov) ? ITER_BASE(it, type, BPF_CORE_READ)
+							    : old_iter_base(it),
+			   BPF_CORE_READ(it, iov_offset));
+	}
+	sent_read(c, sk, b);
+	return 0;
+}
+
+SEC("kprobe/tcp_sendmsg_locked")
+int tare_kprobe_send(struct pt_regs *regs)
+{
+	const struct iov_iter *it = &((const struct msghdr *)ARGUMENT_2(regs))->msg_iter;
+	struct bytes b = {.size = BPF_CORE_READ(it, count)};
+	return sent_by(regs, &b, it);
+}
+
+SEC("kprobe/do_tcp_sendpages")
+int tare_kprobe_sendpages(struct pt_regs *regs)
+{
+	struct bytes b = {.size = ARGUMENT_4(regs)};
+	return sent_by(regs, &b, 0);
+}
+
+/* A process connects, in its own context. */
+INLINE void connecting(struct sock *sk)
+{
+	u32 tgid = bpf_get_current_task_btf()->tgid;
+	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
+	struct tcp_sock *tp = svc ? bpf_skc_to_tcp_sock(sk) : 0;
+	struct conn *c = tp ? conn_create(sk) : 0;
+	if (!c)
+		return;
+	conn_ends(c, 0); /* used before, and disconnected */
+	conn_connecting(c);
+	c->service = svc->index;
+	c->linking = svc->linking;
+	conn_addresses(c, &sk->__sk_common); /* the local port is chosen later */
+	worker_connects(c);
 }
 
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(tare_state, struct sock *sk, int old, int new)
 {
-	if (new == TCP_ESTABLISHED || new == TCP_CLOSE_WAIT || new == TCP_LISTEN)
+	if (new == TCP_SYN_SENT) {
+		connecting(sk);
+		return 0;
+	}
+	if (new == TCP_SYN_RECV || new == TCP_ESTABLISHED || new == TCP_CLOSE_WAIT ||
+	    new == TCP_LISTEN)
 		return 0;
 	struct conn *c = conn_of(sk);
 	if (!c)
@@ -156,14 +275,12 @@ int BPF_PROG(tare_destroy, struct sock *sk)
 		return 0;
 	if (cfg_measure)
 		measure_closed(c, sk->sk_err);
-	if (c->flags & C_SERVER)
-		server_closed(c, sk->sk_err);
-	else if (c->flags & C_CLIENT)
-		if (sk->sk_lock.owned) {
-			struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-			if (tp)
-				worker_closes(c, tp->copied_seq);
-		}
-	client_closed(c, sk->sk_err);
+	struct tcp_sock *tp = sk->sk_lock.owned ? bpf_skc_to_tcp_sock(sk) : 0;
+	if (tp && cfg_tag == TARE_TAG_IP && c->flags & C_SERVER && c->flags & C_MARK)
+		conn_settle(c, tp->snd_una);
+	if (tp && c->flags & C_CLIENT)
+		worker_closes(c, tp->copied_seq);
+	conn_ends(c, sk->sk_err);
+	conn_forget(sk);
 	return 0;
 }

@@ -64,17 +64,23 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
-struct file {
-	unsigned int f_flags;
-	struct hlist_head *f_ep; /* epoll sets that watch it; Linux 5.11 */
-};
-
 struct inode {
+	unsigned short i_mode;
 	unsigned long i_ino;
 };
 
+struct file {
+	unsigned int f_flags;
+	struct inode *f_inode;
+	void *private_data;	 /* of a socket's: struct socket */
+	struct hlist_head *f_ep; /* epoll sets that watch it; Linux 5.11 */
+};
+
+struct sock;
+
 struct socket {
 	struct file *file;
+	struct sock *sk;
 };
 
 struct socket_alloc {
@@ -90,7 +96,15 @@ struct bpf_local_storage {
 	int unused;
 };
 
-struct sk_buff;
+struct sk_buff {
+	unsigned char *head, *data;
+	u16 network_header;
+	u16 transport_header;
+};
+
+struct bpf_sock_ops_kern {
+	struct sk_buff *skb;
+};
 
 struct sock {
 	struct sock_common __sk_common;
@@ -99,7 +113,10 @@ struct sock {
 	} sk_backlog;
 	socket_lock_t sk_lock;
 	struct socket *sk_socket;
+	u16 sk_type;
+	u16 sk_protocol;
 	int sk_err;
+	u8 sk_shutdown;
 	struct bpf_local_storage *sk_bpf_storage;
 };
 
@@ -117,6 +134,9 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u32 write_seq;
 	u32 snd_una;
+	u32 snd_nxt;
+	u32 rcv_wnd;
+	u16 tcp_header_len;
 	u32 mss_cache;
 	u64 bytes_received;
 	u64 bytes_acked;
@@ -128,6 +148,10 @@ enum iter_type { ITER_UBUF, ITER_IOVEC };
 struct iovec {
 	void *iov_base;
 	unsigned long iov_len;
+};
+
+struct iov_iter___before64 {
+	const struct iovec *iov;
 };
 
 struct iov_iter {
@@ -158,10 +182,20 @@ struct thread_struct {
 };
 #endif
 
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned long nvcsw;
+	struct files_struct *files;
 	struct mm_struct *mm;
 	struct thread_struct thread;
 	struct bpf_local_storage *bpf_storage;
@@ -186,8 +220,13 @@ struct bpf_iter__tcp {
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long sp;
+	unsigned long cx;
 	unsigned long dx;
 	unsigned long si;
+	unsigned long di;
+	unsigned long r8;
+	unsigned long r10;
+	unsigned long ax;
 	unsigned long orig_ax;
 };
 #elif defined(__TARGET_ARCH_arm64)
@@ -197,6 +236,7 @@ struct user_pt_regs {
 struct pt_regs {
 	u64 regs[31];
 	u64 sp;
+	u64 orig_x0;
 	s32 syscallno;
 };
 #endif

@@ -37,13 +37,7 @@ struct {
 	__type(value, struct measure);
 } measures_other SEC(".maps");
 
-/* A new entry is copied from here: it is too large for the stack. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct measure);
-} measure_zero SEC(".maps");
+static const struct measure measure_empty;
 
 INLINE void measure_peer(struct measure_key *k, const struct conn *c)
 {
@@ -76,10 +70,8 @@ __noinline int measure_end(struct conn *c, u32 outcome, u64 ns)
 		measure_peer(&k, c);
 	struct measure *m = bpf_map_lookup_elem(&measures, &k);
 	if (!m) {
-		u32 zero = 0, other = (role == TARE_CLIENT ? TARE_OUTCOMES : 0) + outcome;
-		struct measure *fresh = bpf_map_lookup_elem(&measure_zero, &zero);
-		if (fresh)
-			bpf_map_update_elem(&measures, &k, fresh, BPF_NOEXIST);
+		u32 other = (role == TARE_CLIENT ? TARE_OUTCOMES : 0) + outcome;
+		bpf_map_update_elem(&measures, &k, &measure_empty, BPF_NOEXIST);
 		m = bpf_map_lookup_elem(&measures, &k);
 		if (!m) {
 			count(TARE_C_METRICS_FULL);

@@ -178,6 +178,13 @@ struct payload_parent {
 
 #define PAYLOAD_ONES 0x0101010101010101ULL
 
+/* Loops that would need a large stack if they were unrolled. */
+#ifdef __clang__
+#define PAYLOAD_ONE_BY_ONE _Pragma("clang loop unroll(disable)")
+#else
+#define PAYLOAD_ONE_BY_ONE
+#endif
+
 /*
  * Four bytes from eight hexadecimal digits, lower case only (W3C trace context 3.2.2), all at once
  * on a little-endian machine; *bad becomes non-zero for any other character. No branches: the
@@ -203,24 +210,29 @@ PAYLOAD_INLINE __u64 payload_eight(const __u8 *p)
 	return u->w;
 }
 
+PAYLOAD_INLINE __u32 payload_bytes(__u8 *out, const __u8 *digits, __u64 *bad)
+{
+	__u32 v = payload_hex(payload_eight(digits), bad);
+	__builtin_memcpy(out, &v, 4);
+	return v;
+}
+
 /* W3C trace context 3.2: version 00, no all-zero id. p holds TRACEPARENT_VALUE bytes. */
 PAYLOAD_INLINE int payload_traceparent(const __u8 *p, struct payload_parent *out)
 {
 	__u64 bad = 0;
-	__u32 id[4], span[2];
+	__u32 id = 0, span = 0;
 	if (p[0] != '0' || p[1] != '0' || p[2] != '-' || p[35] != '-' || p[52] != '-')
 		return 0;
-	id[0] = payload_hex(payload_eight(p + 3), &bad);
-	id[1] = payload_hex(payload_eight(p + 11), &bad);
-	id[2] = payload_hex(payload_eight(p + 19), &bad);
-	id[3] = payload_hex(payload_eight(p + 27), &bad);
-	span[0] = payload_hex(payload_eight(p + 36), &bad);
-	span[1] = payload_hex(payload_eight(p + 44), &bad);
+	PAYLOAD_ONE_BY_ONE
+	for (int i = 0; i < 4; i++)
+		id |= payload_bytes(out->trace_id + 4 * i, p + 3 + 8 * i, &bad);
+	PAYLOAD_ONE_BY_ONE
+	for (int i = 0; i < 2; i++)
+		span |= payload_bytes(out->span_id + 4 * i, p + 36 + 8 * i, &bad);
 	__u32 flags = payload_hex(0x3030303030300000ULL | (__u64)p[54] << 8 | p[53], &bad);
-	if (bad || !(id[0] | id[1] | id[2] | id[3]) || !(span[0] | span[1]))
+	if (bad || !id || !span)
 		return 0;
-	__builtin_memcpy(out->trace_id, id, 16);
-	__builtin_memcpy(out->span_id, span, 8);
 	out->sampled = flags & 1;
 	return 1;
 }

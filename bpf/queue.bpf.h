@@ -67,15 +67,11 @@ __noinline int look_at(const struct bytes *b, struct look *out)
 	u8 p[LINE_SPAN] = {};
 	if (!b || !out)
 		return 0;
-	u32 len = b->len < LINE_SPAN ? b->len : LINE_SPAN;
+	u64 len = AT_MOST(b->len, LINE_SPAN);
 	out->line = out->tail = out->head = 0;
-	asm volatile("%0 &= 127" : "+r"(len)); /* lets the verifier know the bound once more */
-	if (len > LINE_SPAN)
-		return 0;
 	if (!cfg_payload || !b->data || !len || bpf_probe_read_user(p, len, b->data))
 		return 0;
-	u64 line = FNV_BASIS, tail = FNV_BASIS, method = FNV_BASIS, spaces = 0, size = 0,
-	    in_line = 1;
+	u64 line = FNV_BASIS, tail = FNV_BASIS, method = FNV_BASIS, spaces = 0;
 	for (u32 i = 0; i < LINE_SPAN; i++) {
 		u64 c = p[i];
 		spaces += is_zero(c ^ ' ');
@@ -86,11 +82,14 @@ __noinline int look_at(const struct bytes *b, struct look *out)
 		u64 slash = is_zero(c ^ '/') * target; /* the segment begins anew */
 		tail = (tail ^ c * target) * (target * (FNV_PRIME - 1) + 1);
 		tail = slash * FNV_BASIS + (1 - slash) * tail;
-		size += in_line;
-		in_line &= 1 - is_zero(c ^ '\n');
 	}
 	out->line = line | 1;
 	out->tail = tail ^ method;
+	u64 size = 0, in_line = 1;
+	for (u32 i = 0; i < LINE_SPAN; i++) {
+		size += in_line;
+		in_line &= 1 - is_zero(p[i] ^ '\n');
+	}
 	if (in_line || size + HEAD_SPAN > b->len)
 		return 0;
 	if (bpf_probe_read_user(p, HEAD_SPAN, b->data + size))

@@ -66,6 +66,7 @@ __noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
 	a->role = TARE_SERVER;
 	a->ends = x->ends;
 	a->offset = server_offset(c, v);
+	a->sequence = cfg_sequence ? x->begin_seq : 0;
 	x->ends = 0;
 	x->got = a->b.size;
 	x->ctx = a->ctx;
@@ -124,7 +125,7 @@ __noinline int decide_root(struct conn *c, struct start *a)
 	a->ctx.hi = random_id();
 	a->ctx.lo = bpf_cpu_to_be64((low & 0xff000000) << 32 | rv);
 	a->flags |= TARE_F_ROOT;
-	if (c->flags & C_BEHIND)
+	if (c->flags & C_BEHIND && c->flags & C_TRUSTED)
 		a->flags |= TARE_F_BEHIND;
 	count(TARE_C_ROOTS_SAMPLED);
 	return 1;
@@ -179,7 +180,7 @@ INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct s
 			received_bytes(c, &a->b);
 			server_begin(c, v, a);
 		}
-	} else if (!(c->flags & C_PEER_TRACED) && decide_root(c, a)) {
+	} else if (!conn_follows(c) && decide_root(c, a)) {
 		server_begin(c, v, a);
 	}
 	worker_received(c, v->sock, &a->b);
@@ -218,6 +219,7 @@ INLINE int server_opening(struct conn *c, struct bytes *b, u32 from, int tag)
 	int at = opening(c, b);
 	if (c->flags & C_HTTP2) {
 		c->tags = 0;
+		inbox_close(c);
 		return -1;
 	}
 	if (tag >= 0) { /* the sender knows better */
@@ -240,8 +242,7 @@ INLINE bool server_looks(struct conn *c, bool fresh)
 {
 	if (!cfg_payload || c->server.x.ctx.span)
 		return false;
-	return by_thread(c) || c->linking == TARE_LINK_QUEUE ||
-	       !(fresh || c->flags & C_PEER_TRACED);
+	return by_thread(c) || c->linking == TARE_LINK_QUEUE || !(fresh || conn_follows(c));
 }
 
 INLINE bool server_http(struct conn *c, struct bytes *b, bool fresh)
@@ -259,6 +260,12 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 	u32 sent = v->write_seq - c->server.sent_seq;
 	bool fresh = sent != c->server.interim;
 	u8 tickets = 0;
+	if (cfg_tag == TARE_TAG_IP && c->flags & C_MARK)
+		conn_settle(c, v->snd_una);
+	if (*(volatile u64 *)&notes_unread)
+		inbox_read(c, v->copied_seq, v->write_seq);
+	if (cfg_tag == TARE_TAG_IP && c->flags & C_MARK)
+		path_open(c);
 	int tag = c->tags ? rx_read(c, from, v->copied_seq) : -1;
 	a.b.size = v->copied_seq - from;
 	c->server.socket = v->sock;
@@ -343,6 +350,7 @@ INLINE u8 server_unlinked(struct conn *c, bool waited)
 	return svc->reason;
 }
 
+/* Returns whether server_next is to be called: not from here, the stack has no room. */
 __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 {
 	if (!c || !v || !b)
@@ -400,15 +408,14 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 			emit_data(&m);
 		}
 	}
-	if (begins && c->tags)
-		server_next(c, v);
-	return 0;
+	return begins && c->tags;
 }
 
 /* The connection ends. */
 INLINE void server_closed(struct conn *c, u32 error)
 {
 	struct server_exchange *x = &c->server.x;
+	inbox_close(c);
 	guard_end(c, 0);
 	if (x->ctx.span) {
 		exchange_end(c);

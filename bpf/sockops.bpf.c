@@ -6,19 +6,31 @@
  *
  * WRITE and PARSE_UNKNOWN are armed on connected sockets of traced services towards trusted
  * networks, PARSE_UNKNOWN on their accepted sockets, and WRITE there while a mark is answered;
- * nothing else is ever called back. The same room is reserved at
- * CURRENT_MSS and at transmission, so that segments with a tag fit the path.
+ * nothing else is ever called back, and without TARE_TAG_TCP not even that. The same room is
+ * reserved at CURRENT_MSS and at transmission, so that segments with a tag fit the path.
  */
 
 #define BPF_CB_WRITE BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
 #define BPF_CB_PARSE BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG
+
+/* The calls that a connection needs. */
+INLINE int armed_for(const struct conn *c)
+{
+	if (cfg_tag != TARE_TAG_TCP)
+		return 0;
+	if (c->flags & C_SERVER)
+		return BPF_CB_PARSE;
+	if ((c->flags & (C_CLIENT | C_TRUSTED | C_LOCAL)) == (C_CLIENT | C_TRUSTED))
+		return BPF_CB_PARSE | BPF_CB_WRITE;
+	return 0;
+}
 
 /* ---- opening ---- */
 
 INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u32 tgid = bpf_get_current_task_btf()->tgid;
 	if (!tp)
 		return;
 	struct port_key k = local_port_of(common_of(tp));
@@ -32,33 +44,21 @@ INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	struct conn *c = conn_create(sk);
 	if (!c)
 		return;
+	conn_ends(c, 0); /* used before, and disconnected */
 	c->flags = C_LISTENER;
 	c->service = svc->index;
 	c->linking = svc->linking;
-	bpf_map_update_elem(&listeners, &k, svc, BPF_ANY);
+	listener_note(common_of(tp), &k, svc);
 	worker_listens(svc->linking, &k);
 }
 
-/* Process context, in connect(). */
+/* The local port is chosen. */
 INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
-	if (!svc)
-		return;
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct conn *c = tp ? conn_create(sk) : 0;
-	if (!c)
-		return;
-	if (c->flags & C_SERVER) /* used before, and disconnected */
-		server_closed(c, 0);
-	else if (c->flags & C_CLIENT)
-		client_closed(c, 0);
-	conn_connecting(c);
-	c->service = svc->index;
-	c->linking = svc->linking;
-	conn_addresses(c, common_of(tp));
-	worker_connects(c);
+	struct conn *c = tp ? conn_find(sk) : 0;
+	if (c && c->flags & C_IGNORED)
+		worker_called_itself(c, common_of(tp)->skc_num);
 }
 
 /* A connection stands: its service promises tags, unless none of its sends can be linked. */
@@ -69,47 +69,35 @@ INLINE void connected(struct conn *c, const struct tcp_sock *tp, bool trusted_pe
 		c->flags |= C_SILENT;
 }
 
+INLINE void arm_here(struct bpf_sock_ops *o, struct conn *c)
+{
+	int flags = armed_for(c) & ~o->bpf_sock_ops_cb_flags;
+	if (flags & BPF_CB_WRITE)
+		c->flags |= C_ARMED;
+	if (flags)
+		bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | flags);
+}
+
 INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
 	struct conn *c = conn_find(sk);
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	if (!c || !tp || !(c->flags & C_CLIENT))
 		return;
-	bool trust = is_trusted(common_of(tp));
-	connected(c, tp, trust);
-	if (trust)
-		bpf_sock_ops_cb_flags_set(o,
-					  o->bpf_sock_ops_cb_flags | BPF_CB_WRITE | BPF_CB_PARSE);
+	connected(c, tp, is_trusted(common_of(tp)));
+	arm_here(o, c);
 }
 
 /* ---- tags in ---- */
 
-INLINE void rx_push(struct conn *c, const struct tag_context *ctx, u32 start, u32 copied)
+INLINE void tag_came(struct conn *c, const struct tag_context *ctx, u32 start, u32 copied)
 {
 	if (ctx->span == c->server.last_tag)
 		return; /* a copy: the kernel or the card cut one large segment into several */
-	for (int i = 0; i < TAGS; i++) {
-		if (i >= c->tags || c->server.rx[i].ctx.span != ctx->span)
-			continue;
-		if (before(start, c->server.rx[i].start))
-			c->server.rx[i].start = start;
-		return;
-	}
-	if (before(start, copied)) {
-		if (!tag_noted(ctx->span))
-			count(TARE_C_TAG_STALE);
-		return;
-	}
-	u32 n = c->tags;
-	if (n >= TAGS) {
-		count(TARE_C_TAG_OVERFLOW);
-		return;
-	}
-	struct rx_tag *t = &c->server.rx[n & (TAGS - 1)];
-	t->ctx = *ctx;
-	t->start = start;
-	t->read = 0;
-	c->tags = n + 1;
+	if (!before(start, copied))
+		rx_push(c, ctx, start);
+	else if (!tag_noted(ctx->span))
+		count(TARE_C_TAG_STALE);
 }
 
 /* Reads the mark of a segment into MARK_ROOM bytes; returns its length, 0: none. */
@@ -130,8 +118,8 @@ INLINE u32 read_mark(struct bpf_sock_ops *o, u8 *mark)
  */
 INLINE void answer_mark(struct bpf_sock_ops *o, struct conn *c, const struct tcp_sock *tp)
 {
-	c->flags = (c->flags | C_MARK | C_ANSWERED) & ~C_TOLD;
-	c->mark_seq = tp->write_seq;
+	c->flags |= C_ANSWERED;
+	conn_mark(c, tp->write_seq);
 	if (o->bpf_sock_ops_cb_flags & BPF_CB_WRITE)
 		return;
 	c->flags |= C_ARMED;
@@ -154,22 +142,20 @@ INLINE void on_parse(struct bpf_sock_ops *o, struct conn *c, const struct tcp_so
 			count(TARE_C_TAG_MALFORMED);
 			return;
 		}
-		c->flags = (c->flags | C_PEER_TRACED) & ~C_BEHIND;
+		conn_promised(c);
 		if (!(c->flags & C_ANSWERED))
 			answer_mark(o, c, tp); /* a segment with a tag has no mark */
 		void *th = o->skb_data, *end = o->skb_data_end;
 		if (r == TAG_OK && th + 20 <= end)
-			rx_push(c, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, tp->copied_seq);
+			tag_came(c, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, tp->copied_seq);
 		return;
 	}
 	u8 mark[MARK_ROOM];
 	u32 len = c->flags & C_TRUSTED ? read_mark(o, mark) : 0;
-	if (len == MARK_LEN) {
-		c->flags = (c->flags | C_PEER_TRACED) & ~C_BEHIND;
-	} else if (len) {
-		c->flags = (c->flags | C_BEHIND) & ~C_PEER_TRACED;
-		__builtin_memcpy(c->server.behind, mark + MARK_LEN, MARK_NAME);
-	}
+	if (len == MARK_LEN)
+		conn_promised(c);
+	else if (len)
+		conn_behind(c, mark + MARK_LEN);
 	if (len)
 		answer_mark(o, c, tp);
 }
@@ -190,7 +176,7 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		return;
 	if (!c) {
 		struct port_key k = local_port_of(common_of(tp));
-		struct service *svc = bpf_map_lookup_elem(&listeners, &k);
+		struct service *svc = listener_of(common_of(tp), &k);
 		if (!svc)
 			return;
 		c = conn_create(sk);
@@ -204,22 +190,39 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		c->flags = C_IGNORED;
 		return;
 	}
-	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_PARSE);
-	on_parse(o, c, tp); /* PARSE does not see the segment that completes the handshake */
+	inbox_open(c);
+	arm_here(o, c);
+	if (cfg_tag == TARE_TAG_IP)
+		ip_passive(o);
+	if (cfg_tag == TARE_TAG_TCP) /* PARSE does not see what completes the handshake */
+		on_parse(o, c, tp);
 }
 
 /* ---- tags out ---- */
+
+/* Nothing more is to be written, unless for another sock_ops program. */
+INLINE void disarm_write(struct bpf_sock_ops *o, struct conn *c)
+{
+	if (!(c->flags & C_ARMED))
+		return;
+	c->flags &= ~C_ARMED;
+	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags & ~BPF_CB_WRITE);
+}
 
 /* The mark that answers one goes until the first bytes behind it are acknowledged. */
 INLINE void on_reserve_answer(struct bpf_sock_ops *o, struct conn *c)
 {
 	conn_marked(c, o->snd_una);
-	if (c->flags & C_MARK) {
+	if (c->flags & C_MARK)
 		bpf_reserve_hdr_opt(o, MARK_LEN, 0);
-	} else if (c->flags & C_ARMED) { /* else it is armed for another sock_ops program */
-		c->flags &= ~C_ARMED;
-		bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags & ~BPF_CB_WRITE);
-	}
+	else
+		disarm_write(o, c);
+}
+
+/* The first send will know whether the other end has an inbox. */
+INLINE bool may_be_local(struct conn *c)
+{
+	return cfg_same_host && !(c->flags & C_SENT) && is_loopback(c->family, c->remote);
 }
 
 INLINE void reserve_mark(struct bpf_sock_ops *o, struct conn *c)
@@ -237,13 +240,17 @@ INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	}
 	if (!c || !(c->flags & C_CLIENT))
 		return;
+	if (c->flags & C_LOCAL && !c->tags) {
+		disarm_write(o, c);
+		return;
+	}
 	if (o->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS) {
 		if (c->tags)
 			tx_prune(c, o->snd_una);
 		conn_marked(c, o->snd_una);
 		if (c->flags & C_FLIP)
 			conn_flip(c, o->snd_nxt);
-		if (c->tags || (c->flags & C_TRUSTED && worker_may_ask(c)))
+		if (c->tags || (!cfg_early && c->flags & C_TRUSTED && worker_may_ask(c)))
 			bpf_reserve_hdr_opt(o, TAG_RESERVE, 0);
 		else
 			reserve_mark(o, c);
@@ -251,7 +258,7 @@ INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	}
 	if (c->tags && o->skb_len)
 		bpf_reserve_hdr_opt(o, TAG_RESERVE, 0);
-	else
+	else if (o->skb_len || !may_be_local(c))
 		reserve_mark(o, c);
 }
 
@@ -298,12 +305,9 @@ INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		write_mark(o, c);
 }
 
-SEC("sockops")
-int tare_sockops(struct bpf_sock_ops *o)
+/* Options of a segment; a socket may be armed for another sock_ops program only. */
+INLINE void on_options(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
-	struct bpf_sock *sk = o->sk;
-	if (!sk)
-		return 1;
 	switch (o->op) {
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		on_reserve(o, sk);
@@ -320,6 +324,16 @@ int tare_sockops(struct bpf_sock_ops *o)
 			on_parse_answer(o, c);
 		break;
 	}
+	}
+}
+
+SEC("sockops")
+int tare_sockops(struct bpf_sock_ops *o)
+{
+	struct bpf_sock *sk = o->sk;
+	if (!sk)
+		return 1;
+	switch (o->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		on_connect(o, sk);
 		break;
@@ -329,9 +343,18 @@ int tare_sockops(struct bpf_sock_ops *o)
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		on_passive(o, sk);
 		break;
+	case BPF_SOCK_OPS_BASE_RTT: { /* asked by arm_by_nv */
+		struct conn *c = cfg_arm_nv ? conn_find(sk) : 0;
+		if (c)
+			arm_here(o, c);
+		break;
+	}
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		on_listen(o, sk);
 		break;
+	default:
+		if (cfg_tag == TARE_TAG_TCP)
+			on_options(o, sk);
 	}
 	return 1;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs remember, and where: the state of a connection in its socket, the state of a
- * thread in the thread. Every other map is bounded. The socket lock serialises all access to a
- * connection's state (tracepoints here run with the socket owned, sock_ops with it locked); a
- * thread's state is touched by that thread only.
+ * What the programs remember, and where: the state of a connection in its socket (in a hash by the
+ * socket's address where a hook cannot reach that), the state of a thread in the thread. Every other
+ * map is bounded. The socket lock serialises all access to a connection's state (tracepoints here
+ * run with the socket owned, sock_ops with it locked; but see syscalls.bpf.c); a thread's state is
+ * touched by that thread only.
  *
  * Each store is reached by one function, at the end of this file: a kernel without sockets' or
  * threads' storage in some kind of program gets another one there, and nowhere else.
@@ -17,7 +18,16 @@ const volatile bool cfg_traceparent = true;  /* adopt traceparent at entry socke
 const volatile bool cfg_parent_based = true; /* obey the decision of an adopted parent */
 const volatile bool cfg_sequence = false;    /* tell where in its stream a request begins */
 const volatile bool cfg_measure = false;     /* measure every request; measure.bpf.h */
+const volatile bool cfg_same_host = true;    /* the context stays off the wire; inbox.bpf.h */
 const volatile u32 cfg_wakeup_bytes = 1 << 20;
+const volatile enum tag_carrier cfg_tag = TARE_TAG_TCP;
+
+const volatile bool cfg_arm_nv = false; /* by the congestion control nv; arm.bpf.c */
+
+/* ---- switches of a tier ---- */
+const volatile bool cfg_early =
+    false; /* the send hook runs before the size of segments is settled */
+const volatile bool cfg_by_address = false; /* it cannot reach sockets' storage: conns_by_address */
 
 /* ---- switches that change while running ---- */
 volatile u64 sampling_threshold = 0; /* a request is sampled iff rv >= threshold; 2^56: never */
@@ -56,7 +66,7 @@ enum conn_flags {
 	C_WAITING = 1 << 9,	/* server: its request may be in the queue of a thread */
 	C_TLS = 1 << 10,
 	C_ANSWERED = 1 << 11, /* client: the last mark was answered; server: some mark was */
-	C_ARMED = 1 << 12,    /* server: WRITE is armed for the answer, and by nobody else */
+	C_ARMED = 1 << 12,    /* WRITE is armed, and by nobody else; server: for the answer */
 	C_HTTP2 = 1 << 13,    /* streams are not told apart: nothing is traced */
 	C_FASTCGI = 1 << 14,
 	C_SILENT = 1 << 15,  /* client: the last mark took the promise of tags back */
@@ -64,6 +74,9 @@ enum conn_flags {
 	C_FLIP = 1 << 17,    /* client: the promise is to change when there is room to tell it */
 	C_TOLD = 1 << 18,    /* the mark was written */
 	C_IGNORED = 1 << 19, /* of a thread to itself */
+	C_LOCAL = 1 << 20,   /* client: it writes to the inbox of the other end */
+	C_STANDS = 1 << 21,  /* client: the connection was established */
+	C_NV = 1 << 22,	     /* arming by nv was tried, and failed */
 };
 
 /* What of a connection's beginning is still to be looked at; opening.bpf.h. */
@@ -83,8 +96,11 @@ struct rx_tag {
 struct tx_tag {
 	struct tag_context ctx;
 	u32 start;
-	u32 written;
+	u32 written; /* TARE_TAG_IP: how often, up to TX_MOST */
 };
+
+#define TX_MOST	 3
+#define TX_NEVER 4
 
 #define TAGS 4 /* per connection: pipelined requests beyond this are counted and go untagged */
 
@@ -149,6 +165,21 @@ struct measured {
 	u16 pad;
 };
 
+/* Sequence numbers at which a connection's streams begin; what makes it one for inbox.bpf.h. */
+struct streams {
+	u32 up; /* of the client */
+	u32 down;
+};
+
+/* TARE_TAG_IP; path.bpf.h. Bytes, which programs may write that have not locked the socket. */
+struct on_path {
+	u32 seq;     /* of the segment with the last mark or probe */
+	u8 told;     /* it was sent, and is not known to be lost */
+	u8 answered; /* a mark came back, noted for whoever locks the socket next */
+	u8 carries;  /* enum carries */
+	u8 pad;
+};
+
 struct conn {
 	u32 flags;
 	u16 service;
@@ -164,9 +195,12 @@ struct conn {
 	u16 local_port, remote_port;
 	u8 family;
 	u8 opening;
-	u16 pad;
+	u8 seeks; /* client: how often the other end's inbox was looked for */
+	u8 pad;
 	u8 local[16]; /* IPv4: the first 4 bytes */
 	u8 remote[16];
+	struct streams streams;
+	struct on_path path;
 	struct tls tls;
 	struct measured measured;
 	union {
@@ -181,6 +215,17 @@ struct {
 	__type(key, int);
 	__type(value, struct conn);
 } conns SEC(".maps");
+
+/* cfg_by_address; else of one entry. What finds no room is not traced, and counted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64); /* address of the struct sock */
+	__type(value, struct conn);
+} conns_by_address SEC(".maps");
+
+static const struct conn conn_empty;
 
 struct thread_state {
 	struct context ctx;
@@ -285,6 +330,23 @@ struct {
 	__type(value, struct service);
 } listeners SEC(".maps");
 
+/*
+ * The same by address, zeroes for any: where accepted sockets have no copy of their listener's state
+ * (cfg_by_address), services may share a port by addresses. What is not in listeners any more does
+ * not count here.
+ */
+struct listen_key {
+	struct port_key port;
+	u8 address[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct listen_key);
+	__type(value, struct service);
+} listening SEC(".maps");
+
 struct prefix {
 	u32 bits;
 	u8 address[16]; /* IPv4 mapped into IPv6 */
@@ -346,6 +408,14 @@ struct {
  */
 #define OPAQUE(x) asm volatile("" : "+r"(x))
 
+/* The smaller one, in one register: the verifier of Linux 6.1 forgets the bound of a copy. */
+#define AT_MOST(n, max)                                                                            \
+	({                                                                                         \
+		u64 _n = n;                                                                        \
+		asm volatile("if %0 <= %1 goto +1\n%0 = %1" : "+r"(_n) : "i"(max));                \
+		_n;                                                                                \
+	})
+
 INLINE struct counters *counters_here(void)
 {
 	u32 zero = 0;
@@ -366,9 +436,25 @@ INLINE bool before(u32 a, u32 b)
 
 /* ---- the stores ---- */
 
+INLINE struct conn *conn_at(u64 address)
+{
+	return bpf_map_lookup_elem(&conns_by_address, &address);
+}
+
+INLINE struct conn *conn_create_at(u64 address)
+{
+	struct conn *c = conn_at(address);
+	if (c)
+		return c;
+	bpf_map_update_elem(&conns_by_address, &address, &conn_empty, BPF_NOEXIST);
+	return conn_at(address);
+}
+
 /* The connection of a socket; 0 if it is not traced. */
 INLINE struct conn *conn_of(struct sock *sk)
 {
+	if (cfg_by_address)
+		return conn_at((u64)sk);
 	if (!sk->sk_bpf_storage)
 		return 0;
 	return bpf_sk_storage_get(&conns, sk, 0, 0);
@@ -377,14 +463,26 @@ INLINE struct conn *conn_of(struct sock *sk)
 /* sk may be any kind of pointer to a socket that the program has. */
 #define conn_create(sk)                                                                            \
 	({                                                                                         \
-		struct conn *_c = bpf_sk_storage_get(&conns, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);  \
+		struct conn *_c =                                                                  \
+		    cfg_by_address                                                                 \
+			? conn_create_at((u64)sk)                                                  \
+			: bpf_sk_storage_get(&conns, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);          \
 		if (!_c)                                                                           \
 			count(TARE_C_STORAGE_FULL);                                                \
 		_c;                                                                                \
 	})
 
 /* The same where the type of the pointer is not struct sock. */
-#define conn_find(sk) ((struct conn *)bpf_sk_storage_get(&conns, sk, 0, 0))
+#define conn_find(sk)                                                                              \
+	(cfg_by_address ? conn_at((u64)sk) : (struct conn *)bpf_sk_storage_get(&conns, sk, 0, 0))
+
+/* The socket ends; its own storage ends with it. */
+INLINE void conn_forget(struct sock *sk)
+{
+	u64 address = (u64)sk;
+	if (cfg_by_address)
+		bpf_map_delete_elem(&conns_by_address, &address);
+}
 
 INLINE struct thread_state *thread_of(struct task_struct *task)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The context on the wire: a TCP option. Pure functions on bytes, compiled into the kernel
- * programs and, for its tests, into an ordinary library.
+ * The context on the wire: a TCP option, or the same bytes in an option of the IP header. Pure
+ * functions on bytes, compiled into the kernel programs and, for its tests, into an ordinary library.
  *
  *	kind 25, length 26: trace id (16), span id (8)             sampled implied
  *	kind 25, length 27: trace id (16), span id (8), flags (1)  read only
@@ -23,6 +23,12 @@
  * The longer mark takes the promise back: "I cannot tell which request I send this for", with the
  * name of the service that says so. Untagged requests behind it begin traces of their own, until
  * the short mark comes again.
+ *
+ * In an IP header these bytes, the tag first, are the data of one option of a type that RFC 4727
+ * leaves for experiments:
+ *
+ *	IPv4	94: not copied into fragments, of the class "debugging and measurement"
+ *	IPv6	30, in a destination options header: to be skipped by who does not know it
  */
 #ifndef TARE_TAG_H
 #define TARE_TAG_H
@@ -38,6 +44,23 @@
 #define MARK_ID_0      0x54
 #define MARK_ID_1      0x61
 #define MARK_NAME      24 /* bytes of a name in a mark */
+
+#define IP4_OPTION 94
+#define IP6_OPTION 0x1e
+#define IP_ROOM	   40 /* all that IPv4 has for options; what is read of IPv6's */
+#define IP_OPTIONS 6  /* options that are looked at, padding included */
+
+/* An index that a verifier believes, which the compiler would not keep within bounds twice. */
+#ifdef __bpf__
+#define IP_AT(i)                                                                                   \
+	({                                                                                         \
+		__u64 _i = i;                                                                      \
+		asm volatile("" : "+r"(_i));                                                       \
+		_i & 63;                                                                           \
+	})
+#else
+#define IP_AT(i) ((i) & 63)
+#endif
 
 struct tag_context {
 	__u64 hi, lo; /* trace id, wire order */
@@ -86,6 +109,106 @@ tag_decode(const struct tag_option *o, struct tag_context *c, __u32 *offset)
 	if (o->len == TAG_LEN_OFFSET)
 		*offset = (__u32)o->bytes[24] << 8 | o->bytes[25];
 	return TAG_OK;
+}
+
+/* The options of an IP header. Behind them is room to read a whole option at any of their bytes. */
+struct ip_area {
+	__u8 bytes[64 + TAG_LEN_OFFSET];
+};
+
+/* What an IP header's option says. */
+struct ip_said {
+	struct tag_context ctx;
+	__u32 offset;
+	__u8 tag;  /* 1 + enum tag_result; 0: none */
+	__u8 mark; /* its length, 0: none */
+	__u8 pad[2];
+	__u8 name[MARK_NAME]; /* of a mark that is longer than MARK_LEN */
+};
+
+static inline __attribute__((always_inline)) int tag_is_mark(const struct tag_option *o, __u32 size)
+{
+	return size >= MARK_LEN && o->kind == MARK_KIND &&
+	       (o->len == MARK_LEN || o->len == MARK_LEN + MARK_NAME) && o->len <= size &&
+	       o->bytes[0] == MARK_ID_0 && o->bytes[1] == MARK_ID_1;
+}
+
+/* Reads the data of the option, size bytes of a that begin at. */
+static inline __attribute__((always_inline)) void ip_read_data(const struct ip_area *a, __u32 at,
+							       __u32 size, struct ip_said *said)
+{
+	struct tag_option o;
+	__builtin_memcpy(&o, a->bytes + IP_AT(at), sizeof(o));
+	if (size >= 2 && o.kind == TAG_KIND) {
+		said->tag = 1 + TAG_MALFORMED;
+		if (o.len < TAG_LEN || o.len > size)
+			return;
+		said->tag = 1 + tag_decode(&o, &said->ctx, &said->offset);
+		at += o.len;
+		size -= o.len;
+		__builtin_memcpy(&o, a->bytes + IP_AT(at), sizeof(o));
+	}
+	if (!tag_is_mark(&o, size))
+		return;
+	said->mark = o.len;
+	if (o.len > MARK_LEN)
+		__builtin_memcpy(said->name, o.bytes + MARK_LEN - 2, MARK_NAME);
+}
+
+/*
+ * Looks for the option among size bytes of options: of an IPv4 header, or of an IPv6 destination
+ * options header, its first two bytes included.
+ */
+static inline __attribute__((always_inline)) void ip_read(const struct ip_area *a, __u32 size,
+							  int v6, struct ip_said *said)
+{
+	__u32 at = v6 ? 2 : 0, len = 0;
+	__u8 pad = v6 ? 0 : 1, wanted = v6 ? IP6_OPTION : IP4_OPTION, type = pad;
+	__builtin_memset(said, 0, sizeof(*said));
+	if (size > IP_ROOM)
+		return;
+	for (int i = 0; i < IP_OPTIONS; i++) {
+		if (at + 2 > size)
+			return;
+		type = a->bytes[IP_AT(at)];
+		len = a->bytes[IP_AT(at + 1)] + (v6 ? 2 : 0);
+		if (type == wanted)
+			break;
+		if (type == pad)
+			len = 1;
+		else if (len < 2 || type == 0)
+			return;
+		at += len;
+	}
+	if (type == wanted && len >= 2 && at + len <= size)
+		ip_read_data(a, at + 2, len - 2, said);
+}
+
+/*
+ * Makes options of the size bytes of data at IP_DATA(v6): puts the header before them and the
+ * padding behind them. Returns their length; a is zero elsewhere.
+ */
+#define IP_DATA(v6) ((v6) ? 4 : 2)
+
+static inline __attribute__((always_inline)) __u32 ip_write(struct ip_area *a, __u32 size, int v6,
+							    __u8 next)
+{
+	__u32 end = IP_DATA(v6) + size;
+	if (!v6) {
+		a->bytes[0] = IP4_OPTION;
+		a->bytes[1] = end;
+		return (end + 3) & ~3;
+	}
+	__u32 len = (end + 7) & ~7;
+	a->bytes[0] = next;
+	a->bytes[1] = len / 8 - 1;
+	a->bytes[2] = IP6_OPTION;
+	a->bytes[3] = size;
+	if (end + 1 < len) { /* PadN; one byte of zero is Pad1 */
+		a->bytes[IP_AT(end)] = 1;
+		a->bytes[IP_AT(end + 1)] = len - end - 2;
+	}
+	return len;
 }
 
 #endif

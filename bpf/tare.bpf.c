@@ -19,8 +19,10 @@
 
 /* What is remembered; connections, exchanges, workers: each in one place. */
 #include "state.bpf.h"
+#include "path.bpf.h"
 #include "conn.bpf.h"
 #include "exchange.bpf.h"
+#include "inbox.bpf.h"
 #include "bytes.bpf.h"
 #include "traceparent.bpf.h"
 #include "emit.bpf.h"
@@ -34,6 +36,8 @@
 
 /* Hooks: thin. */
 #include "hooks.bpf.c"
+#include "syscalls.bpf.c"
+#include "ip.bpf.c"
 #include "sockops.bpf.c"
 #include "arm.bpf.c"
 #include "process.bpf.c"

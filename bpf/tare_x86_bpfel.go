@@ -30,10 +30,20 @@ type TareConn struct {
 	RemotePort uint16
 	Family     uint8
 	Opening    uint8
-	Pad        uint16
+	Seeks      uint8
+	Pad        uint8
 	Local      [16]uint8
 	Remote     [16]uint8
-	Tls        struct {
+	Streams    TareStreams
+	Path       struct {
+		_        structs.HostLayout
+		Seq      uint32
+		Told     uint8
+		Answered uint8
+		Carries  uint8
+		Pad      uint8
+	}
+	Tls struct {
 		_        structs.HostLayout
 		Skip     uint32
 		Ccs      uint8
@@ -133,19 +143,24 @@ const (
 	TareCounterTARE_C_TAG_REPLAYED    TareCounter = 12
 	TareCounterTARE_C_TAG_STALE       TareCounter = 13
 	TareCounterTARE_C_TAG_OVERFLOW    TareCounter = 14
-	TareCounterTARE_C_UNARMED         TareCounter = 15
-	TareCounterTARE_C_ARMED           TareCounter = 16
-	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 17
-	TareCounterTARE_C_PIPELINED       TareCounter = 18
-	TareCounterTARE_C_NOT_REQUEST     TareCounter = 19
-	TareCounterTARE_C_HTTP2           TareCounter = 20
-	TareCounterTARE_C_METRICS_FULL    TareCounter = 21
-	TareCounterTARE_C_MAX             TareCounter = 22
+	TareCounterTARE_C_CONGESTION      TareCounter = 15
+	TareCounterTARE_C_UNARMED         TareCounter = 16
+	TareCounterTARE_C_ARMED           TareCounter = 17
+	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 18
+	TareCounterTARE_C_PIPELINED       TareCounter = 19
+	TareCounterTARE_C_NOT_REQUEST     TareCounter = 20
+	TareCounterTARE_C_HTTP2           TareCounter = 21
+	TareCounterTARE_C_METRICS_FULL    TareCounter = 22
+	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 23
+	TareCounterTARE_C_PATH_PASSES     TareCounter = 24
+	TareCounterTARE_C_PATH_DROPS      TareCounter = 25
+	TareCounterTARE_C_PATH_SILENT     TareCounter = 26
+	TareCounterTARE_C_MAX             TareCounter = 27
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [22]uint64
+	N        [27]uint64
 	Unlinked [16]uint64
 }
 
@@ -200,6 +215,27 @@ type TareGuard struct {
 	Evidence uint32
 }
 
+type TareInbox struct {
+	_         structs.HostLayout
+	Of        TareStreams
+	Used      uint32
+	Ready     uint32
+	Last      uint64
+	LastStart uint32
+	Pad       uint32
+	Notes     [8]struct {
+		_   structs.HostLayout
+		Ctx struct {
+			_    structs.HostLayout
+			Hi   uint64
+			Lo   uint64
+			Span uint64
+		}
+		Start uint32
+		Kind  uint32
+	}
+}
+
 type TareLinking uint32
 
 const (
@@ -209,6 +245,12 @@ const (
 	TareLinkingTARE_LINK_NONE   TareLinking = 3
 	TareLinkingTARE_LINK_QUEUE  TareLinking = 4
 )
+
+type TareListenKey struct {
+	_       structs.HostLayout
+	Port    TarePortKey
+	Address [16]uint8
+}
 
 type TareMeasure struct {
 	_      structs.HostLayout
@@ -242,6 +284,19 @@ const (
 	TareOutcomeTARE_OUTCOME_RESET       TareOutcome = 8
 	TareOutcomeTARE_OUTCOMES            TareOutcome = 9
 )
+
+type TarePath struct {
+	_     structs.HostLayout
+	Until uint64
+	Good  uint32
+	Lost  uint32
+}
+
+type TarePathKey struct {
+	_       structs.HostLayout
+	Address [16]uint8
+	Port    uint32
+}
 
 type TarePortKey struct {
 	_     structs.HostLayout
@@ -337,6 +392,8 @@ type TareStartRecord struct {
 	Tgid       uint32
 	Tid        uint32
 	Offset     uint64
+	Sequence   uint32
+	Pad        uint32
 	Bytes      uint32
 	LocalPort  uint16
 	RemotePort uint16
@@ -345,6 +402,20 @@ type TareStartRecord struct {
 	Behind     [24]uint8
 	Payload    [192]uint8
 }
+
+type TareStreams struct {
+	_    structs.HostLayout
+	Up   uint32
+	Down uint32
+}
+
+type TareTagCarrier uint32
+
+const (
+	TareTagCarrierTARE_TAG_TCP  TareTagCarrier = 0
+	TareTagCarrierTARE_TAG_NONE TareTagCarrier = 1
+	TareTagCarrierTARE_TAG_IP   TareTagCarrier = 2
+)
 
 type TareThreadQueue struct {
 	_          structs.HostLayout
@@ -416,64 +487,80 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TareMapConns             = "conns"
-	TareMapControl           = "control"
-	TareMapCounters          = "counters"
-	TareMapEvents            = "events"
-	TareMapGuards            = "guards"
-	TareMapInodes            = "inodes"
-	TareMapListeners         = "listeners"
-	TareMapMeasureZero       = "measure_zero"
-	TareMapMeasures          = "measures"
-	TareMapMeasuresOther     = "measures_other"
-	TareMapOwnPorts          = "own_ports"
-	TareMapProcesses         = "processes"
-	TareMapQueues            = "queues"
-	TareMapRequests          = "requests"
-	TareMapScratch           = "scratch"
-	TareMapSeen              = "seen"
-	TareMapServices          = "services"
-	TareMapThreads           = "threads"
-	TareMapTrusted           = "trusted"
-	TareMapWaking            = "waking"
-	TareProgTareArm          = "tare_arm"
-	TareProgTareDestroy      = "tare_destroy"
-	TareProgTareExec         = "tare_exec"
-	TareProgTareExit         = "tare_exit"
-	TareProgTareFork         = "tare_fork"
-	TareProgTareRecv         = "tare_recv"
-	TareProgTareSend         = "tare_send"
-	TareProgTareSockops      = "tare_sockops"
-	TareProgTareState        = "tare_state"
-	TareVarCfgMeasure        = "cfg_measure"
-	TareVarCfgParentBased    = "cfg_parent_based"
-	TareVarCfgPayload        = "cfg_payload"
-	TareVarCfgSequence       = "cfg_sequence"
-	TareVarCfgTraceparent    = "cfg_traceparent"
-	TareVarCfgWakeupBytes    = "cfg_wakeup_bytes"
-	TareVarEntryEnabled      = "entry_enabled"
-	TareVarGraceUntil        = "grace_until"
-	TareVarHttp2Received     = "http2_received"
-	TareVarLiveRequests      = "live_requests"
-	TareVarSamplingThreshold = "sampling_threshold"
-	TareVarUnusedControl     = "unused_control"
-	TareVarUnusedControlType = "unused_control_type"
-	TareVarUnusedCounter     = "unused_counter"
-	TareVarUnusedData        = "unused_data"
-	TareVarUnusedDataFlags   = "unused_data_flags"
-	TareVarUnusedDirection   = "unused_direction"
-	TareVarUnusedEnd         = "unused_end"
-	TareVarUnusedEndReason   = "unused_end_reason"
-	TareVarUnusedLinking     = "unused_linking"
-	TareVarUnusedMeasure     = "unused_measure"
-	TareVarUnusedMeasureKey  = "unused_measure_key"
-	TareVarUnusedOutcome     = "unused_outcome"
-	TareVarUnusedProtocol    = "unused_protocol"
-	TareVarUnusedRecord      = "unused_record"
-	TareVarUnusedRole        = "unused_role"
-	TareVarUnusedStart       = "unused_start"
-	TareVarUnusedStartFlags  = "unused_start_flags"
-	TareVarUnusedUnlinked    = "unused_unlinked"
+	TareMapConns                = "conns"
+	TareMapConnsByAddress       = "conns_by_address"
+	TareMapControl              = "control"
+	TareMapCounters             = "counters"
+	TareMapEvents               = "events"
+	TareMapGuards               = "guards"
+	TareMapInboxes              = "inboxes"
+	TareMapInodes               = "inodes"
+	TareMapListeners            = "listeners"
+	TareMapListening            = "listening"
+	TareMapMeasures             = "measures"
+	TareMapMeasuresOther        = "measures_other"
+	TareMapOwnPorts             = "own_ports"
+	TareMapPaths                = "paths"
+	TareMapProcesses            = "processes"
+	TareMapQueues               = "queues"
+	TareMapRequests             = "requests"
+	TareMapScratch              = "scratch"
+	TareMapSeen                 = "seen"
+	TareMapServices             = "services"
+	TareMapThreads              = "threads"
+	TareMapTrusted              = "trusted"
+	TareMapWaking               = "waking"
+	TareProgTareArm             = "tare_arm"
+	TareProgTareCallReceived    = "tare_call_received"
+	TareProgTareCallSends       = "tare_call_sends"
+	TareProgTareDestroy         = "tare_destroy"
+	TareProgTareEgress          = "tare_egress"
+	TareProgTareExec            = "tare_exec"
+	TareProgTareExit            = "tare_exit"
+	TareProgTareFork            = "tare_fork"
+	TareProgTareIngress         = "tare_ingress"
+	TareProgTareKprobeSend      = "tare_kprobe_send"
+	TareProgTareKprobeSendpages = "tare_kprobe_sendpages"
+	TareProgTareRecv            = "tare_recv"
+	TareProgTareSend            = "tare_send"
+	TareProgTareSendpages       = "tare_sendpages"
+	TareProgTareSockops         = "tare_sockops"
+	TareProgTareState           = "tare_state"
+	TareVarCfgArmNv             = "cfg_arm_nv"
+	TareVarCfgByAddress         = "cfg_by_address"
+	TareVarCfgEarly             = "cfg_early"
+	TareVarCfgMeasure           = "cfg_measure"
+	TareVarCfgParentBased       = "cfg_parent_based"
+	TareVarCfgPayload           = "cfg_payload"
+	TareVarCfgSameHost          = "cfg_same_host"
+	TareVarCfgSequence          = "cfg_sequence"
+	TareVarCfgTag               = "cfg_tag"
+	TareVarCfgTraceparent       = "cfg_traceparent"
+	TareVarCfgWakeupBytes       = "cfg_wakeup_bytes"
+	TareVarEntryEnabled         = "entry_enabled"
+	TareVarGraceUntil           = "grace_until"
+	TareVarHttp2Received        = "http2_received"
+	TareVarLiveRequests         = "live_requests"
+	TareVarNotesUnread          = "notes_unread"
+	TareVarSamplingThreshold    = "sampling_threshold"
+	TareVarUnusedControl        = "unused_control"
+	TareVarUnusedControlType    = "unused_control_type"
+	TareVarUnusedCounter        = "unused_counter"
+	TareVarUnusedData           = "unused_data"
+	TareVarUnusedDataFlags      = "unused_data_flags"
+	TareVarUnusedDirection      = "unused_direction"
+	TareVarUnusedEnd            = "unused_end"
+	TareVarUnusedEndReason      = "unused_end_reason"
+	TareVarUnusedLinking        = "unused_linking"
+	TareVarUnusedMeasure        = "unused_measure"
+	TareVarUnusedMeasureKey     = "unused_measure_key"
+	TareVarUnusedOutcome        = "unused_outcome"
+	TareVarUnusedProtocol       = "unused_protocol"
+	TareVarUnusedRecord         = "unused_record"
+	TareVarUnusedRole           = "unused_role"
+	TareVarUnusedStart          = "unused_start"
+	TareVarUnusedStartFlags     = "unused_start_flags"
+	TareVarUnusedUnlinked       = "unused_unlinked"
 )
 
 // LoadTare returns the embedded CollectionSpec for Tare.
@@ -518,57 +605,73 @@ type TareSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareProgramSpecs struct {
-	TareArm     *ebpf.ProgramSpec `ebpf:"tare_arm"`
-	TareDestroy *ebpf.ProgramSpec `ebpf:"tare_destroy"`
-	TareExec    *ebpf.ProgramSpec `ebpf:"tare_exec"`
-	TareExit    *ebpf.ProgramSpec `ebpf:"tare_exit"`
-	TareFork    *ebpf.ProgramSpec `ebpf:"tare_fork"`
-	TareRecv    *ebpf.ProgramSpec `ebpf:"tare_recv"`
-	TareSend    *ebpf.ProgramSpec `ebpf:"tare_send"`
-	TareSockops *ebpf.ProgramSpec `ebpf:"tare_sockops"`
-	TareState   *ebpf.ProgramSpec `ebpf:"tare_state"`
+	TareArm             *ebpf.ProgramSpec `ebpf:"tare_arm"`
+	TareCallReceived    *ebpf.ProgramSpec `ebpf:"tare_call_received"`
+	TareCallSends       *ebpf.ProgramSpec `ebpf:"tare_call_sends"`
+	TareDestroy         *ebpf.ProgramSpec `ebpf:"tare_destroy"`
+	TareEgress          *ebpf.ProgramSpec `ebpf:"tare_egress"`
+	TareExec            *ebpf.ProgramSpec `ebpf:"tare_exec"`
+	TareExit            *ebpf.ProgramSpec `ebpf:"tare_exit"`
+	TareFork            *ebpf.ProgramSpec `ebpf:"tare_fork"`
+	TareIngress         *ebpf.ProgramSpec `ebpf:"tare_ingress"`
+	TareKprobeSend      *ebpf.ProgramSpec `ebpf:"tare_kprobe_send"`
+	TareKprobeSendpages *ebpf.ProgramSpec `ebpf:"tare_kprobe_sendpages"`
+	TareRecv            *ebpf.ProgramSpec `ebpf:"tare_recv"`
+	TareSend            *ebpf.ProgramSpec `ebpf:"tare_send"`
+	TareSendpages       *ebpf.ProgramSpec `ebpf:"tare_sendpages"`
+	TareSockops         *ebpf.ProgramSpec `ebpf:"tare_sockops"`
+	TareState           *ebpf.ProgramSpec `ebpf:"tare_state"`
 }
 
 // TareMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareMapSpecs struct {
-	Conns         *ebpf.MapSpec `ebpf:"conns"`
-	Control       *ebpf.MapSpec `ebpf:"control"`
-	Counters      *ebpf.MapSpec `ebpf:"counters"`
-	Events        *ebpf.MapSpec `ebpf:"events"`
-	Guards        *ebpf.MapSpec `ebpf:"guards"`
-	Inodes        *ebpf.MapSpec `ebpf:"inodes"`
-	Listeners     *ebpf.MapSpec `ebpf:"listeners"`
-	MeasureZero   *ebpf.MapSpec `ebpf:"measure_zero"`
-	Measures      *ebpf.MapSpec `ebpf:"measures"`
-	MeasuresOther *ebpf.MapSpec `ebpf:"measures_other"`
-	OwnPorts      *ebpf.MapSpec `ebpf:"own_ports"`
-	Processes     *ebpf.MapSpec `ebpf:"processes"`
-	Queues        *ebpf.MapSpec `ebpf:"queues"`
-	Requests      *ebpf.MapSpec `ebpf:"requests"`
-	Scratch       *ebpf.MapSpec `ebpf:"scratch"`
-	Seen          *ebpf.MapSpec `ebpf:"seen"`
-	Services      *ebpf.MapSpec `ebpf:"services"`
-	Threads       *ebpf.MapSpec `ebpf:"threads"`
-	Trusted       *ebpf.MapSpec `ebpf:"trusted"`
-	Waking        *ebpf.MapSpec `ebpf:"waking"`
+	Conns          *ebpf.MapSpec `ebpf:"conns"`
+	ConnsByAddress *ebpf.MapSpec `ebpf:"conns_by_address"`
+	Control        *ebpf.MapSpec `ebpf:"control"`
+	Counters       *ebpf.MapSpec `ebpf:"counters"`
+	Events         *ebpf.MapSpec `ebpf:"events"`
+	Guards         *ebpf.MapSpec `ebpf:"guards"`
+	Inboxes        *ebpf.MapSpec `ebpf:"inboxes"`
+	Inodes         *ebpf.MapSpec `ebpf:"inodes"`
+	Listeners      *ebpf.MapSpec `ebpf:"listeners"`
+	Listening      *ebpf.MapSpec `ebpf:"listening"`
+	Measures       *ebpf.MapSpec `ebpf:"measures"`
+	MeasuresOther  *ebpf.MapSpec `ebpf:"measures_other"`
+	OwnPorts       *ebpf.MapSpec `ebpf:"own_ports"`
+	Paths          *ebpf.MapSpec `ebpf:"paths"`
+	Processes      *ebpf.MapSpec `ebpf:"processes"`
+	Queues         *ebpf.MapSpec `ebpf:"queues"`
+	Requests       *ebpf.MapSpec `ebpf:"requests"`
+	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
+	Seen           *ebpf.MapSpec `ebpf:"seen"`
+	Services       *ebpf.MapSpec `ebpf:"services"`
+	Threads        *ebpf.MapSpec `ebpf:"threads"`
+	Trusted        *ebpf.MapSpec `ebpf:"trusted"`
+	Waking         *ebpf.MapSpec `ebpf:"waking"`
 }
 
 // TareVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareVariableSpecs struct {
+	CfgArmNv          *ebpf.VariableSpec `ebpf:"cfg_arm_nv"`
+	CfgByAddress      *ebpf.VariableSpec `ebpf:"cfg_by_address"`
+	CfgEarly          *ebpf.VariableSpec `ebpf:"cfg_early"`
 	CfgMeasure        *ebpf.VariableSpec `ebpf:"cfg_measure"`
 	CfgParentBased    *ebpf.VariableSpec `ebpf:"cfg_parent_based"`
 	CfgPayload        *ebpf.VariableSpec `ebpf:"cfg_payload"`
+	CfgSameHost       *ebpf.VariableSpec `ebpf:"cfg_same_host"`
 	CfgSequence       *ebpf.VariableSpec `ebpf:"cfg_sequence"`
+	CfgTag            *ebpf.VariableSpec `ebpf:"cfg_tag"`
 	CfgTraceparent    *ebpf.VariableSpec `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes    *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
 	EntryEnabled      *ebpf.VariableSpec `ebpf:"entry_enabled"`
 	GraceUntil        *ebpf.VariableSpec `ebpf:"grace_until"`
 	Http2Received     *ebpf.VariableSpec `ebpf:"http2_received"`
 	LiveRequests      *ebpf.VariableSpec `ebpf:"live_requests"`
+	NotesUnread       *ebpf.VariableSpec `ebpf:"notes_unread"`
 	SamplingThreshold *ebpf.VariableSpec `ebpf:"sampling_threshold"`
 	UnusedControl     *ebpf.VariableSpec `ebpf:"unused_control"`
 	UnusedControlType *ebpf.VariableSpec `ebpf:"unused_control_type"`
@@ -610,41 +713,47 @@ func (o *TareObjects) Close() error {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TareMaps struct {
-	Conns         *ebpf.Map `ebpf:"conns"`
-	Control       *ebpf.Map `ebpf:"control"`
-	Counters      *ebpf.Map `ebpf:"counters"`
-	Events        *ebpf.Map `ebpf:"events"`
-	Guards        *ebpf.Map `ebpf:"guards"`
-	Inodes        *ebpf.Map `ebpf:"inodes"`
-	Listeners     *ebpf.Map `ebpf:"listeners"`
-	MeasureZero   *ebpf.Map `ebpf:"measure_zero"`
-	Measures      *ebpf.Map `ebpf:"measures"`
-	MeasuresOther *ebpf.Map `ebpf:"measures_other"`
-	OwnPorts      *ebpf.Map `ebpf:"own_ports"`
-	Processes     *ebpf.Map `ebpf:"processes"`
-	Queues        *ebpf.Map `ebpf:"queues"`
-	Requests      *ebpf.Map `ebpf:"requests"`
-	Scratch       *ebpf.Map `ebpf:"scratch"`
-	Seen          *ebpf.Map `ebpf:"seen"`
-	Services      *ebpf.Map `ebpf:"services"`
-	Threads       *ebpf.Map `ebpf:"threads"`
-	Trusted       *ebpf.Map `ebpf:"trusted"`
-	Waking        *ebpf.Map `ebpf:"waking"`
+	Conns          *ebpf.Map `ebpf:"conns"`
+	ConnsByAddress *ebpf.Map `ebpf:"conns_by_address"`
+	Control        *ebpf.Map `ebpf:"control"`
+	Counters       *ebpf.Map `ebpf:"counters"`
+	Events         *ebpf.Map `ebpf:"events"`
+	Guards         *ebpf.Map `ebpf:"guards"`
+	Inboxes        *ebpf.Map `ebpf:"inboxes"`
+	Inodes         *ebpf.Map `ebpf:"inodes"`
+	Listeners      *ebpf.Map `ebpf:"listeners"`
+	Listening      *ebpf.Map `ebpf:"listening"`
+	Measures       *ebpf.Map `ebpf:"measures"`
+	MeasuresOther  *ebpf.Map `ebpf:"measures_other"`
+	OwnPorts       *ebpf.Map `ebpf:"own_ports"`
+	Paths          *ebpf.Map `ebpf:"paths"`
+	Processes      *ebpf.Map `ebpf:"processes"`
+	Queues         *ebpf.Map `ebpf:"queues"`
+	Requests       *ebpf.Map `ebpf:"requests"`
+	Scratch        *ebpf.Map `ebpf:"scratch"`
+	Seen           *ebpf.Map `ebpf:"seen"`
+	Services       *ebpf.Map `ebpf:"services"`
+	Threads        *ebpf.Map `ebpf:"threads"`
+	Trusted        *ebpf.Map `ebpf:"trusted"`
+	Waking         *ebpf.Map `ebpf:"waking"`
 }
 
 func (m *TareMaps) Close() error {
 	return _TareClose(
 		m.Conns,
+		m.ConnsByAddress,
 		m.Control,
 		m.Counters,
 		m.Events,
 		m.Guards,
+		m.Inboxes,
 		m.Inodes,
 		m.Listeners,
-		m.MeasureZero,
+		m.Listening,
 		m.Measures,
 		m.MeasuresOther,
 		m.OwnPorts,
+		m.Paths,
 		m.Processes,
 		m.Queues,
 		m.Requests,
@@ -661,16 +770,22 @@ func (m *TareMaps) Close() error {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TareVariables struct {
+	CfgArmNv          *ebpf.Variable `ebpf:"cfg_arm_nv"`
+	CfgByAddress      *ebpf.Variable `ebpf:"cfg_by_address"`
+	CfgEarly          *ebpf.Variable `ebpf:"cfg_early"`
 	CfgMeasure        *ebpf.Variable `ebpf:"cfg_measure"`
 	CfgParentBased    *ebpf.Variable `ebpf:"cfg_parent_based"`
 	CfgPayload        *ebpf.Variable `ebpf:"cfg_payload"`
+	CfgSameHost       *ebpf.Variable `ebpf:"cfg_same_host"`
 	CfgSequence       *ebpf.Variable `ebpf:"cfg_sequence"`
+	CfgTag            *ebpf.Variable `ebpf:"cfg_tag"`
 	CfgTraceparent    *ebpf.Variable `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes    *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
 	EntryEnabled      *ebpf.Variable `ebpf:"entry_enabled"`
 	GraceUntil        *ebpf.Variable `ebpf:"grace_until"`
 	Http2Received     *ebpf.Variable `ebpf:"http2_received"`
 	LiveRequests      *ebpf.Variable `ebpf:"live_requests"`
+	NotesUnread       *ebpf.Variable `ebpf:"notes_unread"`
 	SamplingThreshold *ebpf.Variable `ebpf:"sampling_threshold"`
 	UnusedControl     *ebpf.Variable `ebpf:"unused_control"`
 	UnusedControlType *ebpf.Variable `ebpf:"unused_control_type"`
@@ -696,26 +811,40 @@ type TareVariables struct {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TarePrograms struct {
-	TareArm     *ebpf.Program `ebpf:"tare_arm"`
-	TareDestroy *ebpf.Program `ebpf:"tare_destroy"`
-	TareExec    *ebpf.Program `ebpf:"tare_exec"`
-	TareExit    *ebpf.Program `ebpf:"tare_exit"`
-	TareFork    *ebpf.Program `ebpf:"tare_fork"`
-	TareRecv    *ebpf.Program `ebpf:"tare_recv"`
-	TareSend    *ebpf.Program `ebpf:"tare_send"`
-	TareSockops *ebpf.Program `ebpf:"tare_sockops"`
-	TareState   *ebpf.Program `ebpf:"tare_state"`
+	TareArm             *ebpf.Program `ebpf:"tare_arm"`
+	TareCallReceived    *ebpf.Program `ebpf:"tare_call_received"`
+	TareCallSends       *ebpf.Program `ebpf:"tare_call_sends"`
+	TareDestroy         *ebpf.Program `ebpf:"tare_destroy"`
+	TareEgress          *ebpf.Program `ebpf:"tare_egress"`
+	TareExec            *ebpf.Program `ebpf:"tare_exec"`
+	TareExit            *ebpf.Program `ebpf:"tare_exit"`
+	TareFork            *ebpf.Program `ebpf:"tare_fork"`
+	TareIngress         *ebpf.Program `ebpf:"tare_ingress"`
+	TareKprobeSend      *ebpf.Program `ebpf:"tare_kprobe_send"`
+	TareKprobeSendpages *ebpf.Program `ebpf:"tare_kprobe_sendpages"`
+	TareRecv            *ebpf.Program `ebpf:"tare_recv"`
+	TareSend            *ebpf.Program `ebpf:"tare_send"`
+	TareSendpages       *ebpf.Program `ebpf:"tare_sendpages"`
+	TareSockops         *ebpf.Program `ebpf:"tare_sockops"`
+	TareState           *ebpf.Program `ebpf:"tare_state"`
 }
 
 func (p *TarePrograms) Close() error {
 	return _TareClose(
 		p.TareArm,
+		p.TareCallReceived,
+		p.TareCallSends,
 		p.TareDestroy,
+		p.TareEgress,
 		p.TareExec,
 		p.TareExit,
 		p.TareFork,
+		p.TareIngress,
+		p.TareKprobeSend,
+		p.TareKprobeSendpages,
 		p.TareRecv,
 		p.TareSend,
+		p.TareSendpages,
 		p.TareSockops,
 		p.TareState,
 	)

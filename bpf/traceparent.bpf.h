@@ -53,7 +53,7 @@ __noinline int find_traceparent(const struct bytes *b, struct payload_parent *ou
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
 	if (!sc || !b || !out)
 		return 0;
-	u32 len = b->len < SCRATCH ? b->len : SCRATCH;
+	u64 len = AT_MOST(b->len, SCRATCH);
 	if (!b->data || len < 16 || bpf_probe_read_user(sc->bytes, len, b->data))
 		return 0;
 	if (payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)

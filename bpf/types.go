@@ -27,6 +27,13 @@ const (
 	LinkQueue  = TareLinkingTARE_LINK_QUEUE
 )
 
+// What carries the context of a request between hosts.
+const (
+	TagTCP  = TareTagCarrierTARE_TAG_TCP
+	TagNone = TareTagCarrierTARE_TAG_NONE
+	TagIP   = TareTagCarrierTARE_TAG_IP
+)
+
 // DataShort is the size in bytes of a Data record without payload.
 const DataShort = 24
 

@@ -314,19 +314,22 @@ INLINE bool worker_wakes_itself(struct conn *c)
 	return !bpf_map_delete_elem(&waking, &k);
 }
 
-/* The same of one that is opened: notes it. */
+/* The same of one that is opened. */
 INLINE bool worker_calls_itself(struct conn *c)
 {
 	struct port_key k = {.netns = c->netns, .port = c->remote_port};
 	if (!by_thread(c) || !is_loopback(c->family, c->remote))
 		return false;
 	u32 *thread = bpf_map_lookup_elem(&own_ports, &k);
-	if (!thread || *thread != thread_id())
-		return false;
+	return thread && *thread == thread_id();
+}
+
+/* Notes such a connection, for the end that will accept it. */
+INLINE void worker_called_itself(struct conn *c, u16 port)
+{
+	struct port_key k = both_ports(c, c->remote_port, port);
 	u8 yes = 1;
-	k = both_ports(c, c->remote_port, c->local_port);
 	bpf_map_update_elem(&waking, &k, &yes, BPF_ANY);
-	return true;
 }
 
 /* Connect: with loop linking, the first send comes after other requests' turns. */
@@ -450,10 +453,7 @@ INLINE bool worker_may_ask(struct conn *c)
 		return false;
 	if (c->flags & C_BOUND)
 		return c->client.x.caller.span != 0;
-	if (c->linking == TARE_LINK_QUEUE)
-		return true;
-	struct thread_state *t = thread_find();
-	return t && t->ctx.span;
+	return true;
 }
 
 #endif

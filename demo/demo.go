@@ -126,7 +126,7 @@ func Run(ctx context.Context, opts Options, stdout, stderr io.Writer) error {
 	if err := result.WriteTable(stdout); err != nil || opts.Page == "" {
 		return err
 	}
-	return servePage(ctx, opts, stdout)
+	return servePage(ctx, opts, stdout, stderr)
 }
 
 // stage is what all steps of a demonstration share.
@@ -147,8 +147,13 @@ func run(ctx context.Context, opts Options, stderr io.Writer) (result *Result, e
 	}
 	defer func() { err = errors.Join(err, st.lab.Close()) }()
 
+	st.lab.Say = st.progress.Say
+
 	result = newResult(opts)
 	if opts.Rounds > 0 {
+		if err := st.try(ctx); err != nil {
+			return nil, nil, err
+		}
 		cost, err := st.measure(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -165,6 +170,9 @@ func run(ctx context.Context, opts Options, stderr io.Writer) (result *Result, e
 // plan lists the steps and about how long they take, for the progress line.
 func (st *stage) plan() []progress.Step {
 	var steps []progress.Step
+	if st.opts.Rounds > 0 {
+		steps = append(steps, progress.Step{Name: trialStep, About: 3 * time.Second})
+	}
 	for round := range st.opts.Rounds {
 		for _, v := range []variant{untracedA, untracedB, traced} {
 			d := st.opts.Warmup + st.opts.Window + 500*time.Millisecond // to start and stop the chain

@@ -192,9 +192,17 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 	needRoot(t)
 	t.Setenv("PLAY_CRASH", "agent")
 	check := nothingLeft(t)
-	err := Run(t.Context(), quick(t), io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "no BPF here") || !strings.Contains(err.Error(), "tare doctor") {
-		t.Errorf("error %v", err)
+	for _, rounds := range []int{0, 8} {
+		o := quick(t)
+		o.Rounds = rounds
+		var progress bytes.Buffer
+		err := Run(t.Context(), o, io.Discard, &progress)
+		if err == nil || !strings.Contains(err.Error(), "no BPF here") || !strings.Contains(err.Error(), "tare doctor") {
+			t.Errorf("error %v", err)
+		}
+		if strings.Contains(progress.String(), "remaining: round") {
+			t.Errorf("untraced rounds were measured in vain:\n%s", progress.String())
+		}
 	}
 	check()
 }

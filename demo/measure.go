@@ -44,6 +44,20 @@ type sample struct {
 // cost is the samples of all rounds, by variant.
 type cost [variants][]sample
 
+const trialStep = "trying the agent"
+
+// try traces a few requests: whether the agent works here is known before untraced
+// rounds are measured in vain.
+func (st *stage) try(ctx context.Context) error {
+	st.progress.Begin(trialStep)
+	j := st.job(record.Checked, true)
+	j.Requests = 20
+	if err := st.lab.Run(ctx, j, &record.Run{ID: "trial"}); err != nil {
+		return fmt.Errorf("nothing was measured, since the agent does not work here: %w", err)
+	}
+	return nil
+}
+
 // measure runs the rounds: each variant once, in random order.
 func (st *stage) measure(ctx context.Context) (*cost, error) {
 	rng := rand.New(rand.NewPCG(st.opts.Seed, 1)) //nolint:gosec // an order, not a secret

@@ -22,9 +22,6 @@ const (
 	pageConnections = 4
 )
 
-// pageReady bounds the start of `tare run`: the kernel verifies programs then.
-const pageReady = time.Minute
-
 // page is `tare run` on the chain, as a user would run it, with a store of its
 // own that goes with it.
 type page struct {
@@ -35,7 +32,7 @@ type page struct {
 }
 
 // servePage shows the chain's traces until ctx ends, which is no error.
-func servePage(ctx context.Context, opts Options, out io.Writer) (err error) {
+func servePage(ctx context.Context, opts Options, out, stderr io.Writer) (err error) {
 	p := &page{url: "http://" + opts.Page + "/"}
 	defer func() { err = errors.Join(err, p.stop()) }()
 	if p.group, err = workloads.NewGroup("tare-demo"); err != nil {
@@ -47,8 +44,9 @@ func servePage(ctx context.Context, opts Options, out io.Writer) (err error) {
 	if err := p.start(opts); err != nil {
 		return err
 	}
-	if err := p.answers(ctx); err != nil {
-		return interrupted(ctx, err)
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(stderr, format+"\n", args...) }
+	if err := p.process.Await(ctx, p.answers, say); err != nil {
+		return interrupted(ctx, fmt.Errorf("%w\n%s", err, pageAdvice))
 	}
 	if _, err := fmt.Fprintf(out, "\npage: %s (Ctrl-C ends it)\n", p.url); err != nil {
 		return err
@@ -99,44 +97,24 @@ func ownEnvironment(environ []string) []string {
 	return out
 }
 
-// answers waits until the page is there.
+// answers is nil if the page is there.
 func (p *page) answers(ctx context.Context) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
-	timeout := time.NewTimer(pageReady)
-	defer timeout.Stop()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := client.Do(req)
-		if err == nil {
-			err = resp.Body.Close()
-			if err == nil && resp.StatusCode == http.StatusOK && p.alive() == nil {
-				return nil
-			}
-			err = errors.Join(err, fmt.Errorf("it answered %s", resp.Status))
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-p.process.Done():
-			return p.alive()
-		case <-timeout.C:
-			return fmt.Errorf("no page at %s after %v (%w); `tare run` wrote:\n%s", p.url, pageReady, err, p.process.Output())
-		case <-time.After(50 * time.Millisecond):
-		}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
+	if err != nil {
+		return err
 	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", p.url, resp.Status)
+	}
+	return errors.Join(err, resp.Body.Close())
 }
 
-func (p *page) alive() error {
-	select {
-	case <-p.process.Done():
-		return fmt.Errorf("the page's `tare run` ended (another address: --page; no page: --exit): %w", p.process.Exited())
-	default:
-		return nil
-	}
-}
+const pageAdvice = "the page is of `tare run` (another address: --page; no page: --exit)"
 
 // busy sends a light load until ctx ends.
 func (p *page) busy(ctx context.Context) error {
@@ -154,7 +132,7 @@ func (p *page) busy(ctx context.Context) error {
 	case <-ctx.Done():
 		err = nil
 	case <-p.process.Done():
-		err = p.alive()
+		err = fmt.Errorf("%w\n%s", p.process.Exited(), pageAdvice)
 	}
 	cancel()
 	_, _ = g.Wait() // what the chain answered is on the page

@@ -1,8 +1,8 @@
-// Package doctor is the command "tare doctor": it shows what this kernel and these
-// privileges allow, which tier the agent would use, what is missing and which capability
-// is lost without it.
+// Package doctor is the command "tare doctor": it loads and attaches the kernel programs
+// of every tier as the agent does, removes them again, and shows which tiers work here,
+// without what, or why not, in the kernel's own words; then facts about the host.
 //
-// It changes nothing, gives no advice on how to weaken a machine, and does not guess:
+// It traces nothing, gives no advice on how to weaken a machine, and does not guess:
 // what it could not try it calls unknown.
 //
 // The exit status is 0 if the agent can run here with these privileges, else 1.
@@ -18,54 +18,20 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
-	"github.com/tare-trace/tare/agent/probe"
 )
 
 // ErrCannotRun makes the exit status 1. Standard output has the reasons.
 var ErrCannotRun = errors.New("the agent cannot run here")
-
-// Verdict is the result in a few words.
-type Verdict string
-
-// The verdicts. NeedsPrivileges: as far as known only privileges are missing, to run
-// the agent or to probe the kernel.
-const (
-	CanRun          Verdict = "can run"
-	NeedsPrivileges Verdict = "needs privileges"
-	CannotRun       Verdict = "cannot run"
-)
-
-// Diagnosis is what --json prints.
-type Diagnosis struct {
-	Verdict Verdict    `json:"verdict"`
-	Tier    probe.Tier `json:"tier"`
-	probe.Report
-}
-
-// Diagnose judges a report.
-func Diagnose(r probe.Report) Diagnosis {
-	d := Diagnosis{Tier: probe.Choose(&r), Report: r, Verdict: CanRun}
-	switch {
-	case len(d.Tier.Missing) > 0:
-		d.Verdict = CannotRun
-	case d.Tier.Name == probe.NoTier && !r.Privileged():
-		d.Verdict = NeedsPrivileges
-	case d.Tier.Name == probe.NoTier:
-		d.Verdict = CannotRun
-	}
-	return d
-}
 
 // Command is "tare doctor".
 func Command() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show whether the agent can run here, and with which features",
-		Long: `Shows what this kernel and these privileges allow, by trying it: tiny kernel
-programs are loaded, one is attached to the cgroup hierarchy, and all are
-removed again. Without root it shows what could not be tried.
+		Short: "Show whether the agent can run here, and with which hooks",
+		Long: `Shows which tiers (sets of kernel programs) work with this kernel and these
+privileges, by loading and attaching each as the agent does, and removing it
+again. No process is traced meanwhile. Without root it shows what could not be tried.
 
 Exit status: 0 if the agent can run here with these privileges, else 1.`,
 		Args:          cobra.NoArgs,
@@ -80,7 +46,7 @@ Exit status: 0 if the agent can run here with these privileges, else 1.`,
 }
 
 func run(out io.Writer, asJSON bool) error {
-	d := Diagnose(probe.Run())
+	d := Examine()
 	var err error
 	if asJSON {
 		e := json.NewEncoder(out)
@@ -98,8 +64,28 @@ func run(out io.Writer, asJSON bool) error {
 // Print writes the diagnosis for people.
 func (d Diagnosis) Print(out io.Writer) error {
 	p := &printer{out: out}
+	for _, t := range d.Tiers {
+		p.tier(t)
+	}
+	p.line("")
+	p.line("tier        %s", d.Tier)
+	switch d.Verdict {
+	case CanRun:
+		p.line("verdict     the agent can run here")
+	case NeedsPrivileges:
+		p.line("verdict     the agent cannot run as this user; nothing else is known to be missing: run tare doctor as root to be sure")
+	case CannotRun:
+		p.line("verdict     the agent cannot run here: this kernel refuses every tier")
+	}
+	p.line("")
+
 	p.line("kernel      %s %s", d.Kernel, d.Machine)
 	p.line("lockdown    %s", d.Lockdown)
+	btf := "/sys/kernel/btf/vmlinux"
+	if !d.BTF {
+		btf = "absent: the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF)"
+	}
+	p.line("btf         %s", btf)
 	cgroup := d.CgroupV2
 	if cgroup == "" {
 		cgroup = "not mounted"
@@ -125,14 +111,16 @@ func (d Diagnosis) Print(out io.Writer) error {
 			row(c.Name, state, c.Needed)
 		}
 	})
-	p.table("FEATURE\tWORKS\tNEEDED FOR", func(row func(...string)) {
+	p.line("")
+	p.table("FEATURE\tOPTION\tSTATE\tWITHOUT IT", func(row func(...string)) {
 		for _, f := range d.Features {
-			row(f.Name, string(f.State), f.Needed)
+			state := string(f.State)
+			if f.Error != "" {
+				state += " (" + f.Error + ")"
+			}
+			row(f.Name, f.Option, state, f.Without)
 		}
 	})
-	p.missing("MISSING", "WHAT THAT COSTS", d.Features, probe.No)
-	p.missing("NOT TRIED", "WITHOUT IT", d.Features, probe.Unknown)
-	p.conclusion(d)
 	return p.err
 }
 
@@ -147,7 +135,27 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// table aligns rows and ends with an empty line.
+// tier writes a tier's state beside its name, and what it does without below.
+func (p *printer) tier(t Tier) {
+	text := string(t.State)
+	switch {
+	case t.State == Partial:
+		text = "works without:"
+	case t.Program != "":
+		text += ": " + t.Program + " at " + t.Hook + ": " + t.Error
+	case t.Error != "":
+		text += ": " + t.Error
+	}
+	if t.ByName {
+		text += " (taken only if asked for: --tier " + t.Name + ")"
+	}
+	p.line("%-11s %s", t.Name, text)
+	for _, l := range t.Lost {
+		p.line("%-11s   %s: %s (%s)", "", l.Capability, l.Without, l.Reason)
+	}
+}
+
+// table aligns rows.
 func (p *printer) table(head string, fill func(row func(...string))) {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) {
@@ -159,50 +167,5 @@ func (p *printer) table(head string, fill func(row func(...string))) {
 	fill(row)
 	if p.err == nil {
 		p.err = w.Flush()
-	}
-	p.line("")
-}
-
-// missing lists the features in one state; nothing if there are none.
-func (p *printer) missing(title, cost string, features []probe.Result, state probe.State) {
-	var those []probe.Result
-	reasons := map[string]bool{}
-	for _, f := range features {
-		if f.State == state {
-			those = append(those, f)
-			reasons[f.Error] = true
-		}
-	}
-	if len(those) == 0 {
-		return
-	}
-	if len(those) > 1 && len(reasons) == 1 { // say it once
-		p.line("%s (%s)", title, those[0].Error)
-		p.table("FEATURE\t"+cost, func(row func(...string)) {
-			for _, f := range those {
-				row(f.Name, f.Without)
-			}
-		})
-		return
-	}
-	p.table(title+"\t"+cost+"\tREASON", func(row func(...string)) {
-		for _, f := range those {
-			row(f.Name, f.Without, f.Error)
-		}
-	})
-}
-
-func (p *printer) conclusion(d Diagnosis) {
-	p.line("tier        %s", d.Tier.Name)
-	for _, l := range d.Tier.Lost {
-		p.line("lost        %s: %s", l.Capability, l.Without)
-	}
-	switch d.Verdict {
-	case CanRun:
-		p.line("verdict     the agent can run here")
-	case NeedsPrivileges:
-		p.line("verdict     the agent cannot run as this user; nothing else is known to be missing: run tare doctor as root to be sure")
-	case CannotRun:
-		p.line("verdict     the agent cannot run here: %s", strings.Join(slices.Concat(d.Tier.Missing, d.Tier.Unknown), ", "))
 	}
 }

@@ -148,6 +148,31 @@ func TestBenchChain(t *testing.T) {
 	}
 }
 
+// Every placement that this kernel offers gives whole traces, and what it does not offer is named.
+func TestBenchPlacement(t *testing.T) {
+	need(t, "ip", "nginx")
+	m, runs := experimentOf(t, t.TempDir(), "placement", "smoke")
+	traced := map[string]bool{}
+	for _, r := range runs {
+		switch r.Kind {
+		case record.Measured:
+			if valueOf(t, r, record.NetWithin) == 0 {
+				t.Errorf("%s: no byte passed between the services", r.ID)
+			}
+		case record.Checked:
+			traced[r.Tracer] = true
+			if valueOf(t, r, record.Complete) < 0.999 || valueOf(t, r, record.Wrong) != 0 || len(r.Programs) == 0 {
+				t.Errorf("%s: %v, fidelity %v, %d programs", r.ID, r.Values, r.Fidelity, len(r.Programs))
+			}
+		}
+	}
+	for _, tracer := range m.Experiment.Tracers[1:] {
+		if reason := m.NotOffered[tracer.Name]; traced[tracer.Name] == (reason != "") {
+			t.Errorf("%s: traced %v, not offered because of %q", tracer.Name, traced[tracer.Name], reason)
+		}
+	}
+}
+
 // buildHello builds the example, with the flags that make build uses: what it needs is built already.
 func buildHello(t *testing.T, dir string) {
 	t.Helper()

@@ -16,13 +16,16 @@ import (
 )
 
 // The TCP options that Tare writes: RFC 4727's 253 for the mark, OBI's 25 for
-// the tag.
+// the tag; and what they are in with --tag ip.
 const (
 	kindTag  = 25
 	kindMark = 253
+
+	ip4Option = 94
+	ip6Option = 0x1e
 )
 
-// capture reads the TCP headers that pass an interface.
+// capture reads the IP and TCP headers that pass an interface.
 type capture struct {
 	fd    int
 	ports []int
@@ -118,11 +121,29 @@ func (c *capture) packet(b []byte, at time.Time) {
 		return
 	}
 	c.packets++
-	for o := range options(tcp) {
-		if o[0] == kindTag || o[0] == kindMark {
-			c.kinds[o[0]]++
+	for _, all := range [][]byte{tcp[20:], fromIPHeader(b)} {
+		for o := range options(all) {
+			if o[0] == kindTag || o[0] == kindMark {
+				c.kinds[o[0]]++
+			}
 		}
 	}
+}
+
+// fromIPHeader finds the TCP options that are in an option of an IP header.
+func fromIPHeader(b []byte) []byte {
+	if b[0]>>4 == 4 {
+		for o := range options(b[20 : int(b[0]&15)*4]) {
+			if o[0] == ip4Option {
+				return o[2:]
+			}
+		}
+		return nil
+	}
+	if b[6] != unix.IPPROTO_DSTOPTS || b[42] != ip6Option || len(b) < 44+int(b[43]) {
+		return nil
+	}
+	return b[44 : 44+int(b[43])]
 }
 
 // tcpHeader finds the TCP header of an IP packet, options included.
@@ -132,6 +153,8 @@ func tcpHeader(b []byte) ([]byte, bool) {
 		b = b[int(b[0]&15)*4:]
 	case len(b) >= 60 && b[0]>>4 == 6 && b[6] == unix.IPPROTO_TCP:
 		b = b[40:]
+	case len(b) >= 68 && b[0]>>4 == 6 && b[6] == unix.IPPROTO_DSTOPTS && b[40] == unix.IPPROTO_TCP:
+		b = b[min(len(b), 48+int(b[41])*8):]
 	default:
 		return nil, false
 	}
@@ -141,10 +164,10 @@ func tcpHeader(b []byte) ([]byte, bool) {
 	return b[:int(b[12]>>4)*4], true
 }
 
-// options yields the options of a TCP header, kind and length included.
-func options(tcp []byte) func(func([]byte) bool) {
+// options yields the options of a TCP or IPv4 header, kind and length included.
+func options(o []byte) func(func([]byte) bool) {
 	return func(yield func([]byte) bool) {
-		for o := tcp[20:]; len(o) > 0 && o[0] != 0; {
+		for len(o) > 0 && o[0] != 0 {
 			if o[0] == 1 {
 				o = o[1:]
 				continue

@@ -46,7 +46,7 @@ func (l *logBuffer) String() string {
 // test if it still runs, and must then end well.
 func spawn(t *testing.T, name string, end os.Signal, within time.Duration, env []string, argv ...string) *child {
 	t.Helper()
-	c := &child{t: t, name: name, log: &logBuffer{}, done: make(chan struct{}), end: end, within: within}
+	c := &child{t: t, name: name, log: &logBuffer{}, done: make(chan struct{}), end: end, within: patient(within)}
 	c.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], argv[1:]...) //nolint:gosec // the test's own
 	c.cmd.Env = env
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log

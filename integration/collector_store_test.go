@@ -15,16 +15,16 @@ import (
 // of its own.
 type stored struct {
 	*daemon
-	otlp, page string
+	otlp, http, page string // addresses: of OTLP by gRPC and by HTTP, of the page
 }
 
 func storeIn(t *testing.T, dir string, args ...string) *stored {
 	t.Helper()
-	s := &stored{otlp: loopback(freePort(t)), page: loopback(freePort(t))}
+	s := &stored{otlp: loopback(freePort(t)), http: loopback(freePort(t)), page: loopback(freePort(t))}
 	metrics, own := ownMetrics(t)
 	s.daemon = startDaemon(t, metrics, nil, slices.Concat([]string{tare, "collector",
 		"--set", "receivers.otlp.protocols.grpc.endpoint=" + s.otlp,
-		"--set", "receivers.otlp.protocols.http.endpoint=" + loopback(freePort(t)),
+		"--set", "receivers.otlp.protocols.http.endpoint=" + s.http,
 		"--set", "receivers.zipkin.endpoint=" + loopback(freePort(t)),
 		"--set", "extensions.tare_page.endpoint=" + s.page,
 		"--set", "extensions.tare_store.directory=" + dir,

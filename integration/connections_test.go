@@ -46,9 +46,9 @@ func TestLargeBodies(t *testing.T) {
     }`, loopback(body), loopback(backend)), loopback(backend))
 	st.nginx("proxy", "", proxyTo(loopback(proxy), loopback(backend)), loopback(proxy))
 	a := trace(t, s, nil, "--port", "proxy="+itoa(proxy), "--port", "backend="+itoa(backend))
-	const requests = 300
+	requests := few(300)
 	send(t, load.Options{
-		Addr: loopback(proxy), Connections: 8, Requests: requests, BodySize: size, AppendPath: numbered,
+		Addr: loopback(proxy), Connections: 8, Requests: uint64(requests), BodySize: size, AppendPath: numbered,
 		Check: func(_ uint64, b []byte) error {
 			if len(b) != size || b[0] != 'b' || b[size-1] != 'b' {
 				return errors.New("another body")
@@ -62,20 +62,31 @@ func TestLargeBodies(t *testing.T) {
 	shape := serve("proxy", "/n/", call("proxy", "/n/", serve("backend", "/n/", call("backend", "/n/"))))
 	wantComplete(t, judge(t, spans, shape), m, requests, 0.999)
 	short := 0
-	for _, sp := range spans {
+	tooShort := func(s *span.Span) {
+		if short++; short <= 3 {
+			t.Logf("short: %s", describe(s))
+		}
+	}
+	for i := range spans {
+		sp := &spans[i]
 		sent, _ := sp.Attr("tare.bytes.sent")
 		received, _ := sp.Attr("tare.bytes.received")
 		client := sp.Kind == span.Client
 		switch {
 		case sp.Resource.Service == "backend" && client: // asks without a body
 			if received.Num < size {
-				short++
+				tooShort(sp)
 			}
 		case sent.Num < size || received.Num < size:
-			short++
+			tooShort(sp)
 		}
 	}
-	if short > 0 {
+	// A message that pauses for half a second is taken as whole, and emulated machines pause.
+	most := 0
+	if slowness > 1 {
+		most = len(spans) / 10
+	}
+	if short > most {
 		t.Errorf("%d of %d spans count fewer bytes than passed", short, len(spans))
 	}
 }
@@ -89,8 +100,8 @@ func TestWithoutKeepAlive(t *testing.T) {
 	st.nginx("proxy", "", fmt.Sprintf(`server { listen %s backlog=8192; location / { proxy_pass http://%s; } }`,
 		loopback(proxy), loopback(backend)), loopback(proxy))
 	a := trace(t, s, nil, "--port", "proxy="+itoa(proxy), "--port", "backend="+itoa(backend))
-	const requests = 5000
-	send(t, load.Options{Addr: loopback(proxy), Connections: 32, Requests: requests, Close: true, AppendPath: numbered})
+	requests := few(5000)
+	send(t, load.Options{Addr: loopback(proxy), Connections: 32, Requests: uint64(requests), Close: true, AppendPath: numbered})
 	m := a.settle()
 	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 0.999)
 }
@@ -104,8 +115,8 @@ func TestFiveThousandConnections(t *testing.T) {
 	}
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, []string{"TARE_QUEUE=65536", "TARE_MAX_SPANS=65536"}, ports(c)...)
-	const requests = 15000
-	send(t, load.Options{Addr: c.Entry, Connections: 5000, Requests: requests, Timeout: 30 * time.Second, AppendPath: c.AppendPath})
+	requests := few(15000)
+	send(t, load.Options{Addr: c.Entry, Connections: 5000, Requests: uint64(requests), Timeout: 30 * time.Second, AppendPath: c.AppendPath})
 	m := a.settle()
 	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 0.999)
 }
@@ -119,7 +130,8 @@ func TestPipelining(t *testing.T) {
 		t.Run(chain, func(t *testing.T) {
 			c, s := start(t, chain), newSink(t)
 			a := trace(t, s, nil, ports(c)...)
-			const clients, rounds, depth = 8, 40, 5
+			const clients, depth = 8, 5
+			rounds := few(40*clients*depth) / (clients * depth)
 			var wait sync.WaitGroup
 			errs := make([]error, clients)
 			for i := range clients {
@@ -149,7 +161,7 @@ func pipeline(address string, rounds, depth int, path func(n int) string) error 
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patient(20 * time.Second)))
 	in := bufio.NewReader(conn)
 	for r := range rounds {
 		var out strings.Builder

@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,14 @@ func (f *forger) send(flags byte, options, payload []byte) {
 	}
 }
 
+// ipOptions has the kernel put options into the IP headers of what is sent from now on.
+func (f *forger) ipOptions(options []byte) {
+	f.t.Helper()
+	if err := unix.SetsockoptString(f.fd, unix.IPPROTO_IP, unix.IP_OPTIONS, string(options)); err != nil {
+		f.t.Fatalf("IP options %x: %v", options, err)
+	}
+}
+
 func (f *forger) checksum(segment []byte) uint16 {
 	pseudo := append(append([]byte{}, f.src[:]...), f.dst[:]...)
 	pseudo = append(pseudo, 0, unix.IPPROTO_TCP, byte(len(segment)>>8), byte(len(segment)))
@@ -127,7 +136,10 @@ func (f *forger) receive(flags byte) (data []byte) {
 }
 
 // forged says which segments of a connection carry which options.
-type forged struct{ onSYN, onACK, onData []byte }
+type forged struct {
+	onSYN, onACK, onData []byte
+	ip                   []byte // in the IP header, with the data
+}
 
 // request makes a connection, asks for a path and reads the answer.
 func (f *forger) request(path string, o forged) {
@@ -147,7 +159,9 @@ func (f *forger) begin(path string, o forged) {
 	f.send(syn, o.onSYN, nil)
 	f.receive(syn)
 	f.send(ack, o.onACK, nil)
+	f.ipOptions(o.ip)
 	f.send(ack|psh, o.onData, []byte("GET "+path+" HTTP/1.1\r\nHost: test\r\n\r\n"))
+	f.ipOptions(nil)
 }
 
 func (f *forger) end() {
@@ -275,6 +289,73 @@ func TestUntrustedOptions(t *testing.T) {
 	}
 	if len(seen) != requests {
 		t.Errorf("%d traces of %d requests", len(seen), requests)
+	}
+}
+
+// inIP is the option of an IPv4 header that carries options of TCP.
+func inIP(options ...[]byte) []byte {
+	o := append([]byte{ip4Option, 0}, slices.Concat(options...)...)
+	o[1] = byte(len(o))
+	return o
+}
+
+// In IP headers: what has no meaning is counted, tags are believed once.
+func TestForgedIPHeaders(t *testing.T) {
+	f, a, s := forgery(t, "--trust", cableNet, tagIP)
+	all, malformed := [][]byte{}, 0
+	for length := 2; length <= 38; length++ {
+		all = append(all, option(kindTag, length), option(kindMark, length))
+		if length < 26 || length > 28 {
+			malformed++
+		}
+	}
+	for _, says := range []byte{0, 1, 29, 255} { // not as long as they say
+		lie := option(kindTag, 26)
+		lie[1] = says
+		all, malformed = append(all, lie), malformed+1
+	}
+	for i, o := range all {
+		f.request(fmt.Sprintf("/n/%d", i), forged{ip: inIP(o)})
+	}
+	f.request("/n/1000", forged{ip: inIP(tag(0, 9))})
+	f.request("/n/1001", forged{ip: []byte{1, 1, 1, 1, ip4Option, 2, 1}})
+	f.request("/n/1002", forged{ip: option(ip4Option+1, 40)})
+	f.request("/n/2000", forged{ip: inIP(tag(7, 7))})
+	f.request("/n/2001", forged{ip: inIP(tag(7, 7))})
+	f.request("/n/2002", forged{ip: append([]byte{1, 1}, inIP(tag(7, 8), []byte{kindMark, 4, 0x54, 0x61})...)})
+	f.request("/n/2003", forged{onData: tag(7, 9)}) // this agent reads none there
+	m := a.settle()
+	if got := m.ignored("malformed"); got != malformed+1 {
+		t.Errorf("%d malformed tags counted, want %d:\n%v", got, malformed+1, m)
+	}
+	if got := m.ignored("replayed"); got != 1 {
+		t.Errorf("%d replayed tags counted", got)
+	}
+	paths := map[string]byte{}
+	for _, sp := range s.all() {
+		if p, _ := sp.Attr("url.path"); sp.TraceID == (span.TraceID{15: 7}) {
+			paths[p.Str] = sp.Parent[7]
+		}
+	}
+	if len(paths) != 2 || paths["/n/2000"] != 7 || paths["/n/2002"] != 8 {
+		t.Errorf("requests that took a forged tag, and its span id: %v", paths)
+	}
+}
+
+// And none is believed from elsewhere.
+func TestUntrustedIPHeaders(t *testing.T) {
+	f, a, s := forgery(t, tagIP)
+	for i := range byte(10) {
+		f.request(fmt.Sprintf("/n/%d", i), forged{ip: inIP(tag(1, i+1))})
+	}
+	m := a.settle()
+	if m.ignored("untrusted") != 10 || m.sampled() != 10 {
+		t.Errorf("%d untrusted tags, %d root decisions", m.ignored("untrusted"), m.sampled())
+	}
+	for _, sp := range s.all() {
+		if !sp.Parent.IsZero() {
+			t.Errorf("not a trace of its own: %s", describe(&sp))
+		}
 	}
 }
 

@@ -2,9 +2,16 @@ package integration
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // hosts are two network namespaces joined by veth, and a third cable from here
@@ -63,4 +70,80 @@ func (h hosts) lose(t *testing.T) {
 				"add chain inet loss in { type filter hook input priority 0; }; "+
 				"add rule inet loss in iifname "+cable+" meta l4proto tcp numgen random mod 100 < 2 counter drop")
 	}
+}
+
+// strip blanks out Tare's TCP options in what leaves over the cable, at both ends, as
+// devices do that do not know them.
+func (h hosts) strip(t *testing.T) {
+	t.Helper()
+	for _, ns := range []string{h.a, h.b} {
+		sh(t, "ip", "netns", "exec", ns, "nft",
+			"add table inet strip; "+
+				"add chain inet strip out { type filter hook output priority 0; }; "+
+				"add rule inet strip out oifname "+cable+" meta l4proto tcp reset tcp option "+itoa(kindTag)+"; "+
+				"add rule inet strip out oifname "+cable+" meta l4proto tcp reset tcp option "+itoa(kindMark))
+	}
+}
+
+// dropIPOptions drops what arrives at b with options in its IP header.
+func (h hosts) dropIPOptions(t *testing.T) {
+	t.Helper()
+	sh(t, "ip", "netns", "exec", h.b, "nft", "add table inet middle; "+
+		"add chain inet middle in { type filter hook prerouting priority -300; }; "+
+		"add rule inet middle in iifname "+cable+" ip hdrlength > 5 drop; "+
+		"add rule inet middle in iifname "+cable+" exthdr dst exists drop")
+}
+
+// stripIPOptions makes another option, which nobody knows, of Tare's in what arrives at b.
+func (h hosts) stripIPOptions(t *testing.T) {
+	t.Helper()
+	const ethernet, tcx, slot = 14, -1, -8
+	one := func(call asm.BuiltinFunc, at int32) asm.Instructions { // byte, between packet and stack
+		return asm.Instructions{
+			asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, ethernet+at),
+			asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, slot), asm.Mov.Imm(asm.R4, 1),
+			asm.Mov.Imm(asm.R5, 0), call.Call(), asm.LoadMem(asm.R7, asm.RFP, slot, asm.Byte),
+		}
+	}
+	set := func(at, value int32) asm.Instructions {
+		return append(asm.Instructions{asm.StoreImm(asm.RFP, slot, int64(value), asm.Byte)}, one(asm.FnSkbStoreBytes, at)...)
+	}
+	const other = ip4Option + 1
+	code := slices.Concat(
+		asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1), asm.StoreImm(asm.RFP, slot, 0, asm.Word)},
+		one(asm.FnSkbLoadBytes, 0), asm.Instructions{asm.JGT.Imm(asm.R7, 0x4f, "IPv6"), asm.JLE.Imm(asm.R7, 0x45, "out")},
+		one(asm.FnSkbLoadBytes, 20), asm.Instructions{asm.JNE.Imm(asm.R7, ip4Option, "out")},
+		set(20, other), asm.Instructions{
+			asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, ethernet+10),
+			asm.Mov.Imm(asm.R3, int32(htons(ip4Option<<8))), asm.Mov.Imm(asm.R4, int32(htons(other<<8))),
+			asm.Mov.Imm(asm.R5, 2), asm.FnL3CsumReplace.Call(), asm.Ja.Label("out"),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol("IPv6"),
+		},
+		one(asm.FnSkbLoadBytes, 6), asm.Instructions{asm.JNE.Imm(asm.R7, unix.IPPROTO_DSTOPTS, "out")},
+		set(42, ip6Option+1), // Linux refuses padding that is long or not of zeroes
+		asm.Instructions{asm.Mov.Imm(asm.R0, tcx).WithSymbol("out"), asm.Return()})
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "strip", Type: ebpf.SchedCLS, AttachType: ebpf.AttachTCXIngress, Instructions: code, License: "GPL"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	within(t, h.b, func() error {
+		dev, err := net.InterfaceByName(cable)
+		if err != nil {
+			return err
+		}
+		l, err := link.AttachTCX(link.TCXOptions{Interface: dev.Index, Program: p, Attach: ebpf.AttachTCXIngress})
+		if err == nil {
+			t.Cleanup(func() { _ = l.Close() })
+		}
+		return err
+	})
+}
+
+// fewPorts has connections from a use the same ports again within seconds.
+func (h hosts) fewPorts(t *testing.T) {
+	t.Helper()
+	within(t, h.a, func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40999"), 0)
+	})
 }

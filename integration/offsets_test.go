@@ -9,10 +9,11 @@ import (
 )
 
 // place is where a request began: a connection as its client sees it, and how
-// many bytes the client had sent before.
+// many bytes the client had sent before, with the sequence number.
 type place struct {
 	client, server string
 	offset         int64
+	sequence       int64
 }
 
 func placeOf(t *testing.T, s *span.Span) place {
@@ -28,8 +29,8 @@ func placeOf(t *testing.T, s *span.Span) place {
 		a, port := attr("network."+which+".address"), attr("network."+which+".port")
 		return a.Text() + " " + port.Text()
 	}
-	offset := attr(semconv.StreamOffset)
-	p := place{address("local"), address("peer"), offset.Num}
+	offset, sequence := attr(semconv.StreamOffset), attr(semconv.StreamSequence)
+	p := place{address("local"), address("peer"), offset.Num, sequence.Num}
 	if s.Kind == span.Server {
 		p.client, p.server = p.server, p.client
 	}
@@ -98,71 +99,13 @@ func TestStreamOffsets(t *testing.T) {
 // agents traces both hosts, which trust the cable between them.
 func (w wired) agents(t *testing.T, s *sink, args ...string) (a, b *tracer) {
 	t.Helper()
-	args = append(args, "--trust", "loopback", "--trust", "host", "--trust", cableNet, "--trust", cableNet6)
-	a = trace(t, s, nil, append([]string{"--port", "proxy=" + itoa(w.proxy)}, args...)...)
-	b = trace(t, s, nil, append([]string{"--port", "backend=" + itoa(w.backend)}, args...)...)
-	return a, b
+	return w.agent(t, s, "proxy", w.proxy, args...), w.agent(t, s, "backend", w.backend, args...)
 }
 
-// Something between the hosts blanks out TCP options that it does not know: no
-// tag and no mark arrive, the two halves are traces of their own, and their
-// places say which belong together.
-func TestOptionsStripped(t *testing.T) {
-	w := twoHosts(t, addrB4)
-	for _, ns := range []string{w.hosts.a, w.hosts.b} {
-		sh(t, "ip", "netns", "exec", ns, "nft",
-			"add table inet strip; "+
-				"add chain inet strip out { type filter hook output priority 0; }; "+
-				"add rule inet strip out oifname "+cable+" meta l4proto tcp reset tcp option 25; "+
-				"add rule inet strip out oifname "+cable+" meta l4proto tcp reset tcp option 253")
-	}
-	s := newSink(t)
-	wire := watch(t, w.hosts.b, cable, w.backend)
-	a, b := w.agents(t, s, "--sequence")
-	const requests = 1000
-	send(t, load.Options{Addr: w.entry, Connections: 8, Requests: requests, AppendPath: numbered})
-	m, mb := a.settle(), b.settle()
-	wire.atLeast(t, 2*requests)
-	if packets, tags, marks := wire.seen(); tags > 0 || marks > 0 {
-		t.Fatalf("%d tags and %d marks in %d packets", tags, marks, packets)
-	}
-	if m.sampled() != requests || mb.sampled() != requests {
-		t.Errorf("%d root decisions at the proxy and %d at the backend for %d requests", m.sampled(), mb.sampled(), requests)
-	}
-	spans := s.all()
-	servers := map[place]*span.Span{}
-	for i := range spans {
-		if spans[i].Resource.Service == "backend" {
-			p := placeOf(t, &spans[i])
-			if servers[p] != nil {
-				t.Fatalf("two requests at %+v", p)
-			}
-			servers[p] = &spans[i]
-		}
-	}
-	joined := 0
-	for i := range spans {
-		if spans[i].Kind != span.Client {
-			continue
-		}
-		p := placeOf(t, &spans[i])
-		other := servers[p]
-		if other == nil {
-			t.Fatalf("nothing at the backend at %+v", p)
-		}
-		asked, _ := spans[i].Attr("url.path")
-		got, _ := other.Attr("url.path")
-		if asked.Text() != got.Text() || asked.Text() == "" {
-			t.Fatalf("at %+v, %s and %s", p, asked.Text(), got.Text())
-		}
-		if _, traced := spans[i].Attr(semconv.PeerTraced); traced {
-			t.Fatal("the peer showed no mark, and is taken for traced")
-		}
-		joined++
-	}
-	if joined != requests {
-		t.Errorf("%d requests of %d found their other half", joined, requests)
-	}
+func (w wired) agent(t *testing.T, s *sink, name string, port int, args ...string) *tracer {
+	t.Helper()
+	return trace(t, s, nil, append([]string{"--port", name + "=" + itoa(port),
+		"--trust", "loopback", "--trust", "host", "--trust", cableNet, "--trust", cableNet6}, args...)...)
 }
 
 // Off is the default.
@@ -173,7 +116,8 @@ func TestNoStreamOffsets(t *testing.T) {
 	send(t, load.Options{Addr: c.Entry, Connections: 4, Requests: 100, AppendPath: c.AppendPath})
 	a.settle()
 	for _, sp := range s.all() {
-		if _, ok := sp.Attr(semconv.StreamOffset); ok {
+		_, offset := sp.Attr(semconv.StreamOffset)
+		if _, number := sp.Attr(semconv.StreamSequence); offset || number {
 			t.Fatalf("an offset in %s", describe(&sp))
 		}
 	}

@@ -26,8 +26,8 @@ func TestPayloadOff(t *testing.T) {
 		t.Run(chain, func(t *testing.T) {
 			c, s := start(t, chain), newSink(t)
 			a := trace(t, s, nil, append(ports(c), "--payload", "off")...)
-			const requests = 2000
-			send(t, load.Options{Addr: c.Entry, Connections: 16, Requests: requests, AppendPath: c.AppendPath})
+			requests := few(2000)
+			send(t, load.Options{Addr: c.Entry, Connections: 16, Requests: uint64(requests), AppendPath: c.AppendPath})
 			m := a.settle()
 			spans := s.all()
 			for i := range spans {

@@ -28,7 +28,7 @@ func peers(spans []span.Span) (traced, unknown int) {
 // A client span says that its peer is traced if the peer answered the mark.
 func TestTracedPeers(t *testing.T) {
 	need(t)
-	const requests = 500
+	requests := few(500)
 	for _, v := range []struct {
 		name            string
 		services        int // how many of proxy and backend are traced
@@ -42,7 +42,7 @@ func TestTracedPeers(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			c, s := start(t, "nginx"), newSink(t)
 			a := trace(t, s, nil, ports(c)[:2*v.services]...)
-			send(t, load.Options{Addr: c.Entry, Connections: 8, Requests: requests, Close: v.close, AppendPath: c.AppendPath})
+			send(t, load.Options{Addr: c.Entry, Connections: 8, Requests: uint64(requests), Close: v.close, AppendPath: c.AppendPath})
 			a.settle()
 			if traced, unknown := peers(s.all()); traced != v.traced || unknown != v.unknown {
 				t.Errorf("%d spans with a traced peer, %d without, want %d and %d", traced, unknown, v.traced, v.unknown)

@@ -53,7 +53,7 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 func runWhole(t *testing.T, store string, args ...string) *whole {
 	t.Helper()
 	w := launchWhole(t, store, args...)
-	w.announced(60 * time.Second)
+	w.announced(2 * time.Minute)
 	return w
 }
 

@@ -175,10 +175,18 @@ func proxyTo(listen, upstream string) string {
     }`, upstream, listen)
 }
 
+// proxyAnew is an http block that passes everything on over a connection for each request.
+func proxyAnew(listen, upstream string) string {
+	return fmt.Sprintf(`server { listen %s backlog=8192; location / { proxy_pass http://%s; } }`, listen, upstream)
+}
+
 // answer is an http block that answers everything with 13 bytes.
 func answer(listen string) string {
 	return fmt.Sprintf(`server { listen %s backlog=8192; location / { return 200 "hello world!\n"; } }`, listen)
 }
+
+// answerDeferred accepts connections with their first request.
+func answerDeferred(listen string) string { return answer(listen + " deferred") }
 
 // numbered is the path of request n, as in the chain nginx.
 func numbered(dst []byte, n uint64) []byte {

@@ -101,11 +101,11 @@ func TestTLS(t *testing.T) {
 		wantBranches(t, spans, branch{service: "proxy", kind: span.Server, name: entry, below: []branch{want}}, m, requests, 0.999)
 		wantNoErrors(t, spans)
 	}
-	const requests = 1000
+	requests := few(1000)
 	for _, w := range ways {
 		t.Run(fmt.Sprintf("upstream/%s/connections kept %s/sessions reused %s", w.version, onOff(w.keep), onOff(w.reuse)), func(t *testing.T) {
 			check(t, "GET", requests, func() {
-				send(t, load.Options{Addr: loopback(w.plain), Connections: 16, Requests: requests, Timeout: 30 * time.Second, AppendPath: numbered})
+				send(t, load.Options{Addr: loopback(w.plain), Connections: 16, Requests: uint64(requests), AppendPath: numbered})
 			})
 		})
 	}
@@ -138,7 +138,7 @@ func ask(t *testing.T, base string, clients, requests int, keep, resume bool) {
 	}
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: !keep, MaxIdleConnsPerHost: clients}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	client := &http.Client{Transport: transport, Timeout: patient(30 * time.Second)}
 	inParallel(t, clients, requests, func(n int) error { return asked(client.Get(fmt.Sprintf("%s/n/%d", base, n))) })
 }
 

@@ -26,14 +26,14 @@ type tracer struct {
 	listen string
 }
 
-var noProxy = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * time.Second}
+var noProxy = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patient(3 * time.Second)}
 
 // trace starts an agent and waits until it traces. It is stopped at the end of
 // the test if it still runs, and must then end well.
 func trace(t *testing.T, s *sink, env []string, args ...string) *tracer {
 	t.Helper()
 	a := launch(t, s, env, args...)
-	a.await(15*time.Second, "the agent traces", a.healthy)
+	a.await(2*time.Minute, "the agent traces", a.healthy) // the kernel verifies programs meanwhile
 	return a
 }
 
@@ -52,6 +52,7 @@ func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
 // network namespace.
 func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string) *tracer {
 	t.Helper()
+	argv = append(argv, strings.Fields(os.Getenv("TARE_TEST_ARGS"))...) // of `make test-kernels`
 	return &tracer{sink: s, listen: listen, child: spawn(t, "the agent", syscall.SIGTERM, 15*time.Second, append([]string{
 		"PATH=" + os.Getenv("PATH"),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.url,
@@ -147,7 +148,7 @@ func (a *tracer) quiet(waiting int) metrics {
 	if waiting > 0 {
 		enough = 10 // a second: longer than a span waits that lacks only its end
 	}
-	for deadline := time.Now().Add(12 * time.Second); same < enough; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patient(12 * time.Second)); same < enough; time.Sleep(100 * time.Millisecond) {
 		m = a.mustMetrics()
 		spans := m["tare_spans_total"]
 		quiet := m["tare_open_spans"] <= float64(waiting) && m["tare_live_requests"] == 0 && spans == last
@@ -158,12 +159,12 @@ func (a *tracer) quiet(waiting int) metrics {
 		}
 		last = spans
 		if time.Now().After(deadline) {
-			a.t.Errorf("not quiet 12 s after the load:\n%v", m)
+			a.t.Errorf("not quiet %v after the load:\n%v", patient(12*time.Second), m)
 			return m
 		}
 	}
 	// What was handed to the exporter arrives, or is counted as lost.
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patient(5 * time.Second)); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		n := a.sink.count()
 		if n >= int(last) {
 			break

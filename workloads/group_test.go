@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -38,6 +39,49 @@ func TestGroupReportsHowAProcessEnded(t *testing.T) {
 	}
 	if err := errors.Join(g.Stop(), g.Stop()); err != nil {
 		t.Errorf("stop, twice: %v", err)
+	}
+}
+
+// Whoever waits for a process hears what it does, and at once when it ends.
+func TestAwaitTellsWhatTheProcessDoes(t *testing.T) {
+	every := tellEvery
+	t.Cleanup(func() { tellEvery = every })
+	tellEvery = 10 * time.Millisecond
+	g, err := NewGroup("tare-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := g.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p, err := g.Start("slow", []string{"/bin/sh", "-c", "echo begun; echo loading; exec sleep 600"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	ready := func(context.Context) error {
+		if told {
+			return nil
+		}
+		return errors.New("not yet")
+	}
+	say := func(format string, args ...any) {
+		line := fmt.Sprintf(format, args...)
+		told = told || strings.Contains(line, "slow") && strings.Contains(line, "loading") && !strings.Contains(line, "begun")
+	}
+	if err := p.Await(ctx, ready, say); err != nil {
+		t.Error(err)
+	}
+	if p, err = g.Start("short", []string{"/bin/sh", "-c", "echo sorry; exit 3"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	never := func(context.Context) error { return errors.New("not yet") }
+	if err := p.Await(ctx, never, nil); err == nil || !strings.Contains(err.Error(), "sorry") {
+		t.Errorf("error %v", err)
 	}
 }
 

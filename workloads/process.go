@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,6 +34,49 @@ func (p *Process) Success() bool { return p.p.cmd.ProcessState.Success() }
 
 // Stop sends SIGTERM, waits for the end, and kills if it does not come.
 func (p *Process) Stop() error { return p.p.stop() }
+
+// patience is how long a process may take to get ready: the kernel verifies the agent's
+// programs at its start, which takes minutes where a processor is emulated.
+const patience = 5 * time.Minute
+
+// tellEvery is how often Await says what the process is doing; a variable for tests.
+var tellEvery = 5 * time.Second
+
+// Await waits until ready returns nil, for as long as the process lives. Every few
+// seconds it hands say, unless nil, the last line that the process wrote.
+func (p *Process) Await(ctx context.Context, ready func(context.Context) error, say func(format string, args ...any)) error {
+	begin := time.Now()
+	tell := time.NewTicker(tellEvery)
+	defer tell.Stop()
+	for {
+		last := ready(ctx)
+		select {
+		case <-p.Done(): // somebody else answers in its place if its address was taken
+			return p.Exited()
+		default:
+		}
+		if last == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.Done():
+			return p.Exited()
+		case <-tell.C:
+			spent := time.Since(begin).Round(time.Second)
+			if spent > patience {
+				return fmt.Errorf("%s is not ready after %v (%w)%s", p.p.name, spent, last, quoteLog(p.Output()))
+			}
+			if say != nil {
+				say("waiting for %s since %v; its last words%s", p.p.name, spent, quoteLog(lastLine(p.Output())))
+			}
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
 
 // ready waits until the service accepts connections, has its workers and says
 // that it is healthy.

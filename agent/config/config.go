@@ -28,6 +28,7 @@ type Config struct {
 	Resource    map[string]string
 	Trust       []Trust
 	Tier        string  // one of Tiers
+	Tag         string  // one of Tags
 	Sampler     string  // one of Samplers
 	SamplerArg  float64 // probability, of the ratio samplers
 	Payload     bool    // read the first bytes of messages, to name spans
@@ -36,12 +37,14 @@ type Config struct {
 	Events      string  // one of EventModes
 	Sequence    bool    // also report the position in its connection's stream where a request begins
 	Metrics     string  // one of MetricsModes
+	SameHost    bool    // pass the context within the kernel where both ends are traced here
+	ArmOpen     string  // one of ArmModes
 	BPFStats    bool    // measure the kernel programs' run time
 	MaxSpans    int     // bound of the spans in progress
 	Queue       int     // bound of the finished spans that wait for the exporter
 	Export      Export
 
-	samplerGiven, argGiven bool
+	samplerGiven, argGiven, sequenceGiven bool
 }
 
 // Export is what the exporter does not read from OTEL_EXPORTER_OTLP_* itself.
@@ -49,8 +52,21 @@ type Export struct {
 	Protocol string // one of Protocols
 }
 
-// Tiers of kernel hooks: chosen by probes, or forced.
-var Tiers = append([]string{"auto"}, tier.Names()...)
+// AutoTier is the first tier of kernel hooks that works here.
+const AutoTier = "auto"
+
+// Tiers of kernel hooks that can be asked for.
+var Tiers = append([]string{AutoTier}, tier.Names()...)
+
+// Values of Config.Tag: what carries the context of a sampled request between hosts.
+const (
+	TagTCP  = "tcp"  // a TCP option
+	TagIP   = "ip"   // an option of the IP header
+	TagNone = "none" // nothing; a collector joins spans by stream offset, so Config.Sequence is true
+)
+
+// Tags are the values of Config.Tag.
+var Tags = []string{TagTCP, TagIP, TagNone}
 
 // Values of Config.Events: whether single messages are reported.
 const (
@@ -71,6 +87,16 @@ const (
 // MetricsModes are the values of Config.Metrics.
 var MetricsModes = []string{MetricsOff, MetricsRequests}
 
+// Values of Config.ArmOpen: how connections that were open before the agent get the
+// calls that tags need.
+const (
+	ArmFlags = "flags" // an iterator sets them (Linux 6.12)
+	ArmNV    = "nv"    // else, by way of the congestion control nv
+)
+
+// ArmModes are the values of Config.ArmOpen.
+var ArmModes = []string{ArmFlags, ArmNV}
+
 // Protocols of OTLP.
 var Protocols = []string{"grpc", "http/protobuf"}
 
@@ -79,13 +105,16 @@ var Protocols = []string{"grpc", "http/protobuf"}
 func Default() Config {
 	return Config{
 		Trust:      []Trust{{Loopback: true}, {Host: true}},
-		Tier:       "auto",
+		Tier:       AutoTier,
+		Tag:        TagTCP,
 		Sampler:    "parentbased_always_on",
 		SamplerArg: 1,
 		Payload:    true,
 		Listen:     "127.0.0.1:9464",
 		Events:     EventsOff,
 		Metrics:    MetricsOff,
+		SameHost:   true,
+		ArmOpen:    ArmFlags,
 		MaxSpans:   32768,
 		Queue:      65536,
 		Export:     Export{Protocol: "http/protobuf"},

@@ -34,6 +34,11 @@ func (c *Config) complete() error {
 	if _, _, err := Threshold(c.Sampler, c.SamplerArg); err != nil {
 		return err
 	}
+	if c.Tag == TagNone {
+		if err := c.withoutTags(); err != nil {
+			return err
+		}
+	}
 	if v, ok := c.Resource["service.name"]; ok {
 		// OpenTelemetry: OTEL_SERVICE_NAME wins over the resource's service.name.
 		c.ServiceName = cmp.Or(c.ServiceName, v)
@@ -42,5 +47,17 @@ func (c *Config) complete() error {
 	if len(c.Services) == 0 {
 		return ErrNoServices
 	}
+	return nil
+}
+
+// withoutTags sees to it that a collector can join what no tag connects.
+func (c *Config) withoutTags() error {
+	if c.sequenceGiven && !c.Sequence {
+		return &Error{"sequence", "off", "on, with tag: none: only stream offsets tell then which spans belong together"}
+	}
+	if c.Events == EventsOnly {
+		return &Error{"events", c.Events, EventsOff + ", " + EventsOn + ", with tag: none: spans that are made of events are not joined"}
+	}
+	c.Sequence = true
 	return nil
 }

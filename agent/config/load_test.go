@@ -117,6 +117,28 @@ func TestTrustNobody(t *testing.T) {
 	}
 }
 
+// Without tags only stream offsets tell which spans belong together.
+func TestNoTagsGiveOffsets(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		tag  string
+		want bool
+	}{
+		{nil, config.TagTCP, false},
+		{[]string{"--sequence"}, config.TagTCP, true},
+		{[]string{"--tag", "tcp"}, config.TagTCP, false},
+		{[]string{"--tag", "none"}, config.TagNone, true},
+		{[]string{"--tag", "none", "--sequence"}, config.TagNone, true},
+	} {
+		if c, err := load(t, "", nil, append(tt.args, "--port", "80")...); err != nil || c.Tag != tt.tag || c.Sequence != tt.want {
+			t.Errorf("%v: tag %q, sequence %t, %v", tt.args, c.Tag, c.Sequence, err)
+		}
+	}
+	if c, err := load(t, "tag: none\nsequence: off", nil, "--port", "80", "--sequence"); err != nil || !c.Sequence {
+		t.Errorf("a flag wins over the file: %v, %v", c.Sequence, err)
+	}
+}
+
 func TestSelectorsKeepTheirOrder(t *testing.T) {
 	c, err := load(t, "", nil, "--exe", "web=*/nginx", "--port", "shop=8080", "--cgroup", "/a=b/*", "--port", "1-2")
 	if err != nil {
@@ -210,6 +232,9 @@ func TestErrors(t *testing.T) {
 		{name: "port flag", args: []string{"--port", "=80"}, want: []string{"--port", `"=80"`}},
 		{name: "empty glob", args: []string{"--exe", "name="}, want: []string{"--exe", `"name="`}},
 		{name: "queue", file: "queue: 0", want: []string{"queue", `"0"`}},
+		{name: "tag", args: []string{"--tag", "udp"}, want: []string{"--tag", `"udp"`, "tcp, ip, none"}},
+		{name: "no tags and no offsets", file: "sequence: off", env: []string{"TARE_TAG=none"}, want: []string{"sequence", `"off"`, "tag: none"}},
+		{name: "no tags and no spans", args: []string{"--tag", "none", "--events=only"}, want: []string{"events", `"only"`, "tag: none"}},
 		{name: "two at once", file: "queue: 0\npayload: 3", want: []string{"queue", "payload"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,6 +34,10 @@ var settings = []setting{
 		c.Tier = v
 		return oneOf(where, v, Tiers...)
 	}},
+	{"tag", "TARE_TAG", "tag", func(c *Config, where, v string) error {
+		c.Tag = v
+		return oneOf(where, v, Tags...)
+	}},
 	{"payload", "TARE_PAYLOAD", "payload", boolean(func(c *Config) *bool { return &c.Payload })},
 	{"listen", "TARE_LISTEN", "listen", func(c *Config, where, v string) error {
 		if v == "" || v == "none" {
@@ -64,7 +68,15 @@ var settings = []setting{
 		c.Events = v
 		return oneOf(where, v, EventModes...)
 	}},
-	{"sequence", "TARE_SEQUENCE", "sequence", boolean(func(c *Config) *bool { return &c.Sequence })},
+	{"same_host", "TARE_SAME_HOST", "same-host", boolean(func(c *Config) *bool { return &c.SameHost })},
+	{"arm_open", "TARE_ARM_OPEN", "arm-open", func(c *Config, where, v string) error {
+		c.ArmOpen = v
+		return oneOf(where, v, ArmModes...)
+	}},
+	{"sequence", "TARE_SEQUENCE", "sequence", func(c *Config, where, v string) error {
+		c.sequenceGiven = true
+		return boolean(func(c *Config) *bool { return &c.Sequence })(c, where, v)
+	}},
 	{"metrics", "TARE_METRICS", "metrics", func(c *Config, where, v string) error {
 		c.Metrics = v
 		return oneOf(where, v, MetricsModes...)

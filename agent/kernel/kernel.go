@@ -7,12 +7,12 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync"
 
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
-	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
@@ -20,13 +20,17 @@ import (
 
 // Options are fixed once the programs are loaded.
 type Options struct {
-	Tier        string // of package tier; "" means the best
-	Cgroup      string // directory of the cgroup v2 whose sockets are seen, usually the root
-	Payload     bool   // read the beginnings of messages
-	Traceparent bool   // adopt traceparent headers of trusted peers at entry sockets
-	ParentBased bool   // obey the sampling decision of an adopted parent
-	Sequence    bool   // tell where in its connection's stream a request begins
-	Metrics     bool   // measure every request, sampled or not; see Measures
+	Tier        string             // of package tier; "" means the first that works
+	Cgroup      string             // directory of the cgroup v2 whose sockets are seen, usually the root
+	Tag         bpf.TareTagCarrier // what carries contexts between hosts
+	Payload     bool               // read the beginnings of messages
+	Traceparent bool               // adopt traceparent headers of trusted peers at entry sockets
+	ParentBased bool               // obey the sampling decision of an adopted parent
+	Sequence    bool               // tell where in its connection's stream a request begins
+	SameHost    bool               // pass the context within the kernel where both ends are traced here
+	ArmNV       bool               // reach open connections by way of the congestion control nv; see Arm
+	Metrics     bool               // measure every request, sampled or not; see Measures
+	Log         *slog.Logger       // tells of every tier that is tried; nil: nobody
 
 	measures  int    // size of the table of Measures; 0: as in measure.bpf.h
 	Threshold uint64 // sampled iff rv >= Threshold; 0 … 2^56
@@ -40,67 +44,13 @@ type Tracer struct {
 	programs []program
 	links    []link.Link // held on purpose, see the package comment
 	arm      *link.Iter  // nil where it is lost
+	devices  *devices    // nil unless Options.Tag is bpf.TagIP
 	lost     []tier.Loss
 	events   *ringbuf.Reader
 	control  *ringbuf.Reader
 
 	mu      sync.Mutex
 	trusted map[bpf.Prefix]struct{}
-}
-
-// Load loads and attaches everything. Entry sockets take no decisions until
-// EnableEntry, so that open connections can be armed first.
-func Load(o Options) (*Tracer, error) {
-	chosen, err := tier.Find(o.Tier)
-	if err != nil {
-		return nil, err
-	}
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("raise RLIMIT_MEMLOCK (needed before Linux 5.11): %w", err)
-	}
-	spec, err := bpf.LoadTare()
-	if err != nil {
-		return nil, fmt.Errorf("read the embedded kernel programs: %w", err)
-	}
-	ring := o.RingBytes
-	if ring == 0 {
-		ring = 4 << 20
-	}
-	spec.Maps[bpf.TareMapEvents].MaxEntries = uint32(ring)
-	if o.measures > 0 {
-		spec.Maps[bpf.TareMapMeasures].MaxEntries = uint32(o.measures)
-	}
-	if !o.Metrics {
-		spec.Maps[bpf.TareMapMeasures].MaxEntries = 1 // nothing uses it
-		spec.Maps[bpf.TareMapMeasuresOther].MaxEntries = 1
-	}
-	switches := map[string]any{
-		"cfg_payload":        o.Payload,
-		"cfg_traceparent":    o.Traceparent,
-		"cfg_parent_based":   o.ParentBased,
-		"cfg_sequence":       o.Sequence,
-		"cfg_measure":        o.Metrics,
-		"cfg_wakeup_bytes":   uint32(ring / 2),
-		"sampling_threshold": o.Threshold,
-	}
-	for _, name := range chosen.Switches {
-		switches[name] = true
-	}
-	for name, value := range switches {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return nil, fmt.Errorf("set %s: %w", name, err)
-		}
-	}
-	t := &Tracer{tier: chosen, trusted: map[bpf.Prefix]struct{}{}}
-	if err := t.load(spec, chosen.Programs); err != nil {
-		_ = t.Close()
-		return nil, err
-	}
-	if err := t.attach(o.Cgroup); err != nil {
-		_ = t.Close()
-		return nil, err
-	}
-	return t, nil
 }
 
 // Close detaches and unloads. The kernel does the same when the process dies.
@@ -110,6 +60,7 @@ func (t *Tracer) Close() error {
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
+	t.devices.close()
 	for _, p := range t.programs {
 		errs = append(errs, p.loaded.Close())
 	}
@@ -205,24 +156,4 @@ func (t *Tracer) Trust(prefixes []netip.Prefix) error {
 		}
 	}
 	return nil
-}
-
-// Arm walks the sockets of the calling thread's network namespace, arms what
-// AddInode named and renews marks. It does nothing where that capability is
-// lost.
-func (t *Tracer) Arm() error {
-	if t.arm == nil {
-		return nil
-	}
-	walk, err := t.arm.Open()
-	if err != nil {
-		return fmt.Errorf("walk the sockets: %w", err)
-	}
-	defer walk.Close()
-	buf := make([]byte, 4096)
-	for {
-		if n, err := walk.Read(buf); n == 0 || err != nil {
-			return nil // the program writes nothing; EOF ends the walk
-		}
-	}
 }

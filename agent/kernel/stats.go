@@ -36,12 +36,13 @@ func (t *Tracer) LiveRequests() (n uint64, err error) {
 }
 
 // ProgramStats tells how often a kernel program ran and how long, since it
-// was loaded. Both are 0 unless statistics are enabled.
+// was loaded. Runs and Runtime are 0 unless statistics are enabled.
 type ProgramStats struct {
 	Name    string // as the kernel shows it, without the prefix
 	Hook    string // where it is attached
 	Runs    uint64
 	Runtime time.Duration
+	Missed  uint64 // calls that the kernel left out, since another run on this CPU was interrupted; always counted
 }
 
 // Programs lists all programs that are attached, in the order of their tier.
@@ -54,7 +55,7 @@ func (t *Tracer) Programs() ([]ProgramStats, error) {
 		}
 		list = append(list, ProgramStats{
 			Name: strings.TrimPrefix(p.Name, "tare_"), Hook: strings.TrimPrefix(p.Hook.String(), "tp_btf/"),
-			Runs: s.RunCount, Runtime: s.Runtime,
+			Runs: s.RunCount, Runtime: s.Runtime, Missed: s.RecursionMisses,
 		})
 	}
 	return list, nil

@@ -101,6 +101,7 @@ type open struct {
 	calls      int // server: client spans begun below it
 	peerTraced bool
 	offset     uint64
+	sequence   uint32
 }
 
 // New makes a builder.
@@ -169,7 +170,7 @@ func (b *Builder) begin(s *bpf.Start) {
 	o.localPort, o.remotePort = s.LocalPort, s.RemotePort
 	o.local, o.remote = s.Local, s.Remote
 	o.start, o.last = s.Ts, s.Ts
-	o.offset = s.Offset
+	o.offset, o.sequence = s.Offset, s.Sequence
 	o.behind = s.Behind
 	o.requestN = copy(o.request[:], s.Payload[:s.PayloadLen])
 	sp := &o.span

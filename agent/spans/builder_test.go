@@ -270,15 +270,15 @@ func TestMessages(t *testing.T) {
 func TestSequence(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		f := newFixture(Config{Sequence: on})
-		at := func(s *bpf.Start) { s.Offset = 1 << 40 }
+		at := func(s *bpf.Start) { s.Offset, s.Sequence = 1<<40, 1<<31 }
 		f.start(1, client, 1, "get x\r\n", at)
 		f.start(2, server, 1, "get x\r\n", at)
 		f.end(1, closed, 0)
 		f.end(2, closed, 0)
 		for _, s := range f.spans {
 			a := attrs(s)
-			got := [3]string{a[semconv.StreamOffset], a["network.local.address"], a["network.local.port"]}
-			if want := [3]string{"1099511627776", "127.0.0.1", "8080"}; on && got != want || !on && got != [3]string{} {
+			got := [4]string{a[semconv.StreamOffset], a[semconv.StreamSequence], a["network.local.address"], a["network.local.port"]}
+			if want := [4]string{"1099511627776", "2147483648", "127.0.0.1", "8080"}; on && got != want || !on && got != [4]string{} {
 				t.Errorf("sequence %v, %v: %v", on, s.Kind, got)
 			}
 		}

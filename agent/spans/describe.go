@@ -70,7 +70,8 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		sp.Attrs = append(sp.Attrs,
 			span.String("network.local.address", b.names.text(o.local, o.family)),
 			span.Int("network.local.port", int64(o.localPort)),
-			span.Int(semconv.StreamOffset, int64(o.offset)))
+			span.Int(semconv.StreamOffset, int64(o.offset)),
+			span.Int(semconv.StreamSequence, int64(o.sequence)))
 	}
 	if !server && o.peerTraced {
 		sp.Attrs = append(sp.Attrs, span.Bool(semconv.PeerTraced, true))

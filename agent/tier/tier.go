@@ -1,8 +1,8 @@
 // Package tier is the table of what the tracer hooks into: the tiers, their
-// programs in the order of attachment, the kernel features that these need, and
-// what is lost without those that a tier can do without. Package kernel loads
-// and attaches by it, package probe tries what it names; the flags, doctor and
-// the documentation take their lists from it. It loads and tries nothing itself.
+// programs in the order of attachment, and what is lost without those that a tier
+// can do without. Package kernel loads and attaches by it, which also tells whether a
+// tier works; the flags, doctor and the documentation take their lists from it. It
+// loads nothing itself.
 package tier
 
 import (
@@ -16,7 +16,7 @@ import (
 // Tier is a set of kernel programs that together can trace.
 type Tier struct {
 	Name     string
-	Needs    []string  // features that every program of it needs
+	ByName   bool      // taken only where it is asked for by its name
 	Switches []string  // constants of the object that are true in this tier
 	Programs []Program // in the order in which they are attached
 }
@@ -24,30 +24,23 @@ type Tier struct {
 // Program is a program of package bpf at its hook. The hook given here wins over
 // the one that the object was compiled for, so that tiers can share a program.
 type Program struct {
-	Name  string // in the object
-	Hook  Hook
-	For   string   // what the hook is for
-	Needs []string // features besides the hook
+	Name string // in the object
+	Hook Hook
+	Also []string // further places of its kind that it is attached to
+	For  string   // what the hook is for
 
-	// Capability names what the tracer loses where the hook or a feature is
-	// absent; without a name the tier cannot do without the program.
+	// Capability names what the tracer loses where the kernel refuses the program;
+	// without a name the tier cannot do without it.
 	Capability string
-	Without    string // what the absence costs; "": nothing can be traced
+	Without    string // what the loss costs
+	Until      string // the Linux version that needs no such hook any more; its absence costs nothing
 }
 
 // Hook is a place in the kernel that a program can be attached to.
 type Hook struct {
 	Type   ebpf.ProgramType
-	Attach ebpf.AttachType
-	To     string // "" where the attach type says it all
-}
-
-// Feature is something that a kernel, with the privileges at hand, has or lacks.
-type Feature struct {
-	Name    string
-	Needed  string // what for
-	Without string // what its absence costs
-	Hook    *Hook  // of the features that are hooks
+	Attach ebpf.AttachType // 0 where the type says it all
+	To     string          // "" where there is one such place
 }
 
 // Loss is a capability that the tracer has to do without on this machine.
@@ -57,47 +50,39 @@ type Loss struct {
 	Reason     string `json:"reason"`
 }
 
-var prefixes = map[ebpf.AttachType]string{
-	ebpf.AttachTraceRawTp:    "tp_btf/",
-	ebpf.AttachTraceFEntry:   "fentry/",
-	ebpf.AttachTraceFExit:    "fexit/",
-	ebpf.AttachTraceIter:     "iter/",
-	ebpf.AttachCGroupSockOps: "sock_ops",
+// kinds are the hooks' names before the place.
+var kinds = map[Hook]string{
+	{Type: ebpf.Tracing, Attach: ebpf.AttachTraceRawTp}:  "tp_btf/",
+	{Type: ebpf.Tracing, Attach: ebpf.AttachTraceFEntry}: "fentry/",
+	{Type: ebpf.Tracing, Attach: ebpf.AttachTraceIter}:   "iter/",
+	{Type: ebpf.Kprobe}:     "kprobe/",
+	{Type: ebpf.TracePoint}: "tracepoint/",
+	{Type: ebpf.SockOps, Attach: ebpf.AttachCGroupSockOps}:       "sock_ops",
+	{Type: ebpf.CGroupSKB, Attach: ebpf.AttachCGroupInetIngress}: "cgroup_skb/ingress",
+	{Type: ebpf.SchedCLS, Attach: ebpf.AttachTCXEgress}:          "tcx/egress",
 }
 
-// String is the hook's name among the features: "tp_btf/tcp_destroy_sock".
+// String is the hook's name, as libbpf names sections: "tp_btf/tcp_destroy_sock".
 func (h Hook) String() string {
-	prefix, ok := prefixes[h.Attach]
+	kind, ok := kinds[Hook{Type: h.Type, Attach: h.Attach}]
 	if !ok {
 		return fmt.Sprintf("%v %v/%s", h.Type, h.Attach, h.To)
 	}
-	return prefix + h.To
+	return kind + h.To
 }
 
-// Features are all that the program needs, its hook first.
-func (p *Program) Features() []string {
-	return append([]string{p.Hook.String()}, p.Needs...)
+// Hooks are all that the program is attached to.
+func (p *Program) Hooks() []Hook {
+	list := []Hook{p.Hook}
+	for _, to := range p.Also {
+		list = append(list, Hook{p.Hook.Type, p.Hook.Attach, to})
+	}
+	return list
 }
 
 // Lost is the loss of what the program is for.
 func (p *Program) Lost(reason string) Loss {
 	return Loss{Capability: p.Capability, Without: p.Without, Reason: reason}
-}
-
-// Requires are the features that the tier cannot do without.
-func (t *Tier) Requires() []string {
-	list := slices.Clone(t.Needs)
-	for _, p := range t.Programs {
-		if p.Capability != "" {
-			continue
-		}
-		for _, name := range p.Features() {
-			if !slices.Contains(list, name) {
-				list = append(list, name)
-			}
-		}
-	}
-	return list
 }
 
 // Capabilities are what the tier has where the kernel allows it.
@@ -119,33 +104,16 @@ func Names() []string {
 	return names
 }
 
-// Find finds a tier by its name; "" means the best.
-func Find(name string) (*Tier, error) {
+// Candidates are the tiers to try for a name, in this order; for "", all that may be
+// taken unasked.
+func Candidates(name string) (list []*Tier, err error) {
 	for i := range All {
-		if name == All[i].Name || name == "" {
-			return &All[i], nil
+		if name == All[i].Name || name == "" && !All[i].ByName {
+			list = append(list, &All[i])
 		}
 	}
-	return nil, fmt.Errorf("no tier %q: there is %s", name, strings.Join(Names(), ", "))
-}
-
-// Features are all features in the order in which doctor shows them: what tiers
-// or options need, then what nothing needs yet.
-func Features() []Feature {
-	list := []Feature{btf}
-	known := map[string]bool{}
-	for _, t := range All {
-		for _, p := range t.Programs {
-			name, without := p.Hook.String(), p.Without
-			if known[name] || p.For == "" {
-				continue
-			}
-			known[name] = true
-			if without == "" {
-				without = nothing
-			}
-			list = append(list, Feature{name, p.For, without, &p.Hook})
-		}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no tier %q: there is %s", name, strings.Join(Names(), ", "))
 	}
-	return slices.Concat(list, features, unused)
+	return list, nil
 }

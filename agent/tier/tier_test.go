@@ -40,52 +40,60 @@ func TestProgramsAreTheObjects(t *testing.T) {
 			}
 		}
 	}
+	for _, p := range IP {
+		if used[p.Name] = true; spec.Programs[p.Name] == nil {
+			t.Errorf("the object has no program %s", p.Name)
+		}
+	}
 	for name := range spec.Programs {
 		if !used[name] {
-			t.Errorf("no tier has %s", name)
+			t.Errorf("neither a tier nor an option has %s", name)
 		}
 	}
 }
 
-// Every feature that a tier names is in the table, with all that doctor tells of it.
-func TestFeatures(t *testing.T) {
-	known := map[string]bool{}
-	for _, f := range Features() {
-		if f.Name == "" || f.Needed == "" || f.Without == "" {
-			t.Errorf("not all is told of a feature: %+v", f)
-		}
-		if known[f.Name] {
-			t.Errorf("%s is there twice: does a tier use now what none did?", f.Name)
-		}
-		known[f.Name] = true
-	}
-	for i := range All {
-		tier := &All[i]
-		named := tier.Requires()
+// Every program has a hook with a name, and all that doctor tells of it.
+func TestTable(t *testing.T) {
+	for _, tier := range All {
 		for _, p := range tier.Programs {
-			named = append(named, p.Features()...)
-			if p.Capability != "" && p.Without == "" {
-				t.Errorf("%s: what is lost without %s?", tier.Name, p.Name)
+			if p.For == "" || (p.Capability == "") != (p.Without == "") {
+				t.Errorf("%s: not all is told of %s", tier.Name, p.Name)
 			}
-			if p.Hook.Type == ebpf.UnspecifiedProgram || prefixes[p.Hook.Attach] == "" {
+			if kinds[Hook{Type: p.Hook.Type, Attach: p.Hook.Attach}] == "" {
 				t.Errorf("%s: %s has no hook with a name: %v", tier.Name, p.Name, p.Hook)
 			}
 		}
-		for _, name := range named {
-			if !known[name] {
-				t.Errorf("%s: nobody tells what %s is for", tier.Name, name)
-			}
+	}
+	for want, h := range map[string]Hook{
+		"tp_btf/a":           Tracepoint("a"),
+		"fentry/a":           Fentry("a"),
+		"kprobe/a":           Kprobe("a"),
+		"tracepoint/a/b":     {ebpf.TracePoint, ebpf.AttachNone, "a/b"},
+		"iter/tcp":           IterTCP,
+		"sock_ops":           SockOps,
+		"cgroup_skb/ingress": {ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, ""},
+	} {
+		if got := h.String(); got != want {
+			t.Errorf("%s is called %s", want, got)
 		}
 	}
 }
 
-func TestFind(t *testing.T) {
-	for _, name := range append(Names(), "") {
-		if tier, err := Find(name); err != nil || tier.Name != name && name != "" {
-			t.Errorf("%q: %v, %v", name, tier, err)
+func TestCandidates(t *testing.T) {
+	all := All
+	t.Cleanup(func() { All = all })
+	All = []Tier{{Name: "new"}, {Name: "compared", ByName: true}, {Name: "old"}}
+	for name, want := range map[string][]string{"": {"new", "old"}, "old": {"old"}, "compared": {"compared"}} {
+		list, err := Candidates(name)
+		var got []string
+		for _, tier := range list {
+			got = append(got, tier.Name)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v", name, got, err)
 		}
 	}
-	if _, err := Find("none"); err == nil || !strings.Contains(err.Error(), All[0].Name) {
+	if _, err := Candidates("none"); err == nil || !strings.Contains(err.Error(), "compared") {
 		t.Error(err)
 	}
 }
@@ -112,40 +120,50 @@ func TestDocumentation(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s tells of other features than the table: go test ./agent/tier -update", docs)
+		t.Fatalf("%s tells of another table than this one: go test ./agent/tier -update", docs)
 	}
 	if err := os.WriteFile(docs, want, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// markdown has a row for every feature and a column for every tier.
+// markdown has a row for everything that hooks are for, and a column for every tier.
 func markdown() string {
 	var b strings.Builder
-	b.WriteString("| feature | needed for | without it |")
-	for _, name := range Names() {
-		fmt.Fprintf(&b, " `%s` |", name)
-	}
-	b.WriteString("\n" + strings.Repeat("|---", 3+len(All)) + "|\n")
-	for _, f := range Features() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |", f.Name, f.Needed, f.Without)
-		for i := range All {
-			fmt.Fprintf(&b, " %s |", All[i].role(f.Name))
+	b.WriteString("| for |")
+	for _, tier := range All {
+		fmt.Fprintf(&b, " `%s`", tier.Name)
+		if tier.ByName {
+			b.WriteString(", only by name")
 		}
-		b.WriteString("\n")
+		b.WriteString(" |")
+	}
+	b.WriteString(" lost where it is refused |\n" + strings.Repeat("|---", 2+len(All)) + "|\n")
+	done := map[string]bool{}
+	for _, tier := range All {
+		for _, p := range tier.Programs {
+			if done[p.For] {
+				continue
+			}
+			done[p.For] = true
+			fmt.Fprintf(&b, "| %s |", p.For)
+			for _, other := range All {
+				for _, q := range other.Programs {
+					if q.For == p.For {
+						fmt.Fprintf(&b, " `%s` at `%v`", q.Name, q.Hook)
+						if len(q.Also) > 0 {
+							fmt.Fprintf(&b, ", %s", "`"+strings.Join(q.Also, "`, `")+"`")
+						}
+					}
+				}
+				b.WriteString(" |")
+			}
+			lost := "the tier"
+			if p.Capability != "" {
+				lost = fmt.Sprintf("`%s`: %s", p.Capability, p.Without)
+			}
+			fmt.Fprintf(&b, " %s |\n", lost)
+		}
 	}
 	return b.String()
-}
-
-// role tells what a feature is to a tier: needed, or the capability lost without it.
-func (t *Tier) role(feature string) string {
-	if slices.Contains(t.Requires(), feature) {
-		return "needed"
-	}
-	for _, p := range t.Programs {
-		if slices.Contains(p.Features(), feature) {
-			return "`" + p.Capability + "`"
-		}
-	}
-	return ""
 }

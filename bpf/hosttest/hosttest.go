@@ -11,6 +11,8 @@ package hosttest
 
 static int tag_encode_(void *o, void *c, unsigned offset) { return tag_encode(o, c, offset); }
 static int tag_decode_(const void *o, void *c, __u32 *offset) { return tag_decode(o, c, offset); }
+static void ip_read_(const void *a, __u32 size, int v6, void *said) { ip_read(a, size, v6, said); }
+static unsigned ip_write_(void *a, __u32 size, int v6, __u8 next) { return ip_write(a, size, v6, next); }
 static int payload_kind_(const void *p, unsigned len) { return payload_kind(p, len); }
 static int status_(const void *p) { return payload_status_class(p); }
 static int redis_(const void *p) { return payload_is_redis(p); }
@@ -27,7 +29,11 @@ static int key_(const void *p) { return payload_is_traceparent_key(p); }
 */
 import "C"
 
-import "unsafe"
+import (
+	"slices"
+	"strings"
+	"unsafe"
+)
 
 // Context is a tag's content.
 type Context struct {
@@ -111,6 +117,55 @@ func DecodeTag(option []byte) (c Context, offset uint32, result int) {
 	var off C.__u32
 	r := C.tag_decode_(unsafe.Pointer(&o), unsafe.Pointer(&c), &off)
 	return c, uint32(off), int(r)
+}
+
+// Said is what an option of an IP header says.
+type Said struct {
+	Context
+	Offset uint32
+	Tag    int // 1 + a result of DecodeTag; 0: none
+	Mark   int // its length; 0: none
+	Name   string
+}
+
+// ReadIP reads the options of an IPv4 header, or an IPv6 destination options header.
+func ReadIP(options []byte, v6 bool) Said { return readIP(options, v6, 0) }
+
+// readIPBehind is ReadIP of options with other bytes behind them.
+func readIPBehind(options []byte, v6 bool) Said { return readIP(options, v6, 0x55) }
+
+func readIP(options []byte, v6 bool, behind byte) Said {
+	var a C.struct_ip_area
+	var s C.struct_ip_said
+	for i := range (*[C.sizeof_struct_ip_area]byte)(unsafe.Pointer(&a)) {
+		(*[C.sizeof_struct_ip_area]byte)(unsafe.Pointer(&a))[i] = behind
+	}
+	copy((*[64]byte)(unsafe.Pointer(&a))[:], options)
+	C.ip_read_(unsafe.Pointer(&a), C.__u32(len(options)), flag(v6), unsafe.Pointer(&s))
+	said := Said{Offset: uint32(s.offset), Tag: int(s.tag), Mark: int(s.mark)}
+	said.Context = *(*Context)(unsafe.Pointer(&s.ctx))
+	said.Name = strings.TrimRight(string((*[C.MARK_NAME]byte)(unsafe.Pointer(&s.name))[:]), "\x00")
+	return said
+}
+
+// WriteIP makes options of an IPv4 header, or an IPv6 destination options header.
+func WriteIP(data []byte, v6 bool, next byte) []byte {
+	var a C.struct_ip_area
+	bytes := (*[64]byte)(unsafe.Pointer(&a))
+	at := 2
+	if v6 {
+		at = 4
+	}
+	copy(bytes[at:], data)
+	n := C.ip_write_(unsafe.Pointer(&a), C.__u32(len(data)), flag(v6), C.__u8(next))
+	return slices.Clone(bytes[:n])
+}
+
+func flag(v bool) C.int {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 // PayloadKind classifies the beginning of a message.

@@ -72,7 +72,7 @@ type Config struct {
 	Shards int `mapstructure:"shards"`
 }
 
-// SequenceConfig configures joins, for agents with sequence: on.
+// SequenceConfig configures joins, for agents with sequence: on or tag: none.
 type SequenceConfig struct {
 	// Enabled, default false. A complete trace then waits too, if one of its spans may
 	// have its other half in another trace.
@@ -80,6 +80,10 @@ type SequenceConfig struct {
 	// Wait is how far apart in time both halves may arrive, default 3s. 10ms to 1m, less
 	// than Expiry and MaxAge.
 	Wait time.Duration `mapstructure:"wait"`
+	// Renumbered, default false, says that devices between the hosts change TCP sequence
+	// numbers. Two connections that have the same addresses within Wait are then not told
+	// apart: both are not joined or, if not every request is sampled, wrongly.
+	Renumbered bool `mapstructure:"renumbered"`
 }
 
 var _ component.Config = (*Config)(nil)
@@ -151,7 +155,7 @@ func (c *Config) options() assemble.Options {
 		Remember: c.Remember, Shards: c.Shards,
 	}
 	if c.Sequence.Enabled {
-		o.SequenceWait = c.Sequence.Wait
+		o.SequenceWait, o.Renumbered = c.Sequence.Wait, c.Sequence.Renumbered
 	}
 	return o
 }

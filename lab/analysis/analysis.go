@@ -51,6 +51,7 @@ func Analyse(m *record.Manifest, runs []record.Run) (*Summary, error) {
 		Runs:       counts,
 		Rules:      rules,
 		LeftOut:    maps.Clone(m.LeftOut),
+		NotOffered: maps.Clone(m.NotOffered),
 	}
 	s.Cells = a.compareCells()
 	a.cells = s.Cells

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -17,7 +18,7 @@ func found(a *grid, s *Summary) []string {
 			if len(c.Findings) == 0 {
 				continue
 			}
-			out = append(out, fmt.Sprintf("%s, %s%s: %s", q.ID, m.Name, Subject(a.e.Questions[i].Claims[j].Where), c.Summary))
+			out = append(out, fmt.Sprintf("%s, %s%s: %s", q.ID, m.Name, Subject(a.e.Questions[i].Claims[j].Where, s.NotOffered), c.Summary))
 		}
 	}
 	if len(s.Answers) > 0 || len(a.e.Metrics) == 0 {
@@ -34,11 +35,15 @@ func found(a *grid, s *Summary) []string {
 	return out
 }
 
-// Subject names what a claim is about.
-func Subject(s experiment.Subset) string {
+// Subject names what a claim is about, without the tracers that need another kernel.
+func Subject(s experiment.Subset, notOffered map[string]string) string {
 	text := ""
-	if len(s.Tracers) > 0 {
-		text += " with " + strings.Join(s.Tracers, ", ")
+	here := slices.DeleteFunc(slices.Clone(s.Tracers), func(tracer string) bool {
+		_, elsewhere := notOffered[tracer]
+		return elsewhere
+	})
+	if len(here) > 0 {
+		text += " with " + strings.Join(here, ", ")
 	}
 	if len(s.Workloads) > 0 {
 		text += " on " + strings.Join(s.Workloads, ", ")

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +13,10 @@ import (
 // notes are what a reader must know beside the numbers.
 func notes(m *record.Manifest, s *Summary) []string {
 	out := slices.Clone(m.Notes)
+	if n := len(s.NotOffered); n > 0 {
+		out = append(out, fmt.Sprintf("This kernel, Linux %s, does not offer what these tracers need, so there is nothing of them here: %s.",
+			m.Machine.Kernel, strings.Join(slices.Sorted(maps.Keys(s.NotOffered)), ", ")))
+	}
 	if all, kept := s.Runs.Measured, s.Runs.MeasuredKept; kept < all {
 		out = append(out, fmt.Sprintf("Rules excluded %d of %d measured runs.", all-kept, all))
 	}

@@ -26,18 +26,20 @@ type Summary struct {
 	Baseline string `json:"baseline"`
 	// Found are the answers in short, one sentence for each claim, or for each
 	// cell and variant if the experiment asks nothing.
-	Found     []string          `json:"found"`
-	Runs      Runs              `json:"runs"`
-	Cells     []Cell            `json:"cells"`
-	Answers   []Answer          `json:"answers,omitempty"`
-	Figures   []Figure          `json:"figures,omitempty"`
-	CPU       []CPUProfile      `json:"cpu_profiles,omitempty"`
-	Programs  []ProgramCost     `json:"kernel_programs,omitempty"`
-	Fidelity  []Fidelity        `json:"fidelity,omitempty"`
-	Rules     []Rule            `json:"rules"`
-	LeftOut   map[string]string `json:"left_out,omitempty"` // variants that could not run here, by reason
-	Overheads Own               `json:"laboratory"`
-	Notes     []string          `json:"notes,omitempty"`
+	Found    []string          `json:"found"`
+	Runs     Runs              `json:"runs"`
+	Cells    []Cell            `json:"cells"`
+	Answers  []Answer          `json:"answers,omitempty"`
+	Figures  []Figure          `json:"figures,omitempty"`
+	CPU      []CPUProfile      `json:"cpu_profiles,omitempty"`
+	Programs []ProgramCost     `json:"kernel_programs,omitempty"`
+	Fidelity []Fidelity        `json:"fidelity,omitempty"`
+	Rules    []Rule            `json:"rules"`
+	LeftOut  map[string]string `json:"left_out,omitempty"` // variants that could not run here, by reason
+	// NotOffered are tracers that could not run on this kernel, by its reason.
+	NotOffered map[string]string `json:"not_offered,omitempty"`
+	Overheads  Own               `json:"laboratory"`
+	Notes      []string          `json:"notes,omitempty"`
 }
 
 // Runs counts the runs by kind, before and after the rules.

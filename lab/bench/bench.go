@@ -94,7 +94,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.stage.Close()) }()
-	b.stage.Results = opts.Dir
+	b.stage.Results, b.stage.Say = opts.Dir, b.say
 	if note != "" {
 		b.note(note)
 	}
@@ -142,7 +142,7 @@ func (b *bench) begin() error {
 		Version: record.Version, Tare: b.opts.Version, Commit: commit(),
 		Experiment: e, Profile: b.opts.Profile, Seed: b.opts.Seed,
 		Machine: describe(), Versions: map[string]string{}, Begin: time.Now().UTC(),
-		LeftOut: map[string]string{}, Calibrated: map[string]float64{},
+		LeftOut: map[string]string{}, NotOffered: map[string]string{}, Calibrated: map[string]float64{},
 	}
 	return b.plan()
 }
@@ -177,6 +177,9 @@ func (b *bench) resume() ([]record.Run, error) {
 	b.manifest = m
 	if m.LeftOut == nil {
 		m.LeftOut = map[string]string{}
+	}
+	if m.NotOffered == nil {
+		m.NotOffered = map[string]string{}
 	}
 	if m.Calibrated == nil {
 		m.Calibrated = map[string]float64{}

@@ -64,7 +64,7 @@ func (r *run) classify(shape fidelity.Shape) error {
 		return err
 	}
 	report := fidelity.Classify(spans, shape)
-	if sampled := r.reading.Sampled; sampled > 0 && sampled < math.MaxInt32 {
+	if sampled := r.reading.Sampled / uint64(r.job.Variant.Tracer.RootsOfARequest()); sampled > 0 && sampled < math.MaxInt32 {
 		report.Expect(int(sampled))
 	}
 	f := r.rec.Fidelity

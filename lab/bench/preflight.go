@@ -15,10 +15,12 @@ import (
 )
 
 // preflight runs every variant of every workload once, shortly: what cannot run
-// is found now and not after an hour. Optional tracers that cannot are left out.
+// is found now and not after an hour. Tracers for which another kernel is needed are
+// left out, and optional ones that cannot run.
 func (b *bench) preflight(ctx context.Context) error {
 	b.say("trying every variant once")
 	tried := map[string]error{} // by workload and variant
+	host := tracer.NewHost(b.stage.Tare)
 	for i := range b.cells {
 		c := &b.cells[i]
 		var keep []experiment.Variant
@@ -30,14 +32,20 @@ func (b *bench) preflight(ctx context.Context) error {
 			key := c.Workload.Name + " " + v.Name
 			err, known := tried[key]
 			if !known {
-				err = b.try(ctx, c, v)
+				err = b.try(ctx, host, c, v)
 				tried[key] = err
 			}
+			var elsewhere *tracer.NotOffered
 			switch {
 			case ctx.Err() != nil:
 				return fmt.Errorf("interrupted: %w", ctx.Err())
 			case err == nil:
 				keep = append(keep, v)
+			case errors.As(err, &elsewhere):
+				if _, known := b.manifest.NotOffered[v.Tracer.Name]; !known {
+					b.say("left out: %s: %s", v.Tracer.Name, firstLine(err))
+				}
+				b.manifest.NotOffered[v.Tracer.Name] = elsewhere.Reason
 			case v.Tracer.Optional:
 				if _, known := b.manifest.LeftOut[v.Name]; !known {
 					b.say("left out: %s: %s", v.Name, firstLine(err))
@@ -53,12 +61,12 @@ func (b *bench) preflight(ctx context.Context) error {
 }
 
 // try makes one short run, and notes the versions of what runs.
-func (b *bench) try(ctx context.Context, c *experiment.Cell, v experiment.Variant) error {
+func (b *bench) try(ctx context.Context, host *tracer.Host, c *experiment.Cell, v experiment.Variant) error {
 	driver, err := tracer.Find(v.Tracer)
 	if err != nil {
 		return err
 	}
-	if err := driver.Available(ctx, v.Tracer); err != nil {
+	if err := driver.Available(ctx, v.Tracer, host); err != nil {
 		return err
 	}
 	j := Job{

@@ -79,7 +79,7 @@ func (r *run) startWorkload(ctx context.Context) (err error) {
 func (r *run) startTracer(ctx context.Context) (err error) {
 	r.session, err = r.tracer.Start(ctx, tracer.Target{
 		Chain: r.chain, Workload: r.job.Workload, Variant: r.job.Variant, Sink: r.stage.placeholders(), Tare: r.stage.Tare,
-		Statistics: r.job.Kind == record.Checked,
+		Statistics: r.job.Kind == record.Checked, Say: r.stage.Say,
 	})
 	return err
 }
@@ -101,9 +101,10 @@ func (r *run) readBack(ctx context.Context) error {
 		return fmt.Errorf("%s runs with a sampling rate of %v, not %v", r.job.Variant.Name, reading.Rate, r.job.Variant.Rate)
 	}
 	if roots := float64(reading.Sampled + reading.Unsampled); roots > 0 {
-		requests := float64(r.total.OK + r.total.Failed)
-		if roots < 0.98*requests || roots > 1.02*requests {
-			return fmt.Errorf("the tracer took %.0f root decisions on %.0f requests: it was blind, or took one more than once", roots, requests)
+		requests := r.total.OK + r.total.Failed
+		due := float64(requests) * float64(r.job.Variant.Tracer.RootsOfARequest())
+		if roots < 0.98*due || roots > 1.02*due {
+			return fmt.Errorf("the tracer took %.0f root decisions on %d requests, and not about %.0f: it was blind, or took one too often", roots, requests, due)
 		}
 	} else if reading.HasRoots {
 		return fmt.Errorf("the tracer was blind: it took no root decision on %d requests", r.total.OK+r.total.Failed)

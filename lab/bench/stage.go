@@ -32,6 +32,8 @@ type Stage struct {
 	// Progress, if set, is called with the share of a run that is done, and the
 	// run's tracer.
 	Progress func(done float64, s tracer.Session)
+	// Say, if set, is told what takes long to start.
+	Say func(format string, args ...any)
 
 	dir  string
 	sink *sink.Sink

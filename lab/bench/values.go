@@ -33,6 +33,7 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 	v[record.MemTracer], v[record.MemTracerPeak] = float64(tracer.RSS)/mib, float64(tracer.Peak)/mib
 	if r.stage.Network != nil {
 		v[record.NetOut] = float64(u.OutBytes) / requests
+		v[record.NetWithin] = float64(u.LoopbackBytes) / requests
 		v[record.NetOutRate] = float64(u.OutBytes) / 1e6 / seconds
 	}
 	v[record.NetExport] = float64(exported) / requests

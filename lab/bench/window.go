@@ -103,7 +103,7 @@ func (r *run) subjects() meter.Subjects {
 		s.Every = 0
 	}
 	if r.stage.Network != nil {
-		s.Link = r.stage.Network.Link
+		s.Link, s.Loopback = r.stage.Network.Link, r.chain.Services[0].PIDs[0]
 	}
 	return s
 }

@@ -72,6 +72,12 @@ type Tracer struct {
 	ExpectAt map[string]map[string]string `yaml:"expect_at" json:"expect_at,omitempty"`
 	// Flags are added to the tracer's command line (driver tare).
 	Flags []string `yaml:"flags" json:"flags,omitempty"`
+	// Collector: the agent's spans go through a collector that joins and makes
+	// whole traces, and is a part of the tracer (driver tare).
+	Collector bool `yaml:"collector" json:"collector,omitempty"`
+	// Roots are the root decisions that the agent takes on a request (driver
+	// tare); 0: one. Where nothing is on the wire, each service takes its own.
+	Roots int `yaml:"roots" json:"roots,omitempty"`
 	// MeterOff: the meter takes no samples within the window, so that its own
 	// effect on a measurement can be measured.
 	MeterOff bool `yaml:"meter_off" json:"meter_off,omitempty"`

@@ -26,7 +26,7 @@ func TestShippedExperimentsAreValid(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "null"} {
+	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "null", "placement"} {
 		if !found[want] {
 			t.Errorf("no experiment %s", want)
 		}
@@ -103,17 +103,18 @@ func TestEnvironmentOfAVariant(t *testing.T) {
 
 func TestWrongExperimentsSayWhere(t *testing.T) {
 	for change, want := range map[string]string{
-		"":                                      "",
-		"name: mine|name: my own":               `the name "my own"`,
-		"rates: [0.1, 1]|rates: [0.1, 10]":      "the rate 10 is not between 0 and 1",
-		`{"1": {RATE|{"0.3": {RATE`:             `tracer sdk: at: "0.3" is unknown`,
-		"window: 1s|window: 1":                  "is no duration",
-		"window: 1s|window: 100ms":              "need at least 500ms",
-		"rounds: 6|rounds: 0":                   "need at least 1",
-		"rounds: 6|round: 6":                    "field round not found",
-		"connections: 2|connections: 0":         "need at least 1",
-		"metrics: [cpu_service_us]|metrics: []": "name at least one",
-		"command: [./api]|path: api":            "must begin with a slash",
+		"":                                 "",
+		"name: mine|name: my own":          `the name "my own"`,
+		"rates: [0.1, 1]|rates: [0.1, 10]": "the rate 10 is not between 0 and 1",
+		`{"1": {RATE|{"0.3": {RATE`:        `tracer sdk: at: "0.3" is unknown`,
+		"driver: env, rates|driver: env, roots: -1, rates":        "roots: -1 is negative",
+		"window: 1s|window: 1":                                    "is no duration",
+		"window: 1s|window: 100ms":                                "need at least 500ms",
+		"rounds: 6|rounds: 0":                                     "need at least 1",
+		"rounds: 6|round: 6":                                      "field round not found",
+		"connections: 2|connections: 0":                           "need at least 1",
+		"metrics: [cpu_service_us]|metrics: []":                   "name at least one",
+		"command: [./api]|path: api":                              "must begin with a slash",
 		"[{name: slow|[{name: slow, connections: 1}, {name: slow": "there twice",
 	} {
 		old, replacement, _ := strings.Cut(change, "|")
@@ -125,7 +126,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-nginx, collector, coroot, failures, null, pipelines, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-nginx, collector, coroot, failures, null, pipelines, placement, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

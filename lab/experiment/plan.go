@@ -109,6 +109,9 @@ func (e *Experiment) variants(w *Workload, l *Load, subsets []Subset) []Variant 
 	return out
 }
 
+// RootsOfARequest is how many root decisions the tracer takes on a request.
+func (t *Tracer) RootsOfARequest() int { return max(1, t.Roots) }
+
 // VariantName names the tracer at a rate.
 func (t *Tracer) VariantName(rate float64) string {
 	if len(t.Rates) == 0 {

@@ -128,6 +128,9 @@ func (e *Experiment) validateTracers(p *problems) {
 				p.add("%s: the rate %v is there twice", what, r)
 			}
 		}
+		if t.Roots < 0 {
+			p.add("%s: roots: %d is negative", what, t.Roots)
+		}
 		rates := make([]string, len(t.Rates))
 		for i, r := range t.Rates {
 			rates[i] = FormatRate(r)

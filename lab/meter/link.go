@@ -48,7 +48,11 @@ func readNumber(f *os.File) (uint64, error) {
 	if n == 0 {
 		return 0, err
 	}
-	return strconv.ParseUint(string(bytes.TrimSpace(buf[:n])), 10, 64)
+	return parseNumber(buf[:n])
+}
+
+func parseNumber(b []byte) (uint64, error) {
+	return strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
 }
 
 func (l *link) close() {

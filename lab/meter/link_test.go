@@ -109,3 +109,61 @@ func TestLinkIsExact(t *testing.T) {
 		t.Errorf("%d packets of %d bytes in all, sent %d of %d", u.OutPackets, u.OutBytes, packets, packets*(payload+headers))
 	}
 }
+
+// A known number of bytes goes through a loopback on which nothing else speaks.
+func TestLoopbackIsExact(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("must run as root in CI")
+		}
+		t.Skip("needs root: it makes a network namespace")
+	}
+	ns := fmt.Sprintf("tare-meter-lo-%d", os.Getpid())
+	ip(t, "netns add "+ns)
+	t.Cleanup(func() { ip(t, "netns del "+ns) })
+	ip(t, "-n "+ns+" link set dev lo up")
+	inside := exec.Command("nsenter", "--net=/run/netns/"+ns, "--", "cat")
+	held, err := inside.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What cat answers shows that it is there, and so in the namespace.
+	answer, err := inside.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close(); _ = inside.Wait() }()
+	if _, err := held.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := answer.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	const packets, payload, headers = 1000, 777, 20 + 8 // IPv4, UDP
+
+	s := begin(t, Subjects{Loopback: inside.Process.Pid, Every: 10 * time.Millisecond})
+	within(t, ns, func() error {
+		to, err := net.ListenPacket("udp4", "127.0.0.1:0") // so that nothing is answered
+		if err != nil {
+			return err
+		}
+		defer to.Close() //nolint:errcheck // it was only there
+		c, err := net.Dial("udp4", to.LocalAddr().String())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for range packets {
+			if _, err := c.Write(make([]byte, payload)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if u := end(t, s); u.LoopbackBytes != packets*(payload+headers) || u.OutBytes != 0 {
+		t.Errorf("%d bytes within and %d out, sent %d within", u.LoopbackBytes, u.OutBytes, packets*(payload+headers))
+	}
+}

@@ -23,6 +23,9 @@ type Subjects struct {
 	// Link is a network interface of this namespace: of a veth pair the end that
 	// is here, while the subjects have the other one. "": no network.
 	Link string
+	// Loopback is a process in whose network namespace the loopback interface is
+	// counted. 0: none.
+	Loopback int
 	// Every is the period in which memory is sampled and processes are looked
 	// for. 0: only at both ends; negative: an error.
 	Every time.Duration
@@ -38,6 +41,9 @@ type Usage struct {
 	// into packets only at a real network card (segmentation offload, on by
 	// default) counts as the one large packet that crossed the veth.
 	OutBytes, OutPackets uint64
+	// LoopbackBytes passed the loopback of that namespace. IP headers count, there
+	// are no others.
+	LoopbackBytes uint64
 	// Meter is the CPU time of the session's own thread within the window, by
 	// CLOCK_THREAD_CPUTIME_ID, the functions of Groups included.
 	Meter time.Duration
@@ -154,11 +160,13 @@ func (s *Session) run(subjects Subjects) {
 // watch is what a session's thread reads with.
 type watch struct {
 	groups []*group
-	link   *link // nil: none
+	link   *link     // nil: none
+	inside *loopback // nil: none
 
 	machine    Machine
 	lab, meter time.Duration
 	out        traffic
+	within     uint64
 	boot       time.Duration  // CLOCK_BOOTTIME of the beginning
 	newcomer   func(*process) // joined: a method value made once, not per sample
 }
@@ -174,6 +182,9 @@ func newWatch(subjects Subjects) *watch {
 	if subjects.Link != "" {
 		w.link = &link{name: subjects.Link}
 	}
+	if subjects.Loopback != 0 {
+		w.inside = &loopback{pid: subjects.Loopback}
+	}
 	return w
 }
 
@@ -181,6 +192,11 @@ func (w *watch) begin() error {
 	var err error
 	if w.link != nil {
 		if err = w.link.open(); err != nil {
+			return err
+		}
+	}
+	if w.inside != nil {
+		if err = w.inside.open(); err != nil {
 			return err
 		}
 	}
@@ -198,6 +214,11 @@ func (w *watch) begin() error {
 	}
 	if w.link != nil {
 		if w.out, err = w.link.read(); err != nil {
+			return err
+		}
+	}
+	if w.inside != nil {
+		if w.within, err = w.inside.read(); err != nil {
 			return err
 		}
 	}
@@ -246,6 +267,13 @@ func (w *watch) end() (Usage, error) {
 		}
 		u.OutBytes, u.OutPackets = out.bytes-w.out.bytes, out.packets-w.out.packets
 	}
+	if w.inside != nil {
+		within, err := w.inside.read()
+		if err != nil {
+			return Usage{}, err
+		}
+		u.LoopbackBytes = within - w.within
+	}
 	for _, g := range w.groups {
 		g.end()
 	}
@@ -269,6 +297,9 @@ func (w *watch) close() {
 	}
 	if w.link != nil {
 		w.link.close()
+	}
+	if w.inside != nil {
+		w.inside.close()
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	MemTracerPeak   = "mem_tracer_peak_mib"
 	NetOut          = "net_out_bytes"
 	NetOutRate      = "net_out_mbps"
+	NetWithin       = "net_within_bytes"
 	NetExport       = "net_export_bytes"
 	SpansReceived   = "spans_received_per_s"
 	SpansPerRequest = "spans_per_request"
@@ -76,6 +77,7 @@ var Metrics = []Metric{
 	{MemTracerPeak, "peak memory of the tracer", "MiB", "sum of the processes' greatest resident sets since they began", +1, true},
 	{NetOut, "network out", "bytes/request", "bytes that left the service's network namespace, by the veth's counter, over requests answered", +1, false},
 	{NetOutRate, "network out", "MB/s", "bytes that left the service's network namespace, by the veth's counter, by the window's length", +1, false},
+	{NetWithin, "network between services", "bytes/request", "bytes that passed the loopback of the service's network namespace, IP and TCP headers included, by its counter, over requests answered", +1, false},
 	{NetExport, "export", "bytes/request", "bodies of OTLP requests that the sink received within the window, over requests answered", +1, true},
 	{SpansReceived, "spans received", "1/s", "spans that the sink received within the run, by the time under load", 0, true},
 	{SpansPerRequest, "spans per request", "1", "spans that the sink received in the whole run, over requests answered in the whole run", 0, true},

@@ -28,6 +28,9 @@ type Manifest struct {
 	End        time.Time              `json:"end"`
 	// LeftOut are variants that cannot run here, by reason.
 	LeftOut map[string]string `json:"left_out,omitempty"`
+	// NotOffered are tracers that need another kernel, by the reason that this
+	// one gave.
+	NotOffered map[string]string `json:"not_offered,omitempty"`
 	// Calibrated are the rates (requests/s) that were found for loads that
 	// ask for what the machine holds, by cell.
 	Calibrated map[string]float64 `json:"calibrated,omitempty"`

@@ -37,6 +37,11 @@ func (v *view) markdown() []byte {
 	w.section("What was lost", v.Lost)
 	w.section("Rules, and what they excluded", v.Rules)
 	w.folded(fmt.Sprintf("Excluded runs (%d)", len(v.Excluded.Rows)), v.Excluded)
+	if len(v.Elsewhere.Rows) > 0 {
+		w.heading(2, "What another kernel would add")
+		w.line("%s", escape(v.WhyElsewhere()))
+		w.table(v.Elsewhere)
+	}
 	if len(v.LeftOut) > 0 {
 		w.heading(2, "What was left out")
 		w.pairs(v.LeftOut)

@@ -193,6 +193,7 @@ func TestNothingOfTheDataIsTakenForMarkup(t *testing.T) {
 		e.Tracers[0].Title, m.Machine.Model, m.Machine.Kernel, m.Versions[evil] = evil, evil, evil, evil
 		m.Notes = []string{evil}
 		m.LeftOut = map[string]string{evil: evil}
+		m.NotOffered = map[string]string{e.Tracers[1].Name: evil}
 		for i := range runs {
 			runs[i].Lost = map[string]uint64{evil: 3}
 			runs[i].Errors = map[string]uint64{evil: 3}
@@ -227,6 +228,24 @@ func TestNothingOfTheDataIsTakenForMarkup(t *testing.T) {
 		parse(t, svg, text)
 		if strings.Contains(text, "<script") {
 			t.Errorf("%s holds markup of the data", svg)
+		}
+	}
+}
+
+func TestTracersThatNeedAnotherKernelAreNamed(t *testing.T) {
+	m, runs, s := made(t, "chainscope-nginx", "quick", func(m *record.Manifest, _ []record.Run) {
+		m.NotOffered = map[string]string{"tare-no-payload": "attach: not supported"}
+	})
+	dir := t.TempDir()
+	if err := Write(dir, m, s, runs); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"report.html", "report.md"} {
+		_, text, ok := strings.Cut(read(t, dir, name), "What another kernel would add")
+		for _, want := range []string{m.Machine.Kernel, "tare-no-payload", "tare that reads no payload", "1%, 100%", "attach: not supported"} {
+			if !ok || !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q", name, want)
+			}
 		}
 	}
 }

@@ -239,6 +239,11 @@ func orDash(s string) string {
 	return s
 }
 
+// WhyElsewhere introduces the tracers that need another kernel.
+func (v *view) WhyElsewhere() string {
+	return "Linux " + v.Kernel + " does not offer what these tracers need, as tare doctor found by trying. On a kernel that does, this experiment measures them, too."
+}
+
 // method says how it was measured.
 func (v *view) method(m *record.Manifest, s *analysis.Summary) {
 	add := func(key, format string, args ...any) {
@@ -269,6 +274,8 @@ func (v *view) method(m *record.Manifest, s *analysis.Summary) {
 	}
 	v.Versions = sortedPairs(m.Versions)
 
+	v.Kernel = m.Machine.Kernel
+	v.Elsewhere.Head = []string{"tracer", "what it is", "rates", "why not here"}
 	v.Tracers.Head = []string{"tracer", "what it is", "rates", "switched on by"}
 	for _, t := range m.Experiment.Tracers {
 		var rates []string
@@ -279,7 +286,13 @@ func (v *view) method(m *record.Manifest, s *analysis.Summary) {
 		for _, k := range slices.Sorted(maps.Keys(t.Env)) {
 			on = append(slices.Clone(on), k+"="+t.Env[k])
 		}
+		if t.Collector {
+			on = append(slices.Clone(on), "with a collector behind it")
+		}
 		v.Tracers.Rows = append(v.Tracers.Rows, []string{t.Name, orDash(t.Title), orDash(strings.Join(rates, ", ")), orDash(strings.Join(on, " "))})
+		if reason, ok := s.NotOffered[t.Name]; ok {
+			v.Elsewhere.Rows = append(v.Elsewhere.Rows, []string{t.Name, orDash(t.Title), orDash(strings.Join(rates, ", ")), reason})
+		}
 	}
 	v.Workloads.Head = []string{"workload", "kind", "path", "environment"}
 	for _, w := range m.Experiment.Workloads {

@@ -31,6 +31,8 @@ type view struct {
 	Rules              table
 	Excluded           table
 	LeftOut            []pair
+	Elsewhere          table // tracers that need another kernel
+	Kernel             string
 	Lost               table
 	Notes              []string
 	Method             []pair
@@ -189,7 +191,7 @@ func (v *view) questions(m *record.Manifest, s *analysis.Summary) {
 			where := m.Experiment.Questions[i].Claims[j].Where
 			metric, _ := record.MetricOf(c.Metric)
 			cl := claim{
-				Subject: metricName(c.Metric) + analysis.Subject(where),
+				Subject: metricName(c.Metric) + analysis.Subject(where, s.NotOffered),
 				Source:  c.Source, Summary: c.Summary, Missing: c.Missing,
 			}
 			if c.Against != s.Baseline {

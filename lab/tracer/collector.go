@@ -2,16 +2,10 @@ package tracer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strconv"
 	"time"
-
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"github.com/tare-trace/tare/lab/experiment"
 )
@@ -26,7 +20,7 @@ type collector struct{}
 func (collector) Facts() Facts                     { return Facts{Baseline: true} }
 func (collector) Check(t *experiment.Tracer) error { return needsEnv(t) }
 
-func (collector) Available(context.Context, *experiment.Tracer) error { return nil }
+func (collector) Available(context.Context, *experiment.Tracer, *Host) error { return nil }
 
 func (collector) Start(_ context.Context, t Target) (Session, error) {
 	s := t.Chain.Services[0]
@@ -69,7 +63,7 @@ func (c *collecting) ReadBack(ctx context.Context) (Reading, error) {
 	}
 	deadline := time.Now().Add(settled)
 	for {
-		families, err := c.metrics(ctx)
+		families, err := scrape(ctx, c.client, c.url)
 		if err != nil {
 			return r, fmt.Errorf("the collector's metrics: %w", err)
 		}
@@ -110,26 +104,4 @@ func (c *collecting) judge(r *Reading, accepted, missing float64, sent map[strin
 			accepted, missing, settled, r.Dropped, sent)
 	}
 	return nil
-}
-
-func (c *collecting) metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
-	return families, errors.Join(err, resp.Body.Close())
-}
-
-// total sums a family over all labels.
-func total(family *dto.MetricFamily) (sum float64) {
-	for _, m := range family.GetMetric() {
-		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
-	}
-	return sum
 }

@@ -23,7 +23,7 @@ type env struct{}
 func (env) Facts() Facts                     { return Facts{Traces: true} }
 func (env) Check(t *experiment.Tracer) error { return needsEnv(t) }
 
-func (env) Available(context.Context, *experiment.Tracer) error { return nil }
+func (env) Available(context.Context, *experiment.Tracer, *Host) error { return nil }
 
 func (env) Start(_ context.Context, t Target) (Session, error) { return newService(t), nil }
 

@@ -10,9 +10,9 @@ import (
 // service says, since a service that traces by itself is no baseline.
 type none struct{}
 
-func (none) Facts() Facts                   { return Facts{Baseline: true} }
-func (none) Check(*experiment.Tracer) error { return nil }
+func (none) Facts() Facts                     { return Facts{Baseline: true} }
+func (none) Check(t *experiment.Tracer) error { return noAgent(t) }
 
-func (none) Available(context.Context, *experiment.Tracer) error { return nil }
+func (none) Available(context.Context, *experiment.Tracer, *Host) error { return nil }
 
 func (none) Start(_ context.Context, t Target) (Session, error) { return newService(t), nil }

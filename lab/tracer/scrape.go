@@ -2,8 +2,11 @@ package tracer
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 
 	dto "github.com/prometheus/client_model/go"
@@ -22,10 +25,28 @@ const (
 	metricSeconds = "tare_bpf_program_run_seconds_total" // program
 )
 
+// scrape reads a Prometheus endpoint.
+func scrape(ctx context.Context, client *http.Client, url string) (map[string]*dto.MetricFamily, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	families, err := parseFamilies(resp.Body)
+	return families, errors.Join(err, resp.Body.Close())
+}
+
+func parseFamilies(r io.Reader) (map[string]*dto.MetricFamily, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(r)
+}
+
 // parseMetrics reads what a `tare agent` says of itself.
 func parseMetrics(r io.Reader) (Reading, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(r)
+	families, err := parseFamilies(r)
 	if err != nil {
 		return Reading{}, err
 	}
@@ -67,4 +88,12 @@ func byLabel(family *dto.MetricFamily, label string) map[string]float64 {
 		}
 	}
 	return values
+}
+
+// total sums a family over all labels.
+func total(family *dto.MetricFamily) (sum float64) {
+	for _, m := range family.GetMetric() {
+		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
+	}
+	return sum
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -17,9 +18,6 @@ import (
 	"github.com/tare-trace/tare/workloads"
 )
 
-// agentReady bounds the agent's start: the kernel verifies its programs then.
-const agentReady = 30 * time.Second
-
 // tare is this project's agent, run as its users run it on a node: the small
 // binary, a configuration file, OpenTelemetry's environment variables.
 type tare struct{}
@@ -27,12 +25,10 @@ type tare struct{}
 // Facts: the start takes a while, since the kernel verifies the programs.
 func (tare) Facts() Facts { return Facts{Traces: true, StartsIn: time.Second} }
 
-func (tare) Check(t *experiment.Tracer) error {
-	if len(t.Rates) == 0 {
-		return fmt.Errorf("tracer %s: rates: the agent needs at least one sampling rate", t.Name)
-	}
-	return nil
-}
+// Check: without rates, the agent does not sample but reports everything.
+func (tare) Check(*experiment.Tracer) error { return nil }
+
+const advice = "`tare doctor` says what this machine allows"
 
 // agentName is the binary that has the agent and no collector.
 const agentName = "tare-agent"
@@ -46,7 +42,10 @@ func agentBinary(tare string) (string, error) {
 	return path, nil
 }
 
-func (tare) Available(context.Context, *experiment.Tracer) error {
+func (tare) Available(ctx context.Context, t *experiment.Tracer, h *Host) error {
+	if err := h.offers(ctx, t); err != nil {
+		return err
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("the tare agent loads kernel programs, which needs root: run with sudo")
 	}
@@ -70,9 +69,14 @@ func (tare) Start(ctx context.Context, t Target) (Session, error) {
 type agent struct {
 	group   *workloads.Group
 	process *workloads.Process
+	behind  *behind // nil: the agent sends to the sink
 	asked   map[string]string
+	all     bool   // without sampling
 	base    string // of its HTTP server
 	client  *http.Client
+
+	once sync.Once
+	err  error // of Stop
 }
 
 // agentConfig is the part of the agent's configuration file that is used.
@@ -95,6 +99,13 @@ func (a *agent) start(ctx context.Context, t Target) error {
 		return err
 	}
 	a.base = "http://" + listen
+	otlp := t.Sink.OTLP
+	if t.Variant.Tracer.Collector {
+		if a.behind, err = startBehind(ctx, a.group, t, a.client); err != nil {
+			return err
+		}
+		otlp = a.behind.otlp
+	}
 	binary, err := agentBinary(t.Tare)
 	if err != nil {
 		return err
@@ -104,17 +115,20 @@ func (a *agent) start(ctx context.Context, t Target) error {
 		argv = append(argv, "--bpf-stats")
 	}
 	a.asked = map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": t.Sink.OTLP,
+		"OTEL_EXPORTER_OTLP_ENDPOINT": otlp,
 		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-		"OTEL_TRACES_SAMPLER":         "parentbased_traceidratio",
-		"OTEL_TRACES_SAMPLER_ARG":     strconv.FormatFloat(t.Variant.Rate, 'f', -1, 64),
+		"OTEL_TRACES_SAMPLER":         "parentbased_always_on",
+	}
+	if a.all = len(t.Variant.Tracer.Rates) == 0; !a.all {
+		a.asked["OTEL_TRACES_SAMPLER"] = "parentbased_traceidratio"
+		a.asked["OTEL_TRACES_SAMPLER_ARG"] = strconv.FormatFloat(t.Variant.Rate, 'f', -1, 64)
 	}
 	env := []string{
 		// What the caller's environment may hold must not change the run;
 		// empty is the same as unset.
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=",
 		"OTEL_EXPORTER_OTLP_HEADERS=", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=",
-		"OTEL_SERVICE_NAME=", "OTEL_RESOURCE_ATTRIBUTES=",
+		"OTEL_SERVICE_NAME=", "OTEL_RESOURCE_ATTRIBUTES=", "OTEL_TRACES_SAMPLER_ARG=",
 	}
 	for k, v := range a.asked {
 		env = append(env, k+"="+v)
@@ -122,7 +136,10 @@ func (a *agent) start(ctx context.Context, t Target) error {
 	if a.process, err = a.group.Start("agent", argv, env); err != nil {
 		return err
 	}
-	return a.healthy(ctx)
+	if err := a.process.Await(ctx, a.health, t.Say); err != nil {
+		return fmt.Errorf("%w\n%s", err, advice)
+	}
+	return nil
 }
 
 func (a *agent) writeConfig(c *workloads.Chain) (string, error) {
@@ -138,27 +155,6 @@ func (a *agent) writeConfig(c *workloads.Chain) (string, error) {
 	}
 	path := filepath.Join(a.group.Dir, "agent.yaml")
 	return path, os.WriteFile(path, b, 0o600)
-}
-
-func (a *agent) healthy(ctx context.Context) error {
-	timeout := time.NewTimer(agentReady)
-	defer timeout.Stop()
-	for {
-		last := a.health(ctx)
-		if last == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-a.process.Done():
-			return a.Alive()
-		case <-timeout.C:
-			return fmt.Errorf("the agent was not healthy after %v (%w); it wrote:\n%s\n`tare doctor` says what this machine allows",
-				agentReady, last, a.process.Output())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 func (a *agent) health(ctx context.Context) error {
@@ -198,27 +194,51 @@ func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 		return Reading{}, fmt.Errorf("the agent's metrics: %w", err)
 	}
 	r.Asked = a.asked
+	if a.all && r.Rate != 1 {
+		return r, fmt.Errorf("the agent samples %v of the traces, where it was to report all", r.Rate)
+	}
 	r.Config = map[string]any{
 		"sampling_ratio": r.Rate, "roots_sampled": r.Sampled, "roots_unsampled": r.Unsampled,
+	}
+	if a.behind != nil {
+		return r, a.behind.read(ctx, &r)
 	}
 	return r, nil
 }
 
-// PIDs is the agent's one process.
-func (a *agent) PIDs() []int { return []int{a.process.PID()} }
+// PIDs are the agent's one process, and that of the collector behind it.
+func (a *agent) PIDs() []int {
+	if a.behind != nil {
+		return []int{a.process.PID(), a.behind.process.PID()}
+	}
+	return []int{a.process.PID()}
+}
 
-// Alive is an error if the agent has ended.
+// Alive is an error if the agent, or the collector behind it, has ended.
 func (a *agent) Alive() error {
 	select {
 	case <-a.process.Done():
-		return fmt.Errorf("%w\n`tare doctor` says what this machine allows", a.process.Exited())
+		return fmt.Errorf("%w\n%s", a.process.Exited(), advice)
 	default:
-		return nil
 	}
+	if a.behind != nil {
+		return a.behind.alive()
+	}
+	return nil
 }
 
-// Stop ends the agent, which sends what it still holds, and waits for it.
+// Stop ends the agent, which sends what it still holds, and waits for it, then for
+// the collector behind it.
 func (a *agent) Stop() error {
+	a.once.Do(func() { a.err = a.stop() })
+	return a.err
+}
+
+func (a *agent) stop() error {
+	var errs []error
+	if a.behind != nil && a.process != nil {
+		errs = append(errs, a.process.Stop(), a.behind.drain())
+	}
 	a.client.CloseIdleConnections()
-	return a.group.Stop()
+	return errors.Join(append(errs, a.group.Stop())...)
 }

@@ -29,6 +29,8 @@ type Target struct {
 	// Statistics asks for figures whose measurement has a cost of its own, such
 	// as the run time of kernel programs.
 	Statistics bool
+	// Say, if set, is told what a tracer does that takes long to start.
+	Say func(format string, args ...any)
 }
 
 // Facts about a driver that are needed to plan runs.
@@ -48,8 +50,9 @@ type Driver interface {
 	// Check says what an experiment file lacks that the driver needs, nil if
 	// nothing.
 	Check(t *experiment.Tracer) error
-	// Available says why the tracer cannot run on this machine, nil if it can.
-	Available(ctx context.Context, t *experiment.Tracer) error
+	// Available says why the tracer cannot run on this machine, nil if it can;
+	// where only another kernel is needed, it is a NotOffered.
+	Available(ctx context.Context, t *experiment.Tracer, h *Host) error
 	// Start switches the tracer on. The workload runs already, with the
 	// variant's environment, and gets no requests yet.
 	Start(ctx context.Context, t Target) (Session, error)
@@ -135,6 +138,14 @@ func Check(tracers []experiment.Tracer) error {
 func needsEnv(t *experiment.Tracer) error {
 	if len(t.Env) == 0 {
 		return fmt.Errorf("tracer %s: env: say which environment switches it on", t.Name)
+	}
+	return noAgent(t)
+}
+
+// noAgent refuses what only an agent has.
+func noAgent(t *experiment.Tracer) error {
+	if t.Collector || t.Roots != 0 || len(t.Flags) > 0 {
+		return fmt.Errorf("tracer %s: collector, flags, roots: the driver %s has no agent that they could be of", t.Name, t.Driver)
 	}
 	return nil
 }

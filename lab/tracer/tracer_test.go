@@ -24,7 +24,10 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}}, ""},
 		{experiment.Tracer{Name: "x", Driver: "env"}, "say which environment"},
 		{experiment.Tracer{Name: "x", Driver: "collector"}, "say which environment"},
-		{experiment.Tracer{Name: "x", Driver: "tare"}, "at least one sampling rate"},
+		{experiment.Tracer{Name: "x", Driver: "tare"}, ""},
+		{experiment.Tracer{Name: "x", Driver: "tare", Rates: []float64{1}, Collector: true, Roots: 2, Flags: []string{"--tag", "none"}}, ""},
+		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Collector: true}, "the driver env has no agent"},
+		{experiment.Tracer{Name: "x", Driver: "none", Flags: []string{"--events"}}, "the driver none has no agent"},
 		{experiment.Tracer{Name: "x", Driver: "sdk"}, `tracer x: driver: "sdk" is unknown: there are collector, env, none, tare`},
 	} {
 		err := Check([]experiment.Tracer{none, c.second})

@@ -23,6 +23,10 @@ const (
 	// client before it. Equal at both ends, so that a client span and its
 	// server span find each other where no tag passed (ChainScope, 3.3).
 	StreamOffset = "tare.tcp.offset" // int; with network.local.* and network.peer.*
+	// The request's first byte's sequence number, equal at both ends too unless a
+	// device between them changes it. It tells a connection from an earlier one
+	// between the same ports.
+	StreamSequence = "tare.tcp.sequence" // int
 
 	// Message events: spans of no length, kind internal, named MessageReceived
 	// and MessageSent, whose parent is the span of the request that the message

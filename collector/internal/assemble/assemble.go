@@ -145,6 +145,9 @@ func (a *Assembler) assign(w *scratch, sp ptrace.Span, from *origin, at int64) b
 		a.peers.learn(&x.item, &e, at)
 	}
 	if a.joins != nil && e.hasOffset {
+		if a.opts.Renumbered {
+			e.sequence = 0
+		}
 		if g, ok := sight(trace, &x.item, &e); ok {
 			x.item.flags |= onConnection
 			w.seen = append(w.seen, g)

@@ -50,11 +50,11 @@ const (
 )
 
 // ends are the two ends of a connection, as far as a span names them, and the offset
-// in the stream at which the request begins.
+// in the stream at which the request begins, with its sequence number.
 type ends struct {
 	peer, local, server             string
 	peerPort, localPort, serverPort int64
-	offset                          int64
+	offset, sequence                int64
 	hasOffset                       bool
 }
 
@@ -103,6 +103,8 @@ func (x *item) inspectAs(sp ptrace.Span, kindOf ptrace.SpanKind, e *ends) int {
 			}
 		case semconv.StreamOffset:
 			e.offset, e.hasOffset = v.Int(), kind == pcommon.ValueTypeInt
+		case semconv.StreamSequence:
+			e.sequence = v.Int()
 		case semconv.MessageBytes:
 			sized = true
 		case semconv.RequestKind:

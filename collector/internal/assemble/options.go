@@ -40,6 +40,9 @@ type Options struct {
 	// by connection and stream offset. Each trace with such a half waits that long.
 	// 0: no joins.
 	SequenceWait time.Duration
+	// Renumbered says that devices between the hosts change sequence numbers, so that
+	// only addresses and offsets are compared.
+	Renumbered bool
 	// LearnPeers treats an address on which server spans were seen as traced: client
 	// spans that call it need a server span.
 	LearnPeers bool

@@ -35,10 +35,12 @@ const (
 )
 
 // position is a position in the stream of a connection, the same at both ends: the TCP
-// sequence number counted from the beginning (ChainScope, section 3.3).
+// sequence number counted from the beginning (ChainScope, section 3.3), and the number
+// itself, because ports are soon used again.
 type position struct {
 	client, server netip.AddrPort
 	offset         int64
+	sequence       int64 // 0 with Options.Renumbered
 }
 
 // sighting is a client span, or a server span without a parent, seen at a position.
@@ -51,7 +53,7 @@ type sighting struct {
 
 // sight reads the position of a span; false if it has none.
 func sight(trace pcommon.TraceID, x *item, e *ends) (g sighting, ok bool) {
-	g.trace, g.id, g.position.offset = trace, x.id, e.offset
+	g.trace, g.id, g.position.offset, g.position.sequence = trace, x.id, e.offset, e.sequence
 	peer, ok1 := addrPort(e.peer, e.peerPort)
 	switch x.kind {
 	case kindClient:

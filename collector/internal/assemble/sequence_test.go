@@ -116,6 +116,41 @@ func TestNoGuesses(t *testing.T) {
 	newFixture(t, Options{}).add(clientHalf(1, 4000, 77)...).add(serverHalf(2, 4000, 77)...).want(apart...)
 }
 
+// A port that is used again makes another connection, unless a device between the hosts
+// changes the numbers by which that is known.
+func TestPortsThatAreUsedAgain(t *testing.T) {
+	numbered := func(half []sp, sequence int) []sp {
+		for i := range half {
+			if half[i].attrs != nil {
+				half[i].attrs[semconv.StreamSequence] = sequence
+			}
+		}
+		return half
+	}
+	other := numbered(serverHalf(4, 4000, 0), 8)
+	for i := range other {
+		other[i].id += 4
+		other[i].parent += other[i].parent / 3 * 4
+	}
+	again := numbered(clientHalf(3, 4000, 0), 8)
+	for i := range again {
+		again[i].id += 4
+		again[i].parent += again[i].parent * 4
+	}
+	for renumbered, want := range map[bool][]string{
+		false: {"1/1<0 complete", "1/2<1", "1/3<2 by sequence", "1/4<3", "3/5<0 complete", "3/6<5", "3/7<6 by sequence", "3/8<7"},
+		true:  {"1/1<0 complete", "1/2<1", "2/3<0 complete", "2/4<3", "3/5<0 complete", "3/6<5", "4/7<0 complete", "4/8<7"},
+	} {
+		newFixture(t, Options{SequenceWait: time.Second, Renumbered: renumbered}).
+			add(numbered(clientHalf(1, 4000, 0), 7)...).add(numbered(serverHalf(2, 4000, 0), 7)...).add(again...).add(other...).
+			after(5 * time.Second).want(want...)
+	}
+	// Each sampled at one end only.
+	f := newFixture(t, Options{SequenceWait: time.Second}).
+		add(numbered(clientHalf(1, 4000, 0), 7)...).add(numbered(serverHalf(2, 4000, 0), 8)...)
+	f.after(5*time.Second).want("1/1<0 complete", "1/2<1", "2/3<0 complete", "2/4<3")
+}
+
 func TestJoinsAreBoundedAndForgotten(t *testing.T) {
 	f := newFixture(t, Options{SequenceWait: time.Second})
 	for i := range 5000 {

@@ -28,6 +28,7 @@ export const lost = {
   requests_full: 'too many sampled requests in flight',
   storage_full: 'no memory for the state of a socket or thread',
   tag_no_room: 'the first byte of a request was acknowledged before its tag could be written',
+  tag_no_path: 'tag: ip, and the path to the peer is not known to pass IP options on',
   tag_queue_full: 'more than four unacknowledged tags on a connection',
   tag_stale: 'a tag arrived after its bytes were read',
   tag_overflow: 'more than four pending tags on a connection',

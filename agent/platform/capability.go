@@ -1,4 +1,4 @@
-package probe
+package platform
 
 import "golang.org/x/sys/unix"
 
@@ -34,4 +34,16 @@ func capabilities() []Capability {
 		list[i] = Capability{w.name, data[w.bit/32].Effective&(1<<(w.bit%32)) != 0, w.needed}
 	}
 	return list
+}
+
+// Privileged reports whether this process may load kernel programs at all, as far as
+// its capabilities tell.
+func Privileged() bool { return privileged(capabilities()) }
+
+func privileged(list []Capability) bool {
+	has := map[string]bool{}
+	for _, c := range list {
+		has[c.Name] = c.Effective
+	}
+	return has["CAP_SYS_ADMIN"] || has["CAP_BPF"] && has["CAP_PERFMON"] && has["CAP_NET_ADMIN"]
 }

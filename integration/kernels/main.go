@@ -1,0 +1,213 @@
+// Command kernels boots kernels that people run, in QEMU's software emulation, and
+// runs Tare's own binaries and tests in them. It says what works, never how fast.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	status, err := run(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "kernels: %v\n", err)
+		status = max(status, 1)
+	}
+	os.Exit(status)
+}
+
+func run(ctx context.Context, args []string) (int, error) {
+	var o options
+	flags := flag.NewFlagSet("kernels", flag.ContinueOnError)
+	flags.StringVar(&o.kernels, "kernels", "", "which, such as 6.1-amd64,6.12-arm64 (default: all)")
+	flags.StringVar(&o.tests, "tests", "", "those that match this regular expression (default: all)")
+	flags.StringVar(&o.exec, "exec", "", "a shell command to run in each guest, in place of the tests; builds nothing")
+	flags.StringVar(&o.record, "record", "", "file in which results of these kernels are replaced; with all tests only")
+	flags.BoolVar(&o.update, "update", false, "write anew what doctor is expected to say")
+	flags.IntVar(&o.parallel, "parallel", 1, "guests at once")
+	flags.DurationVar(&o.timeout, "timeout", time.Hour, "for one guest")
+	if err := flags.Parse(args); err != nil {
+		return 2, err
+	}
+	kernels, err := choose(o.kernels)
+	if err != nil {
+		return 2, err
+	}
+	chosen, err := matching(o.tests)
+	if err != nil {
+		return 2, err
+	}
+	if err := tools(kernels); err != nil {
+		return 2, err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return 2, err
+	}
+	if o.exec != "" {
+		for _, k := range kernels {
+			if status, err := execute(ctx, cache, k, o.exec, o.timeout); err != nil || status != 0 {
+				return status, err
+			}
+		}
+		return 0, nil
+	}
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return 1, err
+	}
+	columns, failed := matrix(ctx, cache, kernels, chosen, o)
+	if o.record != "" && o.tests == "" {
+		if err := record(o.record, columns); err != nil {
+			return 1, err
+		}
+	}
+	return 0, failed
+}
+
+// options are what was asked for.
+type options struct {
+	kernels, tests, exec, record string
+	update                       bool
+	parallel                     int
+	timeout                      time.Duration
+}
+
+// logs is where what guests write is kept.
+const logs = "bin/kernels/logs"
+
+func execute(ctx context.Context, cache string, k kernel, command string, timeout time.Duration) (int, error) {
+	g, err := prepare(ctx, cache, k)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", k, err)
+	}
+	defer func() { _ = os.RemoveAll(g.out) }()
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("after %v", timeout))
+	defer cancel()
+	status, err := g.run(ctx, command, os.Stdout)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", k, err)
+	}
+	return status, err
+}
+
+// choose finds kernels by their names, separated by commas or spaces.
+func choose(names string) ([]kernel, error) {
+	var chosen []kernel
+	for _, name := range strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' }) {
+		i := slices.IndexFunc(kernels, func(k kernel) bool { return k.String() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no kernel %q: there are %v", name, kernels)
+		}
+		chosen = append(chosen, kernels[i])
+	}
+	if len(chosen) == 0 {
+		chosen = kernels
+	}
+	return chosen, nil
+}
+
+// tools are what this command runs, and the Debian packages that have them.
+func tools(chosen []kernel) error {
+	needs := map[string]string{"apt-get": "apt", "dpkg": "dpkg", "depmod": "kmod", "cpio": "cpio", "xz": "xz-utils"}
+	for _, k := range chosen {
+		switch k.arch {
+		case "amd64":
+			needs["qemu-system-x86_64"] = "qemu-system-x86"
+		case "arm64":
+			needs["qemu-system-aarch64"] = "qemu-system-arm"
+		}
+	}
+	var missing []string
+	for tool, of := range needs {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing = append(missing, of)
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("needs what is not installed: apt-get install --no-install-recommends %s", strings.Join(slices.Compact(missing), " "))
+	}
+	return nil
+}
+
+// cacheDir is where downloads stay, for all clones of the repository.
+func cacheDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("where to keep downloads: %w", err)
+	}
+	dir = filepath.Join(dir, "tare-kernels")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	const room = 3 << 30
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err == nil && fs.Bavail*uint64(fs.Bsize) < room {
+		return "", fmt.Errorf("%s: less than %d GiB are free", dir, room>>30)
+	}
+	return dir, nil
+}
+
+// prepare makes a guest ready to boot. One at a time downloads.
+func prepare(ctx context.Context, cache string, k kernel) (*guest, error) {
+	tree, err := filepath.Abs(".")
+	if err == nil {
+		_, err = os.Stat(filepath.Join(tree, "go.mod"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run me in the repository's directory: %w", err)
+	}
+	lock, err := os.Create(filepath.Join(cache, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = lock.Close() }() // unlocks
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, err
+	}
+	a, err := open(ctx, cache, k.arch)
+	if err != nil {
+		return nil, err
+	}
+	i, err := a.image(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(tree, binaries(k.arch)), 0o755); err != nil {
+		return nil, err
+	}
+	g := &guest{image: i, root: "/", tree: tree, bin: binaries(k.arch)}
+	if k.arch != runtime.GOARCH {
+		if g.root, err = a.root(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if g.out, err = os.MkdirTemp("", "tare-guest-"); err != nil {
+		return nil, err
+	}
+	if g.initrd, err = a.initrd(ctx, i, g.out); err != nil {
+		err = errors.Join(err, os.RemoveAll(g.out))
+	}
+	return g, err
+}
+
+// binaries is where those of an architecture are, below the repository.
+func binaries(arch string) string {
+	if arch == runtime.GOARCH {
+		return "bin"
+	}
+	return filepath.Join("bin/kernels", arch)
+}
