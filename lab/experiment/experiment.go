@@ -78,6 +78,10 @@ type Tracer struct {
 	// Roots are the root decisions that the agent takes on a request (driver
 	// tare); 0: one. Where nothing is on the wire, each service takes its own.
 	Roots int `yaml:"roots" json:"roots,omitempty"`
+	// Settling is on how many of the first requests the agent may take one more
+	// (driver tare): until it knows that a path passes its tags on, the service
+	// behind that path is an entry of its own. Their traces count as any other.
+	Settling int `yaml:"settling" json:"settling,omitempty"`
 	// MeterOff: the meter takes no samples within the window, so that its own
 	// effect on a measurement can be measured.
 	MeterOff bool `yaml:"meter_off" json:"meter_off,omitempty"`

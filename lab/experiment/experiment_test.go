@@ -108,6 +108,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 		"rates: [0.1, 1]|rates: [0.1, 10]": "the rate 10 is not between 0 and 1",
 		`{"1": {RATE|{"0.3": {RATE`:        `tracer sdk: at: "0.3" is unknown`,
 		"driver: env, rates|driver: env, roots: -1, rates":        "roots: -1 is negative",
+		"driver: env, rates|driver: env, settling: -1, rates":     "settling: -1 is negative",
 		"window: 1s|window: 1":                                    "is no duration",
 		"window: 1s|window: 100ms":                                "need at least 500ms",
 		"rounds: 6|rounds: 0":                                     "need at least 1",

@@ -131,6 +131,9 @@ func (e *Experiment) validateTracers(p *problems) {
 		if t.Roots < 0 {
 			p.add("%s: roots: %d is negative", what, t.Roots)
 		}
+		if t.Settling < 0 {
+			p.add("%s: settling: %d is negative", what, t.Settling)
+		}
 		rates := make([]string, len(t.Rates))
 		for i, r := range t.Rates {
 			rates[i] = FormatRate(r)
