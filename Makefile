@@ -57,6 +57,7 @@ build: check-go ## build bin/tare, the small bin/tare-agent, and the services of
 	go build -trimpath $(VCS) -o $(BIN)/tare-agent ./cmd/tare-agent
 	go build -trimpath -o $(BIN)/tare-thesis ./workloads/thesis
 	go build -trimpath -o $(BIN)/tare-counter ./workloads/counter
+	go build -trimpath -o $(BIN)/tare-hotel ./workloads/hotel
 	go build -trimpath -o $(BIN)/tare-plain-collector ./collector/internal/plain
 
 .PHONY: cross

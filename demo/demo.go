@@ -73,7 +73,7 @@ func (o *Options) validate() error {
 	case o.Warmup < 0:
 		return errors.New("the warm-up must not be negative")
 	}
-	if _, err := workloads.ShapeOf(o.Chain); err != nil {
+	if _, err := workloads.TruthOf(o.Chain); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {

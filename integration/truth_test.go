@@ -52,11 +52,11 @@ func ratio(p string) []string {
 
 func shapeOf(t *testing.T, chain string) fidelity.Shape {
 	t.Helper()
-	s, err := workloads.ShapeOf(chain)
+	truth, err := workloads.TruthOf(chain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return truth(0)
 }
 
 // send drives a run of load to its end; no request may fail.
@@ -130,7 +130,7 @@ func (b *background) end() load.Result {
 // required.
 func judge(t *testing.T, spans []span.Span, shape fidelity.Shape) fidelity.Report {
 	t.Helper()
-	r := fidelity.Classify(spans, shape)
+	r := fidelity.Classify(spans, shape.Always())
 	t.Logf("%d spans, %d traces: %d complete, %d wrong, %d orphaned spans, %d split requests, incomplete: %v",
 		r.Spans, r.Traces, r.Complete, r.Wrong, r.Orphaned, r.Split, r.Incomplete)
 	if r.Wrong > 0 {

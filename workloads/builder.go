@@ -2,11 +2,13 @@ package workloads
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"text/template"
 )
 
@@ -28,13 +30,28 @@ func newBuilder(dir string, opts Options) *builder {
 }
 
 // service is the spec of a service under test, but for how it is started.
-func (b *builder) service(name string) spec {
-	return spec{name: name, host: b.host, port: b.ports[name], network: b.opts.Network}
+func (b *builder) service(name string) spec { return b.on(b.opts.Network, name) }
+
+// on is the same in another network.
+func (b *builder) on(n *Network, name string) spec {
+	s := spec{name: name, host: b.host, port: b.ports[name], network: n}
+	if n != nil {
+		s.host = n.Host
+	}
+	return s
 }
 
 // sbin is where daemons live, which is not on the path of a user without
 // privileges.
 var sbin = []string{"/usr/sbin", "/sbin", "/usr/local/sbin"}
+
+// versioned is where Debian has programs of which several versions may be installed.
+var versioned = []string{"/usr/lib/postgresql/*/bin"}
+
+// byVersion compares paths whose version is a number: a longer one is greater.
+func byVersion(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
 
 // executable finds a program.
 func executable(name string) (string, error) {
@@ -44,6 +61,11 @@ func executable(name string) (string, error) {
 	for _, dir := range sbin {
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path, nil
+		}
+	}
+	for _, pattern := range versioned {
+		if found, _ := filepath.Glob(filepath.Join(pattern, name)); len(found) > 0 { // the pattern is good
+			return slices.MaxFunc(found, byVersion), nil
 		}
 	}
 	return "", fmt.Errorf("%s is not installed", name)

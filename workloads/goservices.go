@@ -40,13 +40,18 @@ var counterPlan = plan{
 // goService is one of our own services, in an environment of its own: nothing
 // that the caller's environment says of OpenTelemetry or Go changes a run.
 func goService(b *builder, name string, env map[string]string) (spec, error) {
-	exe, err := serviceBinary("tare-"+name, b.opts.Bin)
+	s, err := goProcess(b, b.service(name), "tare-"+name, env)
+	s.health = "/health"
+	return s, err
+}
+
+// goProcess completes the spec of one of our own programs.
+func goProcess(b *builder, s spec, program string, env map[string]string, args ...string) (spec, error) {
+	exe, err := serviceBinary(program, b.opts.Bin)
 	if err != nil {
 		return spec{}, err
 	}
-	s := b.service(name)
-	s.argv = []string{exe}
-	s.health = "/health"
+	s.argv = append([]string{exe}, args...)
 	s.env = environ(
 		[]string{"PATH=/usr/bin:/bin", "HOME=" + b.dir},
 		b.opts.Env, env, map[string]string{"LISTEN": s.host + ":" + strconv.Itoa(s.port)},

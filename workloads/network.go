@@ -35,8 +35,9 @@ type Network struct {
 	Link    string // name of the veth on the laboratory's side
 	Path    string // of the namespace, for nsenter --net=
 
-	once sync.Once
-	err  error
+	once   sync.Once
+	err    error
+	second *Network // nil: it was never asked for
 }
 
 // netnsDir is where iproute2 keeps the names of network namespaces.
@@ -61,6 +62,39 @@ func NewNetwork(name string) (*Network, error) {
 	if err := removeStale(); err != nil {
 		return nil, err
 	}
+	n, err := chooseSubnet(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.make(); err != nil {
+		return nil, errors.Join(fmt.Errorf("network namespace %s: %w", n.Name, err), n.Close())
+	}
+	return n, nil
+}
+
+// Second is another namespace, as a second host of the services: joined to this one
+// by a cable of its own, which Link does not count. It is made when it is first asked
+// for. It reaches this one directly, and the laboratory's side through it: the
+// gateway of the second is the first. Close closes both.
+func (n *Network) Second() (*Network, error) {
+	networks.Lock()
+	defer networks.Unlock()
+	if n.second != nil {
+		return n.second, nil
+	}
+	second, err := chooseSubnet("second")
+	if err != nil {
+		return nil, err
+	}
+	n.second = second
+	if err := second.makeBehind(n); err != nil {
+		return nil, fmt.Errorf("network namespace %s: %w", second.Name, err)
+	}
+	return second, nil
+}
+
+// chooseSubnet chooses names and addresses; networks is locked.
+func chooseSubnet(name string) (*Network, error) {
 	taken, err := takenPrefixes()
 	if err != nil {
 		return nil, err
@@ -83,9 +117,6 @@ func NewNetwork(name string) (*Network, error) {
 		Host:    gateway.Next().String(),
 	}
 	n.Path = filepath.Join(netnsDir, n.Name)
-	if err := n.make(); err != nil {
-		return nil, errors.Join(fmt.Errorf("network namespace %s: %w", n.Name, err), n.Close())
-	}
 	return n, nil
 }
 
@@ -129,11 +160,54 @@ func (n *Network) make() error {
 	return nil
 }
 
+// makeBehind makes a namespace whose way out is another one. The laboratory's route
+// to it ends with the other's link.
+func (n *Network) makeBehind(first *Network) error {
+	inside := "eth0"
+	for _, args := range [][]string{
+		{"netns", "add", n.Name},
+		{"-n", first.Name, "link", "add", n.Link, "type", "veth", "peer", "name", inside, "netns", n.Name},
+		{"-n", first.Name, "address", "add", n.Gateway + "/30", "dev", n.Link},
+		{"-n", n.Name, "address", "add", n.Host + "/30", "dev", inside},
+	} {
+		if _, err := ip(args...); err != nil {
+			return err
+		}
+	}
+	// As in make.
+	_, _ = ip("-n", first.Name, "link", "set", n.Link, "addrgenmode", "none")
+	_, _ = ip("-n", n.Name, "link", "set", inside, "addrgenmode", "none")
+	for _, args := range [][]string{
+		{"-n", n.Name, "link", "set", "lo", "up"},
+		{"-n", n.Name, "link", "set", inside, "up"},
+		{"-n", first.Name, "link", "set", n.Link, "up"},
+		{"-n", n.Name, "route", "add", "default", "via", n.Gateway},
+		{"route", "add", n.Host + "/32", "via", first.Host, "dev", first.Link},
+	} {
+		if _, err := ip(args...); err != nil {
+			return err
+		}
+	}
+	argv, err := first.command([]string{"sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"}) // of that namespace only
+	if err != nil {
+		return err
+	}
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("forwarding: %w: %s", err, out)
+	}
+	return nil
+}
+
 // Close removes the namespace and the link. Processes that still run in the
 // namespace keep it, without its link, until they end. It may be called more
 // than once.
 func (n *Network) Close() error {
-	n.once.Do(func() { n.err = remove(n.Name, n.Link) })
+	n.once.Do(func() {
+		if n.second != nil {
+			n.err = n.second.Close()
+		}
+		n.err = errors.Join(n.err, remove(n.Name, n.Link))
+	})
 	return n.err
 }
 

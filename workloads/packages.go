@@ -25,6 +25,7 @@ var (
 	nginxPackage     = Requirement{Executable: "nginx", Package: "nginx", Unit: "nginx.service"}
 	pythonPackage    = Requirement{Executable: "python3", Package: "python3"}
 	redisPackage     = Requirement{Executable: "redis-server", Package: "redis-server", Unit: "redis-server.service"}
+	postgresPackage  = Requirement{Executable: "postgres", Package: "postgresql", Unit: "postgresql.service"}
 	memcachedPackage = Requirement{Executable: "memcached", Package: "memcached", Unit: "memcached.service"}
 )
 

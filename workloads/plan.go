@@ -11,12 +11,15 @@ import (
 // own, and stands in the table below.
 type plan struct {
 	requires []Requirement
-	shape    *Shape        // of its traces; nil: its requests carry no number that tells them apart
-	command  bool          // it needs Options.Command, which the others do not take
-	within   time.Duration // how long a start may take; 0: 10 s
-	path     string        // of a request, up to its number
-	fixed    bool          // path is the whole path: requests are not told apart
-	choose   bool          // the caller may choose the path (Options.Path)
+	// truth makes the shapes of its traces, by the environment of its services; nil:
+	// its requests carry no number that tells them apart.
+	truth    func(env map[string]string) Truth
+	command  bool                  // it needs Options.Command, which the others do not take
+	within   time.Duration         // how long a start may take; 0: 10 s
+	path     string                // of a request, up to its number
+	paths    func(n uint64) string // instead of path, where requests differ in more than their number
+	fixed    bool                  // path is the whole path: requests are not told apart
+	choose   bool                  // the caller may choose the path (Options.Path)
 	services []string
 	more     []string // further ports that its services listen on, by their names
 	traffic  bool     // its requests are OTLP, each with a body of its own
@@ -27,8 +30,10 @@ type plan struct {
 // A spec is how one service is started.
 type spec struct {
 	name string
-	host string // address that it listens on
-	port int
+	// replica counts those of the same name, from 0.
+	replica int
+	host    string // address that it listens on
+	port    int
 	// metrics is the port of its Prometheus endpoint, 0 if it has none.
 	metrics int
 	argv    []string
@@ -51,9 +56,19 @@ var plans = map[string]plan{
 	"collector": collectorPlan,
 	"command":   commandPlan,
 	"counter":   counterPlan,
+	"hotel":     hotelPlan,
 	"nginx":     nginxPlan,
 	"shop":      shopPlan,
 	"thesis":    thesisPlan,
+}
+
+// label names one process: the replicas of a service have its name, and all but
+// the first of them a number.
+func (s spec) label() string {
+	if s.replica == 0 {
+		return s.name
+	}
+	return fmt.Sprintf("%s-%d", s.name, s.replica+1)
 }
 
 func find(name string) (plan, error) {

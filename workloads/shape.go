@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tare-trace/tare/span"
@@ -12,11 +13,45 @@ import (
 type Shape struct {
 	Service string
 	Kind    span.Kind
-	// Prefix of the span's subject (its url.path or db.query.text); the number
-	// of the request follows, and nothing else. It also tells the client spans
-	// of one service apart.
+	// Prefix of the span's subject (its url.path, db.query.text or rpc.method); the
+	// number of the request follows, and nothing else. It also tells the client
+	// spans of one service apart.
 	Prefix   string
 	Children []Shape
+	// Wire: only who looks at the wire reports the span, and no instrumentation
+	// within the services.
+	Wire bool
+}
+
+// Truth is the shape of the trace of each request, by its number.
+type Truth func(number uint64) Shape
+
+// Always is the truth of a chain whose requests are all alike.
+func (s Shape) Always() Truth { return func(uint64) Shape { return s } }
+
+// Within is what instrumentation within the services reports of it. The spans that
+// it does not report are left out: those below them, if it does report them, are
+// below the next one above.
+func (t Truth) Within() Truth {
+	return func(number uint64) Shape {
+		all := t(number).within()
+		if len(all) != 1 {
+			panic(fmt.Sprintf("request %d: no instrumentation is at its entry", number))
+		}
+		return all[0]
+	}
+}
+
+func (s Shape) within() []Shape {
+	var children []Shape
+	for _, c := range s.Children {
+		children = append(children, c.within()...)
+	}
+	if s.Wire {
+		return children
+	}
+	s.Children = children
+	return []Shape{s}
 }
 
 // String names the span in reasons: "shop client GET item:".
@@ -32,21 +67,37 @@ func serve(service, prefix string, calls ...Shape) Shape {
 	return Shape{Service: service, Kind: span.Server, Prefix: prefix, Children: calls}
 }
 
+// onWire marks a shape and all below it.
+func onWire(s Shape) Shape {
+	s.Wire = true
+	s.Children = slices.Clone(s.Children)
+	for i := range s.Children {
+		s.Children[i] = onWire(s.Children[i])
+	}
+	return s
+}
+
+// unchanging is the truth of a chain whose requests are all alike, whatever its
+// environment.
+func unchanging(s Shape) func(map[string]string) Truth {
+	return func(map[string]string) Truth { return s.Always() }
+}
+
 // WithShape lists the chains that have a shape, sorted by name.
 func WithShape() []string {
 	var names []string
 	for _, name := range sortedKeys(plans) {
-		if plans[name].shape != nil {
+		if plans[name].truth != nil {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// ShapeOf finds the shape of a chain.
-func ShapeOf(chain string) (Shape, error) {
-	if p := plans[chain]; p.shape != nil {
-		return *p.shape, nil
+// TruthOf finds the shapes of a chain that is started without options.
+func TruthOf(chain string) (Truth, error) {
+	if p := plans[chain]; p.truth != nil {
+		return p.truth(nil), nil
 	}
-	return Shape{}, fmt.Errorf("no shape of a chain %q: there are %s", chain, strings.Join(WithShape(), ", "))
+	return nil, fmt.Errorf("no shape of a chain %q: there are %s", chain, strings.Join(WithShape(), ", "))
 }

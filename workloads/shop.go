@@ -14,7 +14,7 @@ var shopFiles embed.FS
 // from both stores and asks for /stock/7.
 var shopPlan = plan{
 	requires: []Requirement{nginxPackage, pythonPackage, redisPackage, memcachedPackage},
-	shape:    &shopShape,
+	truth:    unchanging(shopShape),
 	path:     "/item/",
 	services: []string{"proxy", "shop", "redis", "memcached", "stock"},
 	specs:    shopSpecs,
@@ -43,7 +43,7 @@ func shopSpecs(b *builder) ([]spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	memcached, err := memcachedServer(b)
+	memcached, err := memcachedServer(b.service("memcached"), "-t", "2", "-m", "16")
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +76,12 @@ func pythonShop(b *builder) (spec, error) {
 	return s, nil
 }
 
-func memcachedServer(b *builder) (spec, error) {
+func memcachedServer(s spec, flags ...string) (spec, error) {
 	exe, err := executable("memcached")
 	if err != nil {
 		return spec{}, err
 	}
-	s := b.service("memcached")
-	s.argv = []string{exe, "-l", s.host, "-p", strconv.Itoa(s.port), "-U", "0", "-t", "2", "-m", "16"}
+	s.argv = append([]string{exe, "-l", s.host, "-p", strconv.Itoa(s.port), "-U", "0"}, flags...)
 	if os.Geteuid() == 0 {
 		s.argv = append(s.argv, "-u", "root") // it refuses to be root by accident
 	}

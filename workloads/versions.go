@@ -16,24 +16,30 @@ var asks = map[string]string{
 	"redis-server": "--version",
 	"memcached":    "-V",
 	"python3":      "--version",
+	"postgres":     "--version",
 }
 
 // modules whose versions decide what tracing costs, by the names under which
 // Versions reports them.
 var modules = map[string]string{
-	"go.opentelemetry.io/otel":                                        "otel",
-	"go.opentelemetry.io/otel/sdk":                                    "otel-sdk",
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": "otlptracehttp",
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc": "otlptracegrpc",
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp":   "otelhttp",
-	"github.com/redis/go-redis/v9":                                    "go-redis",
-	"github.com/redis/go-redis/extra/redisotel/v9":                    "redisotel",
+	"go.opentelemetry.io/otel":                                                    "otel",
+	"go.opentelemetry.io/otel/sdk":                                                "otel-sdk",
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp":             "otlptracehttp",
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc":             "otlptracegrpc",
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp":               "otelhttp",
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc": "otelgrpc",
+	"google.golang.org/grpc":                                                      "grpc",
+	"github.com/jackc/pgx/v5":                                                     "pgx",
+	"github.com/exaring/otelpgx":                                                  "otelpgx",
+	"github.com/bradfitz/gomemcache":                                              "gomemcache",
+	"github.com/redis/go-redis/v9":                                                "go-redis",
+	"github.com/redis/go-redis/extra/redisotel/v9":                                "redisotel",
 }
 
 // Versions of the running services, as far as they can be found out: those of
 // the distribution's programs by asking them (nginx, redis-server, memcached,
-// python3), those of Go programs by their build information (go, otel,
-// otel-sdk, otelhttp, otlptracehttp, go-redis, redisotel). What is unknown is
+// python3, postgres), those of Go programs by their build information (go, and
+// the modules that are listed above). What is unknown is
 // absent.
 func (c *Chain) Versions(ctx context.Context) map[string]string {
 	versions := map[string]string{}

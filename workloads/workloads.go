@@ -33,17 +33,17 @@ type Options struct {
 	// the caller. It is the caller's to close, after Stop.
 	Network *Network
 	// Env is added to the environment of services that are instrumented
-	// (thesis, counter, command). The others take none: an error.
+	// (thesis, counter, hotel, command). The others take none: an error.
 	Env map[string]string
 	// Path of every request where the chain lets the caller choose (thesis,
 	// command); "": the chain's own.
 	Path string
-	// Bin is the directory with the executables tare-thesis and tare-counter;
+	// Bin is the directory with the executables tare-thesis, tare-counter and tare-hotel;
 	// "": beside the running executable, then in PATH.
 	Bin string
 }
 
-// Service is one service of a chain. PIDs and Exe are of its start.
+// Service is one service of a chain, or one of several replicas that have its name. PIDs and Exe are of its start.
 type Service struct {
 	Name string
 	Host string // address that it listens on
@@ -62,7 +62,7 @@ type Chain struct {
 	Name     string
 	Entry    string    // host:port that clients ask
 	Services []Service // the entry first
-	Shape    *Shape    // of its traces, if its requests are numbered; else nil
+	Truth    Truth     // of its traces, if its requests are numbered; else nil
 	Dir      string    // configurations and logs; gone after Stop
 	// AppendBody makes the body of a request and Header is sent with it; nil:
 	// the requests of this chain have no body.
@@ -71,8 +71,9 @@ type Chain struct {
 
 	group  *Group
 	specs  []spec
-	path   string // of a request, up to its number
-	fixed  bool   // path is the whole path
+	path   string                // of a request, up to its number
+	paths  func(n uint64) string // instead of it; nil: all have the same
+	fixed  bool                  // path is the whole path
 	within time.Duration
 }
 
@@ -97,7 +98,10 @@ func Start(ctx context.Context, name string, opts Options) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{Name: name, Shape: p.shape, Dir: group.Dir, group: group, path: opts.Path, fixed: p.fixed, within: opts.ReadyWithin}
+	c := &Chain{Name: name, Dir: group.Dir, group: group, path: opts.Path, paths: p.paths, fixed: p.fixed, within: opts.ReadyWithin}
+	if p.truth != nil {
+		c.Truth = p.truth(opts.Env)
+	}
 	if err := c.start(ctx, p, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("chain %s: %w", name, err), group.Stop())
 	}
@@ -143,7 +147,7 @@ func (c *Chain) launch(ctx context.Context, s *spec) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.group.launch(command{name: s.name, argv: argv, env: s.env, dir: s.dir})
+	p, err := c.group.launch(command{name: s.label(), argv: argv, env: s.env, dir: s.dir})
 	if err != nil {
 		return err
 	}
@@ -151,11 +155,11 @@ func (c *Chain) launch(ctx context.Context, s *spec) error {
 	return s.ready(ctx, c.within)
 }
 
-// Restart stops one service as its operator would, with SIGTERM, and starts
+// Restart stops one service (of replicas, the second is NAME-2) as its operator would, with SIGTERM, and starts
 // it again on the same port. Other services may be asked meanwhile; their
 // requests to this one fail.
 func (c *Chain) Restart(ctx context.Context, service string) error {
-	i := slices.IndexFunc(c.specs, func(s spec) bool { return s.name == service })
+	i := slices.IndexFunc(c.specs, func(s spec) bool { return s.label() == service })
 	if i < 0 {
 		return fmt.Errorf("chain %s has no service %q", c.Name, service)
 	}
@@ -203,7 +207,11 @@ func (c *Chain) PIDs() []int {
 // the path holds the number, and every service repeats it in the requests that
 // it sends; in other chains all requests have the same path.
 func (c *Chain) AppendPath(dst []byte, n uint64) []byte {
-	dst = append(dst, c.path...)
+	if c.paths != nil {
+		dst = append(dst, c.paths(n)...)
+	} else {
+		dst = append(dst, c.path...)
+	}
 	if c.fixed {
 		return dst
 	}

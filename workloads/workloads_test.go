@@ -216,7 +216,7 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 	if _, err := Start(ctx, "nginx", Options{Workers: -1}); err == nil {
 		t.Error("no error")
 	}
-	if _, err := Start(ctx, "none", Options{}); err == nil || !strings.Contains(err.Error(), "counter, nginx, shop, thesis") {
+	if _, err := Start(ctx, "none", Options{}); err == nil || !strings.Contains(err.Error(), "counter, hotel, nginx, shop, thesis") {
 		t.Errorf("unknown chain: %v", err)
 	}
 	left, err := os.ReadDir(tmp)
@@ -226,7 +226,7 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 }
 
 func TestRequirements(t *testing.T) {
-	for _, name := range []string{"counter", "nginx", "shop"} {
+	for _, name := range []string{"counter", "hotel", "nginx", "shop"} {
 		r, err := Requirements(name)
 		if err != nil || len(r) == 0 {
 			t.Errorf("%s: %v, %v", name, r, err)
@@ -252,14 +252,14 @@ func TestRequirements(t *testing.T) {
 }
 
 func TestShapes(t *testing.T) {
-	if got := strings.Join(WithShape(), " "); got != "nginx shop" {
+	if got := strings.Join(WithShape(), " "); got != "hotel nginx shop" {
 		t.Errorf("chains with a shape: %s", got)
 	}
-	if s, err := ShapeOf("shop"); err != nil || s.String() != "proxy server /item/" {
-		t.Errorf("%v, %v", s, err)
+	if truth, err := TruthOf("shop"); err != nil || truth(3).String() != "proxy server /item/" {
+		t.Errorf("%v", err)
 	}
 	for _, name := range []string{"thesis", "none"} {
-		if _, err := ShapeOf(name); err == nil || !strings.Contains(err.Error(), "there are nginx, shop") {
+		if _, err := TruthOf(name); err == nil || !strings.Contains(err.Error(), "there are hotel, nginx, shop") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

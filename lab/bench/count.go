@@ -40,8 +40,11 @@ func (r *run) countSpans(context.Context) error {
 		v[record.FailedTraced] = float64(tally.FailedEntries) / float64(r.total.Failed)
 	}
 	r.rec.Fidelity = map[string]int{}
-	if shape := r.chain.Shape; shape != nil && r.load.CanNumber() {
-		return r.classify(*shape)
+	if truth := r.chain.Truth; truth != nil && r.load.CanNumber() {
+		if r.tracer.Facts().Within {
+			truth = truth.Within()
+		}
+		return r.classify(truth)
 	}
 	trees, err := r.stage.sink.Trees(r.job.Workload.Spans)
 	if err != nil {
@@ -58,12 +61,12 @@ func (r *run) countSpans(context.Context) error {
 }
 
 // classify compares the traces with the numbers that the requests carry.
-func (r *run) classify(shape fidelity.Shape) error {
+func (r *run) classify(truth fidelity.Truth) error {
 	spans, err := r.stage.sink.Spans(fidelity.Keys())
 	if err != nil {
 		return err
 	}
-	report := fidelity.Classify(spans, shape)
+	report := fidelity.Classify(spans, truth)
 	if sampled := r.reading.Sampled / uint64(r.job.Variant.Tracer.RootsOfARequest()); sampled > 0 && sampled < math.MaxInt32 {
 		report.Expect(int(sampled))
 	}

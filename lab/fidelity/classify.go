@@ -18,9 +18,13 @@ import (
 // bring theirs with them.
 type Shape = workloads.Shape
 
-// Classify compares the spans of a run, in any order, with the shape of the chain
-// that produced them.
-func Classify(spans []span.Span, shape Shape) Report {
+// Truth is the shape of each request's trace, by its number.
+type Truth = workloads.Truth
+
+// Classify compares the spans of a run, in any order, with the shapes that the
+// requests' traces must have by the numbers that they hold. A trace without a
+// number is compared with that of request 0.
+func Classify(spans []span.Span, truth Truth) Report {
 	r := Report{Spans: len(spans), Incomplete: map[string]int{}}
 	traces := map[span.TraceID][]int{} // indices into spans
 	var order []span.TraceID
@@ -39,7 +43,7 @@ func Classify(spans []span.Span, shape Shape) Report {
 		for n := range t.numbers {
 			holders[n]++
 		}
-		switch reason := t.verdict(shape); {
+		switch reason := t.verdict(truth(t.number())); {
 		case len(t.numbers) > 1:
 			r.Wrong++
 			r.WrongIDs = append(r.WrongIDs, id)
@@ -97,6 +101,17 @@ func newTrace(spans []span.Span, indices []int) *trace {
 		}
 	}
 	return t
+}
+
+// number of the trace's request. Of several, which make it wrong, it is the least.
+func (t *trace) number() uint64 {
+	least, found := uint64(0), false
+	for n := range t.numbers {
+		if !found || n < least {
+			least, found = n, true
+		}
+	}
+	return least
 }
 
 // verdict is the first reason why the trace does not have the shape, or "".

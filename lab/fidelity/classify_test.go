@@ -16,13 +16,13 @@ type run struct{ spans []span.Span }
 
 func (r *run) trace(t *testing.T, chain string, number uint64) *run {
 	t.Helper()
-	shape, err := workloads.ShapeOf(chain)
+	truth, err := workloads.TruthOf(chain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var id span.TraceID
 	binary.BigEndian.PutUint64(id[:], number+1)
-	r.add(shape, id, span.ID{}, number)
+	r.add(truth(number), id, span.ID{}, number)
 	return r
 }
 
@@ -154,11 +154,11 @@ func TestClassify(t *testing.T) {
 			if c.run != nil {
 				r = c.run(r)
 			}
-			shape, err := workloads.ShapeOf(c.chain)
+			truth, err := workloads.TruthOf(c.chain)
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, Classify(r.spans, shape), c.want, len(r.spans))
+			compare(t, Classify(r.spans, truth), c.want, len(r.spans))
 		})
 	}
 }
@@ -183,7 +183,7 @@ func TestManyTracesInAnyOrder(t *testing.T) {
 	for n := range uint64(200) {
 		r.trace(t, "shop", n)
 	}
-	shape, err := workloads.ShapeOf("shop")
+	truth, err := workloads.TruthOf("shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestManyTracesInAnyOrder(t *testing.T) {
 		t.Fatalf("%d spans of %d", len(r.spans), 200*9)
 	}
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(r.spans), func(i, j int) { r.spans[i], r.spans[j] = r.spans[j], r.spans[i] })
-	compare(t, Classify(r.spans, shape), Report{Traces: 200, Complete: 200}, 1800)
+	compare(t, Classify(r.spans, truth), Report{Traces: 200, Complete: 200}, 1800)
 	// A span that swaps its trace with another request's makes both wrong.
 	for i := range r.spans {
 		j := (i + 1) % len(r.spans)
@@ -200,18 +200,18 @@ func TestManyTracesInAnyOrder(t *testing.T) {
 			break
 		}
 	}
-	got := Classify(r.spans, shape)
+	got := Classify(r.spans, truth)
 	if got.Wrong != 2 || got.Complete != 198 || got.Split != 2 {
 		t.Errorf("after a swap: %+v", got)
 	}
 }
 
 func TestExpectCountsWhatNeverCame(t *testing.T) {
-	shape, err := workloads.ShapeOf("nginx")
+	truth, err := workloads.TruthOf("nginx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Classify((&run{}).trace(t, "nginx", 1).spans, shape)
+	r := Classify((&run{}).trace(t, "nginx", 1).spans, truth)
 	r.Expect(5)
 	if r.Traces != 5 || r.Incomplete[NoSpan] != 4 || r.IncompleteTotal() != 4 {
 		t.Errorf("%+v", r)

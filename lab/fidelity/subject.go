@@ -1,6 +1,7 @@
 package fidelity
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/tare-trace/tare/span"
@@ -8,7 +9,14 @@ import (
 
 // Keys are the attributes that this package reads. Spans that are kept for
 // nothing but Classify need no others.
-func Keys() []string { return []string{"url.path", "db.query.text"} }
+func Keys() []string { return append(slices.Clone(texts), "rpc.service", "rpc.method", metadataKey) }
+
+// texts hold the number at their end. db.statement is what instrumentations of
+// OpenTelemetry's older conventions call db.query.text.
+var texts = []string{"url.path", "db.query.text", "db.statement"}
+
+// metadataKey is the element of a gRPC call's metadata that is the number.
+const metadataKey = "rpc.request.metadata.x-request-id"
 
 // subject is what a span says about its request: the text before the number,
 // and the number. A span without such a text is unnamed.
@@ -19,10 +27,20 @@ type subject struct {
 }
 
 func subjectOf(s *span.Span) subject {
-	for _, key := range Keys() {
+	for _, key := range texts {
 		if a, ok := s.Attr(key); ok && a.Type == span.StringType {
 			return split(a.Str)
 		}
+	}
+	if method, ok := s.Attr("rpc.method"); ok {
+		// Its whole name, or by older conventions that of the service apart.
+		name := method.Str
+		if service, ok := s.Attr("rpc.service"); ok && service.Type == span.StringType {
+			name = service.Str + "/" + name
+		}
+		number, _ := s.Attr(metadataKey)
+		n, err := strconv.ParseUint(number.Str, 10, 64)
+		return subject{prefix: name, number: n, named: err == nil}
 	}
 	return subject{}
 }

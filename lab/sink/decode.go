@@ -101,6 +101,11 @@ func (d *decoder) attr(kv *common.KeyValue) span.Attr {
 		return span.Bool(key, v.BoolValue)
 	case *common.AnyValue_DoubleValue:
 		return span.String(key, strconv.FormatFloat(v.DoubleValue, 'g', -1, 64))
+	case *common.AnyValue_ArrayValue:
+		if one := v.ArrayValue.GetValues(); len(one) == 1 { // such as an element of metadata
+			return span.String(key, one[0].GetStringValue())
+		}
+		return span.String(key, kv.GetValue().String())
 	default:
 		return span.String(key, kv.GetValue().String())
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -145,9 +146,15 @@ func (a *agent) start(ctx context.Context, t Target) error {
 func (a *agent) writeConfig(c *workloads.Chain) (string, error) {
 	var conf agentConfig
 	for _, s := range c.Services {
-		if !s.Dependency {
-			conf.Services = append(conf.Services, agentService{Name: s.Name, Ports: []int{s.Port}})
+		if s.Dependency {
+			continue
 		}
+		i := slices.IndexFunc(conf.Services, func(have agentService) bool { return have.Name == s.Name })
+		if i < 0 {
+			i = len(conf.Services)
+			conf.Services = append(conf.Services, agentService{Name: s.Name})
+		}
+		conf.Services[i].Ports = append(conf.Services[i].Ports, s.Port)
 	}
 	b, err := yaml.Marshal(conf)
 	if err != nil {

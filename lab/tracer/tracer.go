@@ -40,6 +40,9 @@ type Facts struct {
 	// Traces: the spans that arrive are traces of the requests that were sent,
 	// so they can be counted and compared with the ground truth.
 	Traces bool
+	// Within: they are of instrumentation within the services, which does not see
+	// what others see on the wire.
+	Within bool
 	// StartsIn is about how long Start takes, for the progress line.
 	StartsIn time.Duration
 }

@@ -52,33 +52,21 @@ func run(ctx context.Context, env *service.Env) error {
 	rdb := redis.NewClient(&redis.Options{Addr: server})
 	defer func() { _ = rdb.Close() }() // ends with the process
 
-	h := http.Handler(counter{rdb})
-	setup := service.ReadSetup(env)
-	strategy := env.OneOf("SAMPLER", "", service.Adaptive, service.RateLimiting, service.ContextAware)
-	if err := env.Err(); err != nil {
+	tracing, err := service.Switched(ctx, env)
+	if err != nil {
 		return err
 	}
-	tracing, client := service.NoTracing(), "none"
-	if env.String("ENABLE_OTEL", "") != "" {
-		var err error
-		if strategy != "" {
-			if setup.Sampler, err = service.Sampler(env, strategy); err != nil {
-				return err
-			}
-		}
-		if tracing, err = service.StartTracing(ctx, setup); err != nil {
-			return err
-		}
-		if setup.Pipeline == service.Lean {
-			client, err = "leanredis", leanredis.Instrument(rdb)
-		} else {
-			client, err = "redisotel", redisotel.InstrumentTracing(rdb)
-		}
-		if err != nil {
-			return err
-		}
-		h = tracing.Handler(h, "GET /")
+	client := "none"
+	switch tracing.Pipeline() {
+	case service.Lean:
+		client, err = "leanredis", leanredis.Instrument(rdb)
+	case service.Official:
+		client, err = "redisotel", redisotel.InstrumentTracing(rdb)
 	}
+	if err != nil {
+		return err
+	}
+	h := tracing.Handler(counter{rdb}, "GET /")
 	l, err := service.Listen(env)
 	if err != nil {
 		return err

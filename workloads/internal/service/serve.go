@@ -29,16 +29,28 @@ func Listen(env *Env) (net.Listener, error) {
 // way come to their end, cuts off those that take too long, and calls flush.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, flush func(context.Context) error) error {
 	server := &http.Server{Handler: h} //nolint:gosec // no timeouts: timers would be work per request
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
 	fmt.Fprintf(os.Stderr, "listening on http://%s\n", l.Addr())
+	return Until(ctx, func() error { return server.Serve(l) }, func(ctx context.Context) error {
+		if err := server.Shutdown(ctx); err != nil {
+			return errors.Join(err, server.Close())
+		}
+		return nil
+	}, flush)
+}
+
+// Until calls serve. When ctx ends it calls stop, which makes serve return and lets
+// the requests under way come to their end within its own context. In the end it
+// calls flush.
+func Until(ctx context.Context, serve func() error, stop, flush func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- serve() }()
 	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
 		within, cancel := context.WithTimeout(context.Background(), requestsEnd)
-		if shutdownErr := server.Shutdown(within); shutdownErr != nil {
-			err = fmt.Errorf("requests were cut off: %w", errors.Join(shutdownErr, server.Close()))
+		if stopErr := stop(within); stopErr != nil {
+			err = fmt.Errorf("requests were cut off: %w", stopErr)
 		}
 		cancel()
 		<-ended
