@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tare-trace/tare/workloads/delay"
 	"github.com/tare-trace/tare/workloads/internal/hotel"
@@ -26,6 +27,7 @@ import (
 var hotelPlan = plan{
 	requires: []Requirement{redisPackage, memcachedPackage, postgresPackage},
 	truth:    hotelTruth,
+	within:   30 * time.Second, // for PostgreSQL to make its database on a busy machine
 	path:     "/",
 	paths:    func(n uint64) string { return hotel.Paths[hotel.KindOf(n)] },
 	services: hotelPorts(),
@@ -44,6 +46,9 @@ const hotelReplicas = 3
 type hotelService struct {
 	name string
 	asks map[string]string
+	// wave: who has the same is started at once, after those with a smaller one;
+	// stores first.
+	wave int
 	// node of the first replica; the others alternate. All are on node 0 where
 	// there is one.
 	node int
@@ -52,23 +57,23 @@ type hotelService struct {
 // hotelServices begin with the entry, and nobody asks who stands before it. Nodes
 // are chosen so that half of the calls are between them: see TestHotelNodes.
 var hotelServices = []hotelService{
-	{name: "frontend", asks: map[string]string{
+	{name: "frontend", wave: 4, asks: map[string]string{
 		"SEARCH": "search", "RECOMMENDATION": "recommendation", "PROFILE": "profile", "RESERVE": "reserve", "USER": "user",
 	}},
-	{name: "search", asks: map[string]string{"GEO": "geo", "RATE": "rate"}, node: 1},
-	{name: "recommendation", asks: map[string]string{"REDIS": "redis"}},
-	{name: "profile", asks: map[string]string{"MEMCACHED": "memcached-profile", "POSTGRES": "postgres"}, node: 1},
-	{name: "reserve", asks: map[string]string{"MEMCACHED": "memcached-reserve", "POSTGRES": "postgres"}},
-	{name: "user", asks: map[string]string{"POSTGRES": "postgres"}},
-	{name: "geo"},
-	{name: "rate", asks: map[string]string{"MEMCACHED": "memcached-rate", "POSTGRES": "postgres"}},
+	{name: "search", asks: map[string]string{"GEO": "geo", "RATE": "rate"}, wave: 3},
+	{name: "recommendation", asks: map[string]string{"REDIS": "redis"}, wave: 2, node: 1},
+	{name: "profile", asks: map[string]string{"MEMCACHED": "memcached-profile", "POSTGRES": "postgres"}, wave: 2, node: 1},
+	{name: "reserve", asks: map[string]string{"MEMCACHED": "memcached-reserve", "POSTGRES": "postgres"}, wave: 2},
+	{name: "user", asks: map[string]string{"POSTGRES": "postgres"}, wave: 2, node: 1},
+	{name: "geo", wave: 2, node: 1},
+	{name: "rate", asks: map[string]string{"MEMCACHED": "memcached-rate", "POSTGRES": "postgres"}, wave: 2},
 }
 
 // hotelStores have one instance each. Caches may be delayed by a step in front of
 // them, which then has their name.
 var hotelStores = []hotelService{
-	{name: "memcached-rate"},
-	{name: "memcached-profile"},
+	{name: "memcached-rate", node: 1},
+	{name: "memcached-profile", node: 1},
 	{name: "memcached-reserve", node: 1},
 	{name: "redis", node: 1},
 	{name: "postgres"},
@@ -116,7 +121,7 @@ func hotelSpecs(b *builder) ([]spec, error) {
 	at := map[string][]string{} // addresses of the replicas
 	place := func(s hotelService, label string, replica int) spec {
 		sp := b.on(nodes[(s.node+replica)%2], label)
-		sp.name, sp.replica = s.name, replica
+		sp.name, sp.replica, sp.wave = s.name, replica, max(s.wave, 1)
 		at[s.name] = append(at[s.name], sp.address())
 		return sp
 	}
@@ -131,6 +136,7 @@ func hotelSpecs(b *builder) ([]spec, error) {
 		sp := place(s, s.name, 0)
 		if isCache(s.name) && slices.Contains(slow, s.name) {
 			store := b.on(sp.network, behind(s.name))
+			store.wave = sp.wave
 			if sp, err = hotelBinary(b, sp, "memcached", map[string]string{"MEMCACHED": store.address(), "DELAYED": s.name}); err != nil {
 				return nil, err
 			}

@@ -55,8 +55,9 @@ func answers(t *testing.T, c *Chain, numbers []uint64) {
 }
 
 func TestHotelAnswers(t *testing.T) {
+	bin := servicetest.Build(t, "hotel")
 	begin := time.Now()
-	c := startWith(t, "hotel", Options{Bin: servicetest.Build(t, "hotel")})
+	c := startWith(t, "hotel", Options{Bin: bin})
 	t.Logf("started in %v", time.Since(begin))
 	counts := map[string]int{}
 	for _, s := range c.Services {

@@ -49,7 +49,9 @@ type spec struct {
 	// workers is how many processes the first one starts; it may listen
 	// before it has them.
 	workers int
-	proc    *process
+	// wave: neighbours with the same one are started at once; 0: it is started alone.
+	wave int
+	proc *process
 }
 
 var plans = map[string]plan{

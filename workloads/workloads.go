@@ -126,10 +126,15 @@ func (c *Chain) start(ctx context.Context, p plan, opts Options) error {
 		return err
 	}
 	// From the last to the first: who asks others finds them there.
-	for i := range slices.Backward(c.specs) {
-		if err := c.launch(ctx, &c.specs[i]); err != nil {
+	for end := len(c.specs); end > 0; {
+		begin := end - 1
+		for begin > 0 && c.specs[begin].wave != 0 && c.specs[begin-1].wave == c.specs[begin].wave {
+			begin--
+		}
+		if err := c.launch(ctx, c.specs[begin:end]); err != nil {
 			return err
 		}
+		end = begin
 	}
 	for _, s := range c.specs {
 		service, err := s.service()
@@ -142,17 +147,24 @@ func (c *Chain) start(ctx context.Context, p plan, opts Options) error {
 	return nil
 }
 
-func (c *Chain) launch(ctx context.Context, s *spec) error {
-	argv, err := s.network.command(s.argv)
-	if err != nil {
-		return err
+// launch starts services at once, and returns when all of them are ready.
+func (c *Chain) launch(ctx context.Context, specs []spec) error {
+	for i := range specs {
+		s := &specs[i]
+		argv, err := s.network.command(s.argv)
+		if err != nil {
+			return err
+		}
+		if s.proc, err = c.group.launch(command{name: s.label(), argv: argv, env: s.env, dir: s.dir}); err != nil {
+			return err
+		}
 	}
-	p, err := c.group.launch(command{name: s.label(), argv: argv, env: s.env, dir: s.dir})
-	if err != nil {
-		return err
+	for i := range specs {
+		if err := specs[i].ready(ctx, c.within); err != nil {
+			return err
+		}
 	}
-	s.proc = p
-	return s.ready(ctx, c.within)
+	return nil
 }
 
 // Restart stops one service (of replicas, the second is NAME-2) as its operator would, with SIGTERM, and starts
@@ -167,7 +179,7 @@ func (c *Chain) Restart(ctx context.Context, service string) error {
 	if err := s.proc.stop(); err != nil {
 		return err
 	}
-	if err := c.launch(ctx, s); err != nil {
+	if err := c.launch(ctx, c.specs[i:i+1]); err != nil {
 		return err
 	}
 	again, err := s.service()
