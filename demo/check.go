@@ -55,7 +55,7 @@ func (r *Result) fidelity(rec *record.Run) {
 		r.warn("%d requests failed: %s", rec.Errors[reason], reason)
 	}
 	if roots := rec.Decisions.Sampled + rec.Decisions.Unsampled; roots != r.Requests {
-		r.warn("the agent took %d root decisions on %d requests", roots, r.Requests)
+		r.warn("the agent took %d root decisions on %d requests: where it does not find out which request caused a service's call, the call begins a trace of its own", roots, r.Requests)
 	}
 	if traces := r.Complete + r.Incomplete + r.Wrong; traces > int(rec.Decisions.Sampled) { //nolint:gosec // a count
 		r.warn("%d traces came of %d sampled requests", traces, rec.Decisions.Sampled)

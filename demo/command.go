@@ -15,7 +15,7 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Trace a chain of real services and measure what it costs",
-		Long: `Starts a chain of unmodified services on this machine, traces it with the
+		Long: `Starts a chain of real services on this machine, without tracing of their own, traces it with the
 agent, and prints one trace, the fidelity of all traces against the numbers
 that the requests carry, and the cost: interleaved rounds with and without
 the agent, in random order. Then it traces the chain with "tare run" and serves

@@ -102,10 +102,11 @@ func (st *stage) job(kind record.Kind, traced bool) bench.Job {
 		tracer = &experiment.Tracer{Name: "tare", Driver: "tare", Rates: []float64{st.opts.Sample}}
 	}
 	return bench.Job{
-		Kind:     kind,
-		Workload: &experiment.Workload{Name: st.opts.Chain, Kind: st.opts.Chain},
-		Load:     experiment.Load{Name: "closed", Connections: st.opts.Concurrency},
-		Variant:  experiment.Variant{Name: tracer.Name, Tracer: tracer, Rate: st.opts.Sample},
+		Kind:      kind,
+		MoreRoots: true,
+		Workload:  &experiment.Workload{Name: st.opts.Chain, Kind: st.opts.Chain},
+		Load:      experiment.Load{Name: "closed", Connections: st.opts.Concurrency},
+		Variant:   experiment.Variant{Name: tracer.Name, Tracer: tracer, Rate: st.opts.Sample},
 	}
 }
 

@@ -23,7 +23,7 @@ var (
 )
 
 // built are the binaries that the tests run.
-var built = []string{"tare", "tare-agent", "tare-thesis", "tare-counter", "tare-plain-collector"}
+var built = []string{"tare", "tare-agent", "tare-thesis", "tare-counter", "tare-hotel", "tare-plain-collector"}
 
 // Some tests enter a network namespace with a thread that they give up. The main
 // thread, whose namespace is the process's for everybody else, must not be one of

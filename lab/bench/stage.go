@@ -98,6 +98,9 @@ type Job struct {
 	Window   time.Duration
 	Requests uint64 // instead of a window, in a checked run
 	Keep     bool   // the spans, if the tracer sends any, to count them and to compare them with the ground truth
+	// MoreRoots: more root decisions than requests are a result and no failure. Where a
+	// tracer does not find what caused a call, the call begins a trace of its own.
+	MoreRoots bool
 	// Started, if set, is called with the workload before tracing is switched
 	// on.
 	Started func(*workloads.Chain)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/tare-trace/tare/span"
@@ -29,11 +30,15 @@ func (r *run) trace(t *testing.T, chain string, number uint64) *run {
 func (r *run) add(s Shape, id span.TraceID, parent span.ID, number uint64) {
 	sp := span.Span{TraceID: id, Parent: parent, Kind: s.Kind, Resource: &span.Resource{Service: s.Service}}
 	binary.BigEndian.PutUint64(sp.ID[:], uint64(len(r.spans)+1))
-	key := "url.path"
-	if s.Prefix[0] != '/' {
-		key = "db.query.text"
+	text := strconv.FormatUint(number, 10)
+	switch {
+	case strings.HasPrefix(s.Prefix, "hotel."):
+		sp.Attrs = []span.Attr{span.String("rpc.method", s.Prefix), span.String("rpc.request.metadata.x-request-id", text)}
+	case s.Prefix[0] == '/':
+		sp.Attrs = []span.Attr{span.Int("x", 1), span.String("url.path", s.Prefix+text)}
+	default:
+		sp.Attrs = []span.Attr{span.Int("x", 1), span.String("db.query.text", s.Prefix+text)}
 	}
-	sp.Attrs = []span.Attr{span.Int("x", 1), span.String(key, s.Prefix+strconv.FormatUint(number, 10))}
 	r.spans = append(r.spans, sp)
 	for _, c := range s.Children {
 		r.add(c, id, sp.ID, number)
@@ -234,6 +239,54 @@ func TestSplit(t *testing.T) {
 	} {
 		if got := split(text); got != want {
 			t.Errorf("split(%q) = %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// Requests of a mesh have the shapes of their numbers, and of no others'.
+func TestShapesByNumber(t *testing.T) {
+	truth, err := workloads.TruthOf("hotel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{}
+	for n := range uint64(400) {
+		r.trace(t, "hotel", n)
+	}
+	compare(t, Classify(r.spans, truth), Report{Traces: 400, Complete: 400}, len(r.spans))
+	other := func(n uint64) Shape { return truth(n + 1) }
+	if got := Classify(r.spans, other); got.Complete > 300 || got.Complete == 0 || got.Wrong > 0 {
+		t.Errorf("with the shapes of other requests: %+v", got)
+	}
+	// What is seen within the services is less, and none of it is elsewhere.
+	within := &run{}
+	for n := range uint64(400) {
+		within.add(truth.Within()(n), span.TraceID{1, byte(n), byte(n >> 8)}, span.ID{}, n)
+	}
+	if len(within.spans) >= len(r.spans) {
+		t.Errorf("%d spans of %d", len(within.spans), len(r.spans))
+	}
+	compare(t, Classify(within.spans, truth.Within()), Report{Traces: 400, Complete: 400}, len(within.spans))
+	if got := Classify(within.spans, truth); got.Complete > 0 {
+		t.Errorf("%d are complete without what is on the wire", got.Complete)
+	}
+}
+
+func TestSubjectOfACall(t *testing.T) {
+	method, number := span.String("rpc.method", "Nearby"), span.String(metadataKey, "17")
+	for _, c := range []struct {
+		attrs []span.Attr
+		want  subject
+	}{
+		{[]span.Attr{span.String("rpc.method", "hotel.Geo/Nearby"), number}, subject{"hotel.Geo/Nearby", 17, true}},
+		{[]span.Attr{span.String("rpc.service", "hotel.Geo"), method, number}, subject{"hotel.Geo/Nearby", 17, true}},
+		{[]span.Attr{method}, subject{prefix: "Nearby"}},
+		{[]span.Attr{method, span.String(metadataKey, "x")}, subject{prefix: "Nearby"}},
+		{[]span.Attr{number}, subject{}},
+		{[]span.Attr{span.String("db.statement", "GET personal:4")}, subject{"GET personal:", 4, true}},
+	} {
+		if got := subjectOf(&span.Span{Attrs: c.attrs}); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.attrs, got, c.want)
 		}
 	}
 }

@@ -64,15 +64,6 @@ func (n *node) openRedis(ctx context.Context) (*redis.Client, error) {
 		Addr: addr, PoolSize: redisConnections, MinIdleConns: redisConnections, ConnMaxIdleTime: -1,
 		PoolTimeout: patience, ReadTimeout: patience,
 	})
-	switch n.tracing.Pipeline() {
-	case service.Official:
-		err = redisotel.InstrumentTracing(rdb, redisotel.WithDialFilter(true))
-	case service.Lean:
-		err = leanredis.Instrument(rdb, leanredis.WithDialFilter(true))
-	}
-	if err != nil {
-		return nil, err
-	}
 	held := make([]*redis.Conn, redisConnections)
 	for i := range held { // each takes one that is not yet taken
 		held[i] = rdb.Conn()
@@ -82,6 +73,16 @@ func (n *node) openRedis(ctx context.Context) (*redis.Client, error) {
 	}
 	for _, c := range held {
 		err = errors.Join(err, c.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	// After the connections, so that opening them leaves no traces.
+	switch n.tracing.Pipeline() {
+	case service.Official:
+		err = redisotel.InstrumentTracing(rdb, redisotel.WithDialFilter(true))
+	case service.Lean:
+		err = leanredis.Instrument(rdb, leanredis.WithDialFilter(true))
 	}
 	return rdb, err
 }
