@@ -36,8 +36,7 @@ var more = map[string][]string{
 	"lean/otlphttp": {"google.golang.org/protobuf"},
 	"wire/fields":   {"google.golang.org/protobuf"},
 	"lean/leangrpc": {
-		"golang.org/x/net", "golang.org/x/text", "google.golang.org/genproto/googleapis/rpc",
-		"google.golang.org/grpc", "google.golang.org/protobuf",
+		"google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf",
 	},
 	"lean/leanhttp":  {"github.com/felixge/httpsnoop"},
 	"lean/leanredis": {"github.com/redis/go-redis/extra/rediscmd/v9", "github.com/redis/go-redis/v9", "go.uber.org/atomic"},
