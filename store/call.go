@@ -1,7 +1,6 @@
 package store
 
 import (
-	"net"
 	"strconv"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -108,55 +107,32 @@ func isServer(kind int32) bool {
 // peerOf is what a client or producer span calls its peer; "" if it does not,
 // or if the peer is traced and only its span is missing.
 func peerOf(r *row) string {
-	var service, db, host, destination []byte
-	port := ""
+	var peer semconv.Peer
 	traced := false
 	// The bytes have been walked before, without an error.
 	_ = eachAlong(r.field, func(kv []byte) error {
 		key, value, err := keyValue(kv)
-		switch string(key) {
-		case "peer.service":
-			service = stringBytes(value)
-		case "db.system.name", "db.system":
-			db = stringBytes(value)
-		case "server.address":
-			host = stringBytes(value)
-		case "server.port":
-			port = portValue(value)
-		case "messaging.destination.name":
-			destination = stringBytes(value)
-		case semconv.PeerTraced:
+		if f := peer.Field(string(key)); f != nil {
+			*f = textValue(value)
+		} else if string(key) == semconv.PeerTraced {
 			traced = boolValue(value)
 		}
 		return err
 	}, wire.ScopeSpansSpan, wire.SpanAttribute)
-	address := string(host)
-	if address != "" && port != "" {
-		address = net.JoinHostPort(address, port)
-	}
-	switch {
-	case traced:
+	if traced {
 		return ""
-	case len(service) > 0:
-		return string(service)
-	case len(db) > 0 && address != "":
-		return string(db) + " " + address
-	case len(db) > 0:
-		return string(db)
-	case len(destination) > 0 && (address == "" || r.kind == int32(ptrace.SpanKindProducer)):
-		return string(destination)
 	}
-	return address
+	return peer.Name(r.kind == int32(ptrace.SpanKindProducer))
 }
 
-// portValue is the port in an encoded AnyValue: an integer, or text.
-func portValue(value []byte) string {
-	port := stringValue(value)
+// textValue is the text in an encoded AnyValue, or its integer, as ports are.
+func textValue(value []byte) string {
+	text := stringValue(value)
 	_ = eachField(value, func(tag, v uint64, _, _ []byte) error {
 		if tag == wire.AnyValueInt {
-			port = strconv.FormatInt(int64(v), 10)
+			text = strconv.FormatInt(int64(v), 10)
 		}
 		return nil
 	})
-	return port
+	return text
 }

@@ -1,0 +1,78 @@
+package rootcause
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/store"
+)
+
+// Set collects traces for a diagnosis. It keeps some hundred bytes of each, and not its
+// spans.
+type Set struct {
+	places  *places
+	traces  []observation
+	without int  // traces without a root
+	more    bool // there are more than were read
+}
+
+// NewSet returns an empty Set.
+func NewSet() *Set { return &Set{places: newPlaces()} }
+
+// Add adds one trace, all of its spans. It moves times in td where clocks are wrong.
+func (s *Set) Add(td ptrace.Traces) {
+	if o, ok := s.observe(td); ok {
+		s.traces = append(s.traces, o)
+	} else {
+		s.without++
+	}
+}
+
+// Limits of Options.Traces.
+const (
+	DefaultTraces = 5000
+	MaxTraces     = 100_000
+)
+
+// pageSize is how many traces one search returns.
+const pageSize = 1000
+
+// Read adds the newest traces of the store that match the query, whose limit is ignored: at
+// most n, and none once until has passed (the zero time: never). A condition on the duration
+// would remove what slow traces are compared with, so the caller should not set one.
+func (s *Set) Read(ctx context.Context, from *store.Store, q store.Query, n int, until time.Time) error {
+	late := func() bool { return !until.IsZero() && time.Now().After(until) }
+	for read := 0; ; {
+		q.Limit = min(pageSize, n-read)
+		if q.Limit <= 0 || late() {
+			s.more = true
+			return nil
+		}
+		found, err := from.Search(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, t := range found.Traces {
+			if late() {
+				s.more = true
+				return nil
+			}
+			td, err := from.Trace(ctx, t.TraceID)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // it expired meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			s.Add(td)
+			read++
+		}
+		if found.Next == "" {
+			return nil
+		}
+		q.After = found.Next
+	}
+}
