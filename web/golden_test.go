@@ -45,6 +45,8 @@ func TestGolden(t *testing.T) {
 		"trace-otlp":            {"/api/v1/traces/" + cut + "/otlp", 200},
 		"span":                  {"/api/v1/traces/" + whole + "/spans/0000000000000004", 200},
 		"span-missing":          {"/api/v1/traces/" + whole + "/spans/00000000000000ff", 404},
+		"diagnose":              {"/api/v1/diagnose?share=0.2&" + day, 200},
+		"diagnose-wrong":        {"/api/v1/diagnose?min=3ms", 400},
 		"map":                   {"/api/v1/map?" + day, 200},
 		"latencies":             {"/api/v1/latencies?" + day, 200},
 		"latencies-operation":   {"/api/v1/latencies?by=operation&service=web&" + day, 200},

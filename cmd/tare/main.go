@@ -15,6 +15,7 @@ import (
 	"github.com/tare-trace/tare/agent"
 	"github.com/tare-trace/tare/collector"
 	"github.com/tare-trace/tare/demo"
+	"github.com/tare-trace/tare/diagnose"
 	"github.com/tare-trace/tare/doctor"
 	"github.com/tare-trace/tare/lab/bench"
 	"github.com/tare-trace/tare/run"
@@ -33,7 +34,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(agent.Command(), bench.Command(), collector.Command(agent.Version), demo.Command(), doctor.Command(), run.Command())
+	root.AddCommand(agent.Command(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, doctor.ErrCannotRun) { // the report has the reasons
 			fmt.Fprintln(os.Stderr, "tare:", err)

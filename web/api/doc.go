@@ -9,6 +9,10 @@
 //	traces/{id}?attributes=false      a trace, analysed by package waterfall
 //	traces/{id}/spans/{span}?n=0      one of its spans with all details; n counts spans of equal id
 //	traces/{id}/otlp                  the trace as OTLP/JSON
+//	diagnose?share=0.02&traces=5000 and the conditions of traces but min, max, limit, after
+//	                                  what makes the slowest share of these traces slow, by package
+//	                                  rootcause: of the newest traces, as many as asked for, or as can
+//	                                  be read in half of the time limit (then "more" is true)
 //	map?start&end|last                the service map, by default of the last hour
 //	latencies?service&by=operation&start&end|last
 //	                                  quantiles by service, or by operation, by default of the last hour

@@ -219,8 +219,9 @@ func (s *Set) rank(m measured, share float64, service bool) *ranking {
 			Normal:   r.normal[n], Slow: r.slow[n],
 			Waits:       within[2*n] - withinNormal[2*n] - r.excess[n],
 			SpansNormal: withinNormal[2*n+1], SpansSlow: within[2*n+1], Unlinked: unlinked[n]}
-		if service {
-			// Operations of one service that call each other would count twice.
+		if service || p.kind != Own {
+			// Operations of one service that call each other would count twice; and what a
+			// connection waits for is its callee.
 			row.Waits = 0
 		}
 		self := func(o *observation) (ns float64) {

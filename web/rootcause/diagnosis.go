@@ -47,7 +47,7 @@ type Row struct {
 	Excess      Interval `json:"excess_ns"` // of its own time, slow less normal
 	Normal      float64  `json:"normal_ns"` // own time a trace, on average
 	Slow        float64  `json:"slow_ns"`
-	Waits       float64  `json:"waits_ns"` // excess of the time in which it waited for others
+	Waits       float64  `json:"waits_ns"` // of an operation's own rows: excess of the time in which it waited for others
 	SpansNormal float64  `json:"spans_normal"`
 	SpansSlow   float64  `json:"spans_slow"` // on the critical path of a trace, on average
 	Role        Role     `json:"role,omitempty"`

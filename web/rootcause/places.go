@@ -4,7 +4,8 @@ import "strings"
 
 // maxTargets is how many different targets (paths, queries) an operation may have to be
 // told apart by them. Names of spans are often no more than a method, and then the target
-// says which operation it is; but a target may also be different for every request.
+// says which operation it is; but a target may also be different for every request. A
+// longer name, such as one with a route, says it already.
 const maxTargets = 20
 
 // places gives numbers to places, and decides whether targets belong to them.
@@ -26,6 +27,9 @@ func newPlaces() *places {
 // intern returns the number of a place with a target. Beyond maxTargets, new targets share
 // the number of the place without one.
 func (p *places) intern(at place, target string) int32 {
+	if strings.ContainsAny(at.operation, " /") {
+		target = ""
+	}
 	key := placeTarget{at, target}
 	if n, ok := p.number[key]; ok {
 		return n

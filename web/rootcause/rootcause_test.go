@@ -261,7 +261,7 @@ func TestCannotTell(t *testing.T) {
 		text, note string
 	}{
 		"found":   {1500, nil, Found, "b work explains", ""},
-		"too few": {200, nil, CannotTell, "of 200 whole traces, 4 are among the slowest 2%, and at least 6 are needed", "about 300 traces are needed"},
+		"too few": {200, nil, CannotTell, "only 4 slow among 200 whole traces, and at least 6 are needed", "about 300 traces are needed"},
 		"slow ones incomplete": {1500, func(td ptrace.Traces, slow bool) {
 			if slow {
 				top(td).PutStr(semconv.TraceState, semconv.StateIncomplete)
@@ -271,7 +271,7 @@ func TestCannotTell(t *testing.T) {
 		"nearly all incomplete": {1500, func(td ptrace.Traces, _ bool) {
 			top(td).PutStr(semconv.TraceState, semconv.StateIncomplete)
 			top(td).PutStr(semconv.TraceReason, "server_missing")
-		}, CannotTell, "of 0 whole traces", "1500 of 1500 traces are incomplete"},
+		}, CannotTell, "among 0 whole traces", "1500 of 1500 traces are incomplete"},
 		"only chosen ones": {1500, func(td ptrace.Traces, slow bool) {
 			top(td).PutStr(semconv.KeepReason, map[bool]string{true: "slow", false: "error"}[slow])
 		}, CannotTell, "no normal ones to compare with", "tare_keep's share"},

@@ -46,7 +46,7 @@ func (j *judge) tooFew() bool {
 		return false
 	}
 	need := int(math.Ceil(minSlow / j.share))
-	j.cannot("of %s, %d are among the slowest %s, and at least %d are needed", plural(len(j.whole), "whole trace"), j.m.slow.Traces, percent(j.share), minSlow)
+	j.cannot("only %d slow among %s, and at least %d are needed", j.m.slow.Traces, plural(len(j.whole), "whole trace"), minSlow)
 	if len(j.all) >= need && len(j.whole) < len(j.all)/2 {
 		j.note("%d of %d traces are incomplete and were left out: the health view and the collector's metrics say what was lost", len(j.all)-len(j.whole), len(j.all))
 	} else {
@@ -282,6 +282,9 @@ func (i Interval) percents() string {
 
 func percent(share float64) string {
 	p := 100 * share
+	if math.Abs(p) < 0.05 {
+		p = 0
+	}
 	if a := math.Abs(p); a > 0 && a < 9.95 && math.Abs(p-math.Round(p)) > 0.05 {
 		return fmt.Sprintf("%.1f%%", p)
 	}
