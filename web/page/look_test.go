@@ -15,6 +15,7 @@ func views(t *testing.T) (base string, list []struct{ name, address, ready strin
 		{"traces", "#/traces", "document.querySelectorAll('.trace-item').length === 50 && document.querySelector('.scatter circle')"},
 		{"trace", "#/trace/" + special["checkout"].String(), "document.querySelectorAll('.row:not([hidden])').length > 10"},
 		{"incomplete", "#/trace/" + special["broken"].String(), "document.querySelectorAll('.row:not([hidden])').length > 10"},
+		{"diagnose", "#/diagnose", "document.querySelectorAll('.diagnosis').length > 1"},
 		{"map", "#/map", "document.querySelector('.map-chart .node') && document.querySelectorAll('.sortable').length === 2"},
 		{"health", "#/health", "document.querySelectorAll('.source').length === 4"},
 		{"nothing", "#/traces?service=payment&operation=refund", "document.querySelector('.message')"},
@@ -25,10 +26,7 @@ func views(t *testing.T) (base string, list []struct{ name, address, ready strin
 // has contrast, and there is a picture to look at.
 func TestLooks(t *testing.T) {
 	base, list := views(t)
-	for _, size := range []struct {
-		name          string
-		width, height int64
-	}{{"wide", 1440, 900}, {"phone", 360, 740}} {
+	for _, size := range sizes {
 		p := open(t, base, "#/traces", size.width, size.height)
 		for _, theme := range []string{"light", "dark"} {
 			p.media(scheme(theme), &emulation.MediaFeature{Name: "prefers-reduced-motion", Value: "reduce"})
@@ -36,13 +34,7 @@ func TestLooks(t *testing.T) {
 				name := fmt.Sprintf("%s-%s-%s", view.name, size.name, theme)
 				p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(base+"/"+view.address))
 				p.wait(name+" is drawn", view.ready)
-				if got := eval[int64](p, "document.scrollingElement.scrollWidth"); got > size.width {
-					t.Errorf("%s scrolls sideways: %d px wide: %s", name, got, eval[string](p, `[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 5).map(e => e.tagName + '.' + (e.className.baseVal ?? e.className)).join(' ')`))
-				}
-				if got := eval[string](p, lowContrast); got != "" {
-					t.Errorf("%s: low contrast: %s", name, got)
-				}
-				p.screenshot(name)
+				p.look(name, size.width)
 				if view.name == "trace" {
 					p.key("\r")
 					p.wait("details are shown", "document.querySelector('.details:not([hidden]) .attributes')")
@@ -59,6 +51,24 @@ func TestLooks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// sizes are those of the windows in which views are looked at.
+var sizes = []struct {
+	name          string
+	width, height int64
+}{{"wide", 1440, 900}, {"phone", 360, 740}}
+
+// look checks what is shown, and makes a picture of it.
+func (p *tab) look(name string, width int64) {
+	p.Helper()
+	if got := eval[int64](p, "document.scrollingElement.scrollWidth"); got > width {
+		p.Errorf("%s scrolls sideways: %d px wide: %s", name, got, eval[string](p, `[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 5).map(e => e.tagName + '.' + (e.className.baseVal ?? e.className)).join(' ')`))
+	}
+	if got := eval[string](p, lowContrast); got != "" {
+		p.Errorf("%s: low contrast: %s", name, got)
+	}
+	p.screenshot(name)
 }
 
 // lowContrast lists texts whose contrast (WCAG 2.2, 1.4.3) to the colour below

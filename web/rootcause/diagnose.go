@@ -77,7 +77,8 @@ func (c *columns) column(p place) int32 {
 
 // entry diagnoses the traces of one entry operation.
 func (s *Set) entry(at place, all []*observation, share float64) Entry {
-	e := Entry{Service: at.service, Operation: at.operation, Operations: []Row{}, Services: []Row{}, Tails: []Tail{}, Examples: []string{}}
+	e := Entry{Service: at.service, Operation: at.operation, Operations: []Row{}, Services: []Row{}, Tails: []Tail{}, Examples: []string{},
+		Verdict: Verdict{Causes: []Row{}, Notes: []string{}}}
 	slices.SortFunc(all, func(a, b *observation) int {
 		return cmp.Or(cmp.Compare(b.duration, a.duration), slices.Compare(a.id[:], b.id[:]))
 	})

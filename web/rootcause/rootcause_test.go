@@ -1,6 +1,8 @@
 package rootcause
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -283,6 +285,9 @@ func TestCannotTell(t *testing.T) {
 		}, Found, "b work explains", "all traces failed"},
 	} {
 		e := build(c.n, c.change)
+		if b, err := json.Marshal(e); err != nil || bytes.Contains(b, []byte("null")) {
+			t.Errorf("%s: %v: a list is null, which the page does not expect: %s", name, err, b)
+		}
 		if e.Verdict.Status != c.status || !strings.Contains(e.Verdict.Text, c.text) || c.note != "" && !noted(e, c.note) {
 			t.Errorf("%s: %s: %s %q", name, e.Verdict.Status, e.Verdict.Text, e.Verdict.Notes)
 		}

@@ -30,10 +30,7 @@ func (j *judge) cannot(format string, args ...any) {
 
 func (j *judge) say(status Status, format string, args ...any) {
 	v := &j.entry.Verdict
-	v.Status, v.Text, v.Causes = status, fmt.Sprintf(format, args...), []Row{}
-	if v.Notes == nil {
-		v.Notes = []string{}
-	}
+	v.Status, v.Text = status, fmt.Sprintf(format, args...)
 }
 
 func (j *judge) note(format string, args ...any) {
@@ -100,9 +97,7 @@ func (j *judge) decide(operations, services *ranking) {
 	}
 	for i := range causes {
 		if causes[i].Unlinked {
-			causes := v.Causes
 			j.cannot("%s", v.Text)
-			v.Causes = causes
 			j.note("calls that %s makes are not linked to its requests (tare.linking), so it is not known whether it is slow itself or waits: docs/linking.md", causes[i].Name())
 			break
 		}

@@ -88,6 +88,13 @@ export function timeRange(query, changed) {
 export const rangeOf = (query) => (query.get('start') || query.get('end')
   ? {start: query.get('start'), end: query.get('end')} : {last: query.get('last') || '1h'});
 
+const conditions = ['service', 'calls', 'operation', 'kind', 'min', 'max', 'status', 'state', 'roots'];
+
+// conditionsOf is what an address searches, as the API takes it.
+export const conditionsOf = (query) => ({
+  ...Object.fromEntries(conditions.map((key) => [key, query.get(key)])), attr: query.getAll('attr'), ...rangeOf(query),
+});
+
 // searchForm builds the form; submitted(query) gets what was asked for, opened(id)
 // a trace id that was pasted.
 export function searchForm(query, {submitted, opened, signal}) {

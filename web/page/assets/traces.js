@@ -2,7 +2,8 @@
 
 import {el, add, replace, message, toggle, say} from './dom.js';
 import {get} from './api.js';
-import {searchForm, rangeOf} from './form.js';
+import {searchForm, conditionsOf} from './form.js';
+import {diagnoseHref} from './diagnose.js';
 import {scatter} from './scatter.js';
 import {chips} from './chips.js';
 import {href, go, traceHref} from './route.js';
@@ -14,11 +15,6 @@ const PAGE = 50; // traces a request
 const MOST = 1000; // traces in the list, so that it stays quick
 const REFRESH = 5000; // ms
 let live = false; // lasts while the page is open, across searches
-
-const conditions = ['service', 'calls', 'operation', 'kind', 'min', 'max', 'status', 'state', 'roots'];
-const toAPI = (query) => ({
-  ...Object.fromEntries(conditions.map((key) => [key, query.get(key)])), attr: query.getAll('attr'), ...rangeOf(query), limit: PAGE,
-});
 
 function item(trace, longest) {
   const bar = el('span', {class: 'bar', 'aria-hidden': true}, el('i', {}));
@@ -109,7 +105,7 @@ export function showTraces(root, {query, signal}) {
     const mine = ++turn;
     if (!quiet) results.setAttribute('aria-busy', 'true');
     try {
-      const answer = await get('traces', {...toAPI(query), after}, signal);
+      const answer = await get('traces', {...conditionsOf(query), limit: PAGE, after}, signal);
       if (mine !== turn) return;
       // Spans of a trace may be found on two pages.
       const known = new Set(after ? traces.map((t) => t.trace_id) : []);
@@ -139,6 +135,7 @@ export function showTraces(root, {query, signal}) {
     clearInterval(timer);
     resize.disconnect();
   });
-  add(replace(root, form), el('div', {class: 'bar-line'}, heading, refresh), results);
+  add(replace(root, form), el('div', {class: 'bar-line'}, heading,
+    el('a', {class: 'button diagnose-link', href: diagnoseHref(query)}, 'What makes the slowest slow?'), refresh), results);
   load();
 }
