@@ -47,7 +47,7 @@ func TestDiagnose(t *testing.T) {
 			t.Errorf("the first row is %q", first)
 		}
 	}
-	if got := p.text(".view-diagnose"); !strings.Contains(got, "700 traces of about 6,999 requests") || !strings.Contains(got, "only waits") ||
+	if got := p.text(".view-diagnose"); !strings.Contains(got, "700 traces of about 7,000 requests") || !strings.Contains(got, "only waits") ||
 		!strings.Contains(got, "Shortest and longest are left out") || !strings.Contains(got, "sends no spans") {
 		t.Errorf("the view is %q", got)
 	}

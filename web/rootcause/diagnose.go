@@ -20,6 +20,7 @@ const (
 	maxTails   = 30
 	minTail    = 100 // spans, for a 99th percentile
 	examples   = 3
+	minShown   = 0.05 // share that a row explains, to have examples
 )
 
 // Diagnose compares the slowest share of the traces, above 0 to MaxShare, with the normal
@@ -233,7 +234,7 @@ func (s *Set) rank(m measured, share float64, service bool) *ranking {
 			}
 			return ns
 		}
-		if r.excess[n] > 0 {
+		if row.Explains.Value >= minShown {
 			slices.SortStableFunc(slowest[n], func(a, b *observation) int { return cmp.Compare(self(b), self(a)) })
 			for _, o := range slowest[n][:min(examples, len(slowest[n]))] {
 				row.Examples = append(row.Examples, o.id.String())

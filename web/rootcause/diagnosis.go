@@ -52,7 +52,7 @@ type Row struct {
 	SpansSlow   float64  `json:"spans_slow"` // on the critical path of a trace, on average
 	Role        Role     `json:"role,omitempty"`
 	Unlinked    bool     `json:"unlinked,omitempty"` // calls that it makes may be missing
-	Examples    []string `json:"examples,omitempty"` // the slow traces in which it took longest
+	Examples    []string `json:"examples,omitempty"` // the slow traces in which it took longest, if it explains 5%
 }
 
 // Role is what part a row has in the verdict.

@@ -18,7 +18,7 @@ export const diagnoseHref = (query) => href('diagnose', asObject(query));
 const searchHref = (query) => href('traces', {...asObject(query), share: undefined});
 
 const share = (x) => `${Math.abs(x) < 0.0005 ? '0' : (x * 100).toFixed(Math.abs(x) < 0.1 ? 1 : 0)}%`.replace('-', '−');
-const signed = (ns) => `${ns < 0 ? '−' : '+'}${duration(Math.abs(ns))}`;
+const signed = (ns) => (Math.abs(ns) < 0.5 ? duration(0) : `${ns < 0 ? '−' : '+'}${duration(Math.abs(ns))}`);
 const range = (i, text) => `${text(i.lo)} to ${text(i.hi)}`;
 
 function nameOf(row) {
