@@ -18,7 +18,7 @@
 // weighs every trace anew by an exponential number, times how many traces it stands for,
 // and selects slow and normal traces anew. So the choice of the threshold is part of the
 // uncertainty. Few slow traces make percentiles too narrow, which is corrected (Hesterberg
-// 2015, section 3.3: expanded percentiles). The choice of the largest among many
+// 2015: expanded percentiles). The choice of the largest among many
 // operations does not make a false cause likely: in each repetition the causes must again be
 // ahead of all others, and a verdict needs this of 95% of the repetitions.
 //
