@@ -10,8 +10,9 @@ import (
 // Bytes are read in chunks: a process has thousands of types next to each
 // other, and a system call for each costs more than all of the rest.
 const (
-	chunkSize = 64 << 10
-	maxChunks = 96 // 6 MiB, then all are dropped
+	chunkSize = 16 << 10
+	maxChunks = 384 // 6 MiB, then all are dropped
+	maxRead   = 1 << 20
 )
 
 // image is a program's memory by the addresses of its executable, that is,
@@ -99,7 +100,7 @@ func (m *image) fill(s *segment, b []byte, addr uint64) bool {
 // must not be written to.
 func (m *image) read(addr, n uint64) []byte {
 	s := m.segment(addr, n)
-	if s == nil || n == 0 || n > 16*chunkSize {
+	if s == nil || n == 0 || n > maxRead {
 		return nil
 	}
 	at := addr - s.addr
@@ -165,7 +166,7 @@ func (m *image) unbiased(b []byte) uint64 {
 // keep bytes, until yield returns false. It reads past the cache, so that a
 // table of megabytes does not displace what is read again.
 func (m *image) each(addr, n uint64, keep int, yield func(at uint64, b []byte) bool) {
-	buf := make([]byte, 4*chunkSize)
+	buf := make([]byte, 256<<10)
 	for n > 0 {
 		b := buf[:min(n, uint64(len(buf)))]
 		s := m.segment(addr, uint64(len(b)))
@@ -193,11 +194,11 @@ func (w *window) read(addr, n uint64) []byte {
 		return w.buf[o : o+n]
 	}
 	s := w.m.segment(addr, n)
-	if s == nil || n > chunkSize {
+	if s == nil || n == 0 || n > chunkSize {
 		return nil
 	}
 	if w.room == nil {
-		w.room = make([]byte, 2*chunkSize)
+		w.room = make([]byte, 128<<10)
 	}
 	w.addr, w.buf = addr, w.room[:min(uint64(len(w.room)), s.size-(addr-s.addr))]
 	if !w.m.fill(s, w.buf, addr) {

@@ -82,8 +82,7 @@ func (v variant) build(t testing.TB) string {
 // module copies the program into one with libraries of another time.
 func (v variant) module(t testing.TB) string {
 	t.Helper()
-	root := t.TempDir()
-	dir := filepath.Join(root, "agent/runtime/golang/testdata/program")
+	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/program")); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +91,7 @@ func (v variant) module(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(root, name), b, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

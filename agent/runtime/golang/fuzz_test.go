@@ -1,0 +1,134 @@
+package golang
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"testing"
+)
+
+// FuzzDecoders gives every decoder memory of arbitrary content: none may panic,
+// or go on for ever.
+func FuzzDecoders(f *testing.F) {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer self.Close()
+	for name, off := range map[string]int64{".rodata": 4096, ".gopclntab": 0, ".text": 65536, ".itablink": 0, ".typelink": 0} {
+		e, err := elf.NewFile(self)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if s := e.Section(name); s != nil {
+			b := make([]byte, min(s.Size, 4096))
+			_, _ = s.ReadAt(b, off)
+			f.Add(b, false)
+			f.Add(b, true)
+		}
+	}
+	f.Fuzz(func(_ *testing.T, b []byte, other bool) {
+		const at = 0x1000
+		m := &module{image: &image{elf: &elf.File{FileHeader: elf.FileHeader{Type: elf.ET_EXEC, Machine: elf.EM_X86_64}},
+			file: bytes.NewReader(b), segs: []segment{{addr: at, size: uint64(len(b))}}, chunks: map[chunk][]byte{}, last: chunk{1, 0}}, arch: &amd64}
+		if other {
+			m.arch = &arm64
+		}
+		n := uint64(len(b))
+		all, words := slice{at, n}, slice{at, n / 8}
+		m.decode(at, b)
+		m.names, m.pctab, m.functions, m.ftab, m.nfunc = all, all, all, words, n/8
+		m.text, m.etext, m.types, m.etypes, m.rodata, m.gofunc = at, at+n, at, at+n, at, at
+		m.typelinks, m.itablinks, m.itabs, m.eitabs, m.descriptors = slice{at, n / 4}, words, at, at+n, 0
+		if other {
+			m.descriptors, m.itablinks = at+n, slice{}
+		}
+		for off := uint64(0); off < min(n, 1024); off += 8 {
+			t, ok := m.typeAt(at + off)
+			if !ok {
+				continue
+			}
+			m.name(t)
+			m.pkg(t)
+			m.parentOf(m.target(t), t, 0)
+			_, _ = m.mapOf(t)
+			m.descriptorSize(t)
+		}
+		fn := function{Range: Range{at, at + n}, record: at}
+		for i := range 8 {
+			_, _ = m.argumentSlot(fn, i)
+		}
+		m.closureSlots(fn)
+		m.findHash(at, 2)
+		if fn, ok := m.at(at + n/2); ok {
+			_, _ = m.frame(fn, fn.Low)
+			var s Slot
+			m.setEntries([]slotOf{{fn, &s}})
+		}
+		derive(m)
+	})
+}
+
+// inTest is in the test's executable, for that to have something to find.
+var inTest = []any{http.Get, http.ListenAndServe}
+
+// torn changes bytes of what it reads.
+type torn struct {
+	io.ReaderAt
+	random *rand.Rand
+	rate   float64 // of reads that are changed
+	reads  int
+}
+
+func (r *torn) ReadAt(b []byte, off int64) (int, error) {
+	n, err := r.ReaderAt.ReadAt(b, off)
+	// ELF's own headers are debug/elf's.
+	if r.reads++; off > 1<<12 && n > 0 {
+		for range n/512 + 1 {
+			if r.random.Float64() < r.rate {
+				var w [8]byte
+				binary.LittleEndian.PutUint64(w[:], r.random.Uint64()>>r.random.IntN(64))
+				copy(b[r.random.IntN(n):n], w[:r.random.IntN(9)])
+			}
+		}
+	}
+	return n, err
+}
+
+// An executable of which parts are not what they should be gives what is left of
+// it, or a refusal.
+func TestTorn(t *testing.T) {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	if l, err := ReadFile(self); err != nil || len(inTest) == 0 ||
+		len(l.HTTP1Servers)+len(l.HTTP1Clients)+len(l.HTTP2Servers)+len(l.HTTP2Clients) != 4 {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	outcomes := map[Reason]int{}
+	for seed := range uint64(40) {
+		for _, rate := range []float64{0.001, 0.1} {
+			r := &torn{ReaderAt: self, random: rand.New(rand.NewPCG(seed, 0)), rate: rate}
+			l, err := ReadFile(r)
+			if (l == nil) == (err == nil) {
+				t.Errorf("%v and %v", l, err)
+			}
+			if l != nil {
+				outcomes[l.Refused[HTTP1Servers].Reason]++
+				outcomes[l.Refused[HTTP2Clients].Reason]++
+			}
+			if r.reads > 1<<20 {
+				t.Errorf("%d reads", r.reads)
+			}
+		}
+	}
+	if len(outcomes) < 3 || outcomes[Fits] == 0 {
+		t.Errorf("too little was torn, or all: %v", outcomes)
+	}
+}
