@@ -87,6 +87,11 @@ test-integration: build ## real services under load, against the ground truth (r
 	@echo "integration tests: a line as each begins"
 	@go -C integration test -vet=off -trimpath -count=1 -timeout 30m
 
+# Toolchains that are not there come from Go's proxy.
+.PHONY: test-go-matrix
+test-go-matrix: check-go ## what is read of Go programs: every toolchain from 1.21 on, stripped, PIE, trimpath, cgo (an hour)
+	go test -vet=off -timeout 4h -v -run '^TestMatrix$$' ./agent/runtime/golang -matrix
+
 # With all tests, docs/kernels.md gets the columns of the kernels that ran. EXEC runs a shell command in place of tests.
 .PHONY: test-kernels
 test-kernels: check-go ## boot kernels that people run, emulated, and run tests in them (an hour; KERNELS="6.1-amd64 6.12-arm64" TESTS="TLS|doctor")

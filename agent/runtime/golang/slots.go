@@ -126,9 +126,12 @@ func (m *module) argumentLive(f function, args [][]argument, off int) (live []Ra
 			}
 		}
 	}
+	first := int32(0) // what is said of the prologue
 	for r, v := range m.values(f, m.pcdata(f, tableArgLive)) {
-		if r.Low == f.Low && r.High < f.High {
-			continue // the prologue: nothing is said of it yet
+		if r.Low == f.Low {
+			first = v
+		} else if first == -1 && len(live) == 1 && live[0].Low == f.Low+1 {
+			live = live[:0] // nothing was said yet: something follows that says it
 		}
 		if v > 0 {
 			b := m.read(at+uint64(v)+index/8, 1)
