@@ -122,7 +122,9 @@ const (
 	recordTables    = 28 // npcdata
 	recordFuncData  = 43 // nfuncdata
 	recordSize      = 44
+	tableStackMap   = 1 // pcdata: which of the maps of local pointers holds
 	tableArgLive    = 3 // pcdata: which arguments are in their slots
+	dataLocals      = 1
 	dataStackObject = 2
 	dataArgs        = 5
 	dataArgLive     = 6

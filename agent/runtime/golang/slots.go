@@ -96,7 +96,7 @@ func (m *module) argumentSlot(f function, n int) (Slot, Reason) {
 	}
 	s.Live = m.argumentLive(f, args, off)
 	if len(s.Live) == 0 {
-		return Slot{}, ArgumentNotKept
+		return m.onlyLocal(f)
 	}
 	s.Always = len(s.Live) == 1 && s.Live[0] == f.Range
 	return s, Fits
@@ -151,6 +151,42 @@ func (m *module) argumentLive(f function, args [][]argument, off int) (live []Ra
 		return []Range{f.Range}
 	}
 	return live
+}
+
+// onlyLocal is the slot of the only pointer that a function keeps among its
+// variables: the argument that it has no slot for elsewhere, as Go 1.21 compiles
+// clientStream.doRequest. Nothing says that it is this argument, so it is not
+// Unique.
+func (m *module) onlyLocal(f function) (slot Slot, r Reason) {
+	at := m.funcdata(f, dataLocals)
+	n, bits := uint64(m.half(at)), uint64(m.half(at+4))
+	if at == 0 || n == 0 || n > 256 || bits == 0 || bits > 1024 {
+		return Slot{}, ArgumentNotKept
+	}
+	only, live := int64(-1), map[int32]bool{}
+	for k := range n {
+		b := m.read(at+8+k*((bits+7)/8), (bits+7)/8)
+		for i := uint64(0); b != nil && i < bits; i++ {
+			if b[i/8]>>(i%8)&1 == 0 {
+				continue
+			}
+			if only >= 0 && only != int64(i) {
+				return Slot{}, ArgumentNotKept
+			}
+			only, live[int32(k)] = int64(i), true
+		}
+	}
+	if only < 0 {
+		return Slot{}, ArgumentNotKept
+	}
+	slot = m.local(f, int32(8*(only-int64(bits))))
+	slot.Live, slot.Always = nil, false
+	for r, v := range m.values(f, m.pcdata(f, tableStackMap)) {
+		if live[v] && len(slot.Live) < maxLive {
+			slot.Live = append(slot.Live, Range{r.Low + 1, r.High + 1})
+		}
+	}
+	return slot, Fits
 }
 
 // object is a variable of a function that has its address taken, or that it uses
