@@ -112,7 +112,7 @@ func (o *options) diagnose(ctx context.Context, storeNamed bool, in io.Reader) (
 		if dir, err = os.MkdirTemp("", "tare-diagnose"); err != nil {
 			return rootcause.Diagnosis{}, err
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 	} else if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return rootcause.Diagnosis{}, fmt.Errorf("there is no store in %s: name one by --store, a running tare by --page, or files", dir)
 	}

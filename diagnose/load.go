@@ -22,7 +22,7 @@ func load(ctx context.Context, s *store.Store, name string, in io.Reader) error 
 		if err != nil {
 			return err
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		in = f
 	}
 	spans := 0

@@ -14,7 +14,7 @@ func BenchmarkFirstSight(b *testing.B) {
 	if err != nil {
 		b.Skip("make build makes the executable to be read: ", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
 		b.Fatal(err)

@@ -18,7 +18,7 @@ func FuzzDecoders(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	defer self.Close()
+	defer func() { _ = self.Close() }()
 	for name, off := range map[string]int64{".rodata": 4096, ".gopclntab": 0, ".text": 65536, ".itablink": 0, ".typelink": 0} {
 		e, err := elf.NewFile(self)
 		if err != nil {
@@ -106,7 +106,7 @@ func TestTorn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer self.Close()
+	defer func() { _ = self.Close() }()
 	if l, err := ReadFile(self); err != nil || len(inTest) == 0 ||
 		len(l.HTTP1Servers)+len(l.HTTP1Clients)+len(l.HTTP2Servers)+len(l.HTTP2Clients) != 4 {
 		t.Fatalf("%+v, %v", l, err)

@@ -141,7 +141,7 @@ func start(t testing.TB, path string) *process {
 	if p.mem, err = os.Open(p.dir + "/mem"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.mem.Close() })
+	t.Cleanup(func() { _ = p.mem.Close() })
 	return p
 }
 

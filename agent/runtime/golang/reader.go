@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"os"
@@ -63,7 +64,7 @@ func (r *Reader) Read(dir string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer exe.Close()
+	defer func() { _ = exe.Close() }()
 	info, err := exe.Stat()
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (r *Reader) Read(dir string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer memory.Close()
+	defer func() { _ = memory.Close() }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.files[id]
@@ -201,7 +202,7 @@ func buildOf(f *elf.File) (build, bool) {
 	var id []byte
 	h := fnv.New64a()
 	for _, p := range f.Progs {
-		_ = binary.Write(h, binary.LittleEndian, p.ProgHeader)
+		_, _ = fmt.Fprintln(h, p.ProgHeader)
 		if p.Type != elf.PT_NOTE || p.Filesz > maxNotes {
 			continue
 		}
@@ -210,6 +211,6 @@ func buildOf(f *elf.File) (build, bool) {
 			id = append(id, b...)
 		}
 	}
-	_ = binary.Write(h, binary.LittleEndian, f.Entry)
+	_, _ = fmt.Fprintln(h, f.Entry)
 	return build{string(id), h.Sum64()}, len(id) > 0
 }

@@ -21,7 +21,7 @@ func truthOf(t testing.TB, path string) *truth {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	tr := &truth{t, map[string]int64{}, map[string]Range{}}
 	symbols, err := f.Symbols()
 	if err != nil {

@@ -40,7 +40,7 @@ func KindOf(n uint64) Kind {
 	return Reserve
 }
 
-// Cities, each with the same number of hotels. Services have in memory what they
+// Cities are those that hotels are in, each with the same number of hotels. Services have in memory what they
 // know of them, but for the last one: its data are read from the database each time.
 var Cities = []string{"amsterdam", "berlin", "copenhagen", "dublin", "edinburgh", "florence", "geneva", "helsinki", "istanbul", "reykjavik"}
 
