@@ -33,6 +33,7 @@ var checks = []check{
 	{what: "both chains in tier `kprobe`, every request sampled", pkg: wholeTests, test: "TestEveryRequest", args: "--tier kprobe"},
 	{what: "started under load: open connections are armed", pkg: wholeTests, test: "TestStartedUnderLoad", needs: "open_connections"},
 	{what: "the same by way of `--arm-open nv`", pkg: wholeTests, test: "TestStartedUnderLoad", args: "--arm-open nv"},
+	{what: "killed while it arms so: every connection has its congestion control", pkg: wholeTests, test: "TestKilledWhileArming", args: "--arm-open nv"},
 	{what: "TLS, every way of connecting", pkg: wholeTests, test: "TestTLS"},
 	{what: "payload off", pkg: wholeTests, test: "TestPayloadOff"},
 	{what: "`traceparent` adopted", pkg: wholeTests, test: "TestTraceparentAdopted"},

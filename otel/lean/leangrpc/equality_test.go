@@ -88,7 +88,7 @@ func calls(ctx context.Context, t *testing.T, e *equality.Env, with handlers) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	c := health.NewHealthClient(conn)
 	for _, name := range []string{"", "fine", "missing", "broken", "odd", "plain"} {
 		_, err := c.Check(metadata.AppendToOutgoingContext(ctx, "x-own", "1"), &health.HealthCheckRequest{Service: name})
