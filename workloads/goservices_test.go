@@ -120,8 +120,8 @@ func TestServiceBinary(t *testing.T) {
 func TestVersions(t *testing.T) {
 	dir := servicetest.Build(t, "thesis", "counter")
 	for name, want := range map[string][]string{
-		"counter": {"go", "otel", "otel-sdk", "otelhttp", "otlptracehttp", "go-redis", "redisotel", "redis-server"},
-		"thesis":  {"go", "otel", "otel-sdk", "otelhttp", "otlptracehttp"},
+		"counter": {"go", "otel", "otel-sdk", "otelhttp", "otlptracehttp", "grpc", "go-redis", "redisotel", "redis-server"},
+		"thesis":  {"go", "otel", "otel-sdk", "otelhttp", "otlptracehttp", "grpc"},
 		"shop":    {"nginx", "python3", "redis-server", "memcached"},
 	} {
 		opts := Options{}

@@ -132,8 +132,10 @@ func (s *Session) run(subjects Subjects) {
 	defer runtime.UnlockOSThread()
 	stop := s.stop // End takes it away
 	w := newWatch(subjects)
-	defer w.close()
 	err := w.begin()
+	if err != nil {
+		w.close()
+	}
 	s.began <- err
 	if err != nil {
 		return
@@ -154,6 +156,7 @@ func (s *Session) run(subjects Subjects) {
 	}
 	var o outcome
 	o.usage, o.err = w.end()
+	w.close() // before End returns
 	s.ended <- o
 }
 
