@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -162,16 +161,7 @@ func TestSystemCalls(t *testing.T) {
 // accepted is a traced connection whose peer is not.
 func accepted(t *testing.T, tracer *Tracer) (server int, client *net.TCPConn) {
 	t.Helper()
-	self := uint32(os.Getpid())
-	if err := tracer.AddProcess(self, bpf.Service{Index: 7, Linking: uint8(bpf.LinkNone)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := tracer.Trust([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := tracer.EnableEntry(true); err != nil {
-		t.Fatal(err)
-	}
+	self := traceSelf(t, tracer, bpf.LinkNone)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -209,14 +209,11 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// A link that nobody holds is closed by the garbage collector, and the tracer
-// is blind without a word. So collect hard, then see whether it still sees.
-func TestSeesAfterGarbageCollection(t *testing.T) {
-	needRoot(t)
-	tracer := load(t, Options{Payload: true, RingBytes: 1 << 20})
-	defer tracer.Close()
-	self := uint32(os.Getpid())
-	if err := tracer.AddProcess(self, bpf.Service{Index: 7, Linking: uint8(bpf.LinkThread)}); err != nil {
+// traceSelf has this process traced, as an entry whose peers on loopback are trusted.
+func traceSelf(t *testing.T, tracer *Tracer, linking bpf.TareLinking) (pid uint32) {
+	t.Helper()
+	pid = uint32(os.Getpid())
+	if err := tracer.AddProcess(pid, bpf.Service{Index: 7, Linking: uint8(linking)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tracer.Trust([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}); err != nil {
@@ -225,6 +222,16 @@ func TestSeesAfterGarbageCollection(t *testing.T) {
 	if err := tracer.EnableEntry(true); err != nil {
 		t.Fatal(err)
 	}
+	return pid
+}
+
+// A link that nobody holds is closed by the garbage collector, and the tracer
+// is blind without a word. So collect hard, then see whether it still sees.
+func TestSeesAfterGarbageCollection(t *testing.T) {
+	needRoot(t)
+	tracer := load(t, Options{Payload: true, RingBytes: 1 << 20})
+	defer tracer.Close()
+	self := traceSelf(t, tracer, bpf.LinkThread)
 	for range 10 {
 		runtime.GC()
 		time.Sleep(time.Millisecond) // finalizers and cleanups run beside

@@ -132,14 +132,12 @@ func (s *Session) run(subjects Subjects) {
 	defer runtime.UnlockOSThread()
 	stop := s.stop // End takes it away
 	w := newWatch(subjects)
-	err := w.begin()
-	if err != nil {
+	if err := w.begin(); err != nil {
 		w.close()
-	}
-	s.began <- err
-	if err != nil {
+		s.began <- err
 		return
 	}
+	s.began <- nil
 	if subjects.Every > 0 {
 		tick := time.NewTicker(subjects.Every)
 		defer tick.Stop()
