@@ -23,8 +23,11 @@ struct bytes {
 #define HAVE_UBUF  (bpf_core_enum_value_exists(enum iter_type, ITER_UBUF))
 #define IS_UBUF(t) (HAVE_UBUF && (t) == bpf_core_enum_value(enum iter_type, ITER_UBUF))
 
-/* Where the b->size bytes lie that an iterator names; base: of the buffer, or the first struct iovec. */
-INLINE void sent_bytes(struct bytes *b, u8 type, u64 base, u64 offset)
+/*
+ * Where the b->size bytes lie that an iterator names; base: of the buffer, or the first struct iovec.
+ * Returns where the second one is, if there is.
+ */
+INLINE u64 sent_bytes(struct bytes *b, u8 type, u64 base, u64 offset)
 {
 	if (IS_UBUF(type)) {
 		b->data = (void *)(base + offset);
@@ -32,10 +35,12 @@ INLINE void sent_bytes(struct bytes *b, u8 type, u64 base, u64 offset)
 	} else if (type == bpf_core_enum_value(enum iter_type, ITER_IOVEC)) {
 		struct iovec v = {};
 		if (bpf_probe_read_kernel(&v, sizeof(v), (void *)base) || v.iov_len < offset)
-			return;
+			return 0;
 		b->data = v.iov_base + offset;
 		b->len = v.iov_len - offset;
+		return base + sizeof(v);
 	}
+	return 0;
 }
 
 #define ITER_BASE(it, type, GET) (IS_UBUF(type) ? (u64)GET(it, ubuf) : (u64)GET(it, __iov))
@@ -118,6 +123,8 @@ __noinline int received_bytes(struct conn *c, struct bytes *b)
 	u64 at = c->call_at;
 	if (at + (kind == BUFFER_PLAIN ? b->size : 0) > room)
 		c->call_at = at = 0; /* the call before filled its buffer */
+	if (at + b->size >= room)
+		c->call_size = 0; /* its buffer is full now: Go reads one byte ahead */
 	b->data = (void *)(arg + at);
 	b->len = room - at < b->size ? room - at : b->size;
 	return 0;

@@ -82,8 +82,11 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	if (!c || !v || !b)
 		return 0;
 	struct client_exchange *x = &c->client.x;
-	struct start a = {.b = *b};
+	struct start *a = start_in(HOOK_SENDS);
 	u32 skip = 0;
+	if (!a)
+		return 0;
+	a->b = *b;
 	bool fresh =
 	    c->flags & C_BOUND || !(c->flags & C_SENT) || c->client.read_seq != v->copied_seq;
 
@@ -91,36 +94,30 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		return 0; /* reported with the bytes before */
 	if (c->opening != OPENING_DONE) {
 		int at = opening(c, b);
+		if (c->flags & C_HTTP2)
+			return 0;
 		c->msg_end = v->write_seq + b->size;
 		if (at < 0) { /* the handshake: the request follows, perhaps without a receive */
 			c->client.read_seq = v->copied_seq;
 			if (c->flags & C_MARK)
-				conn_promise(c, !(c->flags & C_SILENT), v, b->size);
+				conn_promise(c, !(c->flags & C_SILENT), v, 0, b->size);
 			return 0;
 		}
 		fresh = true;
 		skip = at;
-		a.b = bytes_behind(a.b, skip);
+		a->b = bytes_behind(a->b, skip);
 	}
-	if (c->flags & C_HTTP2) {
-		if (fresh)
-			not_linked(c, TARE_UNLINKED_HTTP2);
-		c->flags |= C_SENT;
-		c->client.read_seq = v->copied_seq;
-		conn_promise(c, false, v, b->size);
-		return 0;
-	}
-	if (fresh && client_says_goodbye(c, &a.b))
+	if (fresh && client_says_goodbye(c, &a->b))
 		return 0;
 	/* an event loop may work for another request while it goes on with a body */
 	bool more = !fresh && c->linking == TARE_LINK_LOOP;
-	int why = more ? 0 : worker_asks(c, v, &a.b, fresh, &a.ctx);
-	bool have = !more && !why && a.ctx.span;
-	if (have && fresh && x->span && c->flags & C_HTTP && a.ctx.span == x->caller.span &&
-	    peek(&a.b) != PAYLOAD_HTTP_REQUEST)
+	int why = more ? 0 : worker_asks(c, v, &a->b, fresh, &a->ctx);
+	bool have = !more && !why && a->ctx.span;
+	if (have && fresh && x->span && c->flags & C_HTTP && a->ctx.span == x->caller.span &&
+	    peek(&a->b) != PAYLOAD_HTTP_REQUEST)
 		fresh = false; /* the response began before the body was sent */
 	if (!fresh) {
-		if (x->span && (!have || a.ctx.span == x->caller.span)) {
+		if (x->span && (!have || a->ctx.span == x->caller.span)) {
 			struct more m = {.span = x->span, .direction = TARE_SENT, .b = *b};
 			c->msg_end = v->write_seq + b->size;
 			m.b.data = 0;
@@ -131,21 +128,21 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		if (!have)
 			return 0;
 		count(TARE_C_PIPELINED);
-		a.flags = TARE_F_PIPELINED;
+		a->flags = TARE_F_PIPELINED;
 	}
 	c->client.read_seq = v->copied_seq;
 	c->flags |= C_SENT;
 	u64 ends = x->span;
 	x->span = 0;
 	x->caller.span = 0;
-	if (have && !in_flight(&a.ctx)) {
+	if (have && !in_flight(&a->ctx)) {
 		why = TARE_UNLINKED_STALE;
 		have = false;
 	}
 	if (why && fresh)
 		not_linked(c, why);
 	if (fresh)
-		conn_promise(c, !why, v, b->size);
+		conn_promise(c, !why, v, 0, b->size);
 	if (ends && (!have || !fresh)) {
 		emit_end(ends, fresh ? TARE_END_NEXT : TARE_END_PIPELINED, 0);
 		ends = 0;
@@ -153,8 +150,8 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	if (!have)
 		return 0;
 	c->msg_end = v->write_seq + b->size;
-	a.ends = ends;
-	client_begin(c, v, skip, &a);
+	a->ends = ends;
+	client_begin(c, v, skip, a);
 	return 0;
 }
 
@@ -165,14 +162,6 @@ INLINE void client_closed(struct conn *c, u32 error)
 	if (x->span)
 		emit_end(x->span, TARE_END_CLOSED, error);
 	x->span = 0;
-}
-
-INLINE void conn_ends(struct conn *c, u32 error)
-{
-	if (c->flags & C_SERVER)
-		server_closed(c, error);
-	else if (c->flags & C_CLIENT)
-		client_closed(c, error);
 }
 
 #endif

@@ -14,6 +14,7 @@ struct tcp_view {
 	u16 in_epoll; /* an event loop watches it; only of connected sockets */
 	u16 fails;    /* cfg_early: what is to be sent will not be */
 	u32 mss;      /* bytes of a segment */
+	u64 more; /* sends: where the kernel has the struct iovec of the second buffer; 0: unknown */
 };
 
 #define TCP_ESTABLISHED 1
@@ -76,6 +77,22 @@ INLINE void local_address(u8 *address, const struct sock_common *c)
 		bpf_core_read(address, 16, &c->skc_v6_rcv_saddr.in6_u.u6_addr8);
 	else
 		*(__be32 *)address = c->skc_rcv_saddr;
+}
+
+#define S_IFMT	 0170000
+#define S_IFSOCK 0140000
+
+/* The socket that a descriptor of this process is; 0 if it is another file. */
+INLINE struct sock *socket_at(u32 fd)
+{
+	struct fdtable *table = bpf_get_current_task_btf()->files->fdt;
+	struct file **files = table->fd, *file = 0;
+	if (fd >= table->max_fds || bpf_probe_read_kernel(&file, sizeof(file), files + fd) || !file)
+		return 0;
+	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return 0;
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	return BPF_CORE_READ(socket, sk);
 }
 
 /* A socket of a traced service listens. */
@@ -314,6 +331,30 @@ __noinline int rx_read(struct conn *c, u32 from, u32 to)
 	return at;
 }
 
+/* The tag of the stream whose HEADERS are at a position, or -1. */
+__noinline int rx_find(struct conn *c, u32 at)
+{
+	if (!c)
+		return -1;
+	for (int i = 0; i < TAGS; i++)
+		if (i < c->tags && c->server.rx[i].start == at)
+			return i;
+	return -1;
+}
+
+/* What was read up to a position held no HEADERS for these. */
+__noinline int rx_passed(struct conn *c, u32 to)
+{
+	if (!c)
+		return 0;
+	for (int i = TAGS - 1; i >= 0; i--)
+		if (i < c->tags && before(c->server.rx[i].start, to)) {
+			count(TARE_C_TAG_STALE);
+			rx_remove(c, i);
+		}
+	return 0;
+}
+
 /* ---- tags to be sent ---- */
 
 INLINE void tx_remove(struct conn *c, u32 i)
@@ -339,6 +380,27 @@ __noinline int tx_prune(struct conn *c, u32 snd_una)
 	return 0;
 }
 
+/* How many requests with a tag begin in a segment of so many bytes; named: their streams are. */
+__noinline int tx_within(struct conn *c, u32 seq, u32 size, u32 named)
+{
+	int n = 0;
+	if (!c)
+		return 0;
+	for (int i = 0; i < TAGS; i++) {
+		if (i >= c->tags || c->client.tx[i].start - seq >= size)
+			continue;
+		c->client.tx[i].written |= named;
+		n++;
+	}
+	return n;
+}
+
+/* Segments that are to be sent may have to name streams; streams.bpf.h. */
+INLINE bool streams_wait(const struct conn *c, u32 snd_una)
+{
+	return c->flags & C_HTTP2 && c->http2.asked && !before(c->http2.asked_seq, snd_una);
+}
+
 /* Returns whether it will be written. */
 INLINE bool tx_push(struct conn *c, const struct context *ctx, u32 start, u32 snd_una)
 {
@@ -348,7 +410,8 @@ INLINE bool tx_push(struct conn *c, const struct context *ctx, u32 start, u32 sn
 	while (i < TAGS && i < c->tags && c->client.tx[i].start != start)
 		i++;
 	if (i >= TAGS) {
-		count(TARE_C_TAG_QUEUE_FULL);
+		if (!streams_wait(c, snd_una)) /* else a segment names the stream */
+			count(TARE_C_TAG_QUEUE_FULL);
 		return false;
 	}
 	struct tx_tag *t = &c->client.tx[i & (TAGS - 1)];

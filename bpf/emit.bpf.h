@@ -25,10 +25,12 @@ INLINE u64 server_offset(const struct conn *c, const struct tcp_view *v)
 	return cfg_sequence ? v->bytes_received - (u32)(v->rcv_nxt - c->server.x.begin_seq) : 0;
 }
 
-INLINE u64 client_offset(const struct tcp_view *v, u32 skip)
+INLINE u64 client_offset(const struct tcp_view *v, s32 skip)
 {
 	return cfg_sequence ? v->bytes_acked + (u32)(v->write_seq - v->snd_una) - 1 + skip : 0;
 }
+
+#define FRAME_HEADER 9
 
 /* A span that begins. */
 struct start {
@@ -38,10 +40,47 @@ struct start {
 	u64 now;
 	u64 offset;
 	u32 sequence;
+	u8 head[FRAME_HEADER + 3]; /* TARE_F_HTTP2: what the payload begins with */
 	struct bytes b;
 	u8 role;
 	u8 flags; /* enum start_flags */
 };
+
+/*
+ * Room for one, which is too large for the stack on Linux 6.1. A hook that receives may be preempted
+ * by one that sends.
+ */
+enum hook { HOOK_RECEIVES, HOOK_SENDS };
+
+struct start_room {
+	u64 words[sizeof(struct start) / 8];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32); /* enum hook */
+	__type(value, struct start_room);
+} starts SEC(".maps");
+
+INLINE struct start *start_in(u32 hook)
+{
+	struct start *a = (void *)bpf_map_lookup_elem(&starts, &hook);
+	if (a)
+		__builtin_memset(a, 0, sizeof(*a));
+	return a;
+}
+
+/* A frame's header, and what there is of the frame; returns how many bytes that are. */
+INLINE u32 headers_payload(u8 *payload, const u8 *head, const struct bytes *b)
+{
+	u64 len = AT_MOST(b->len, TARE_PAYLOAD_START - FRAME_HEADER);
+	if (!cfg_payload || !b->data || !len ||
+	    bpf_probe_read_user(payload + FRAME_HEADER, len, b->data))
+		return 0;
+	__builtin_memcpy(payload, head, FRAME_HEADER);
+	return FRAME_HEADER + len;
+}
 
 /* Returns what the payload looks like, so that it need not be read again. */
 __noinline int emit_start(struct conn *c, struct start *a)
@@ -67,6 +106,7 @@ __noinline int emit_start(struct conn *c, struct start *a)
 	u64 id = bpf_get_current_pid_tgid();
 	e->tgid = id >> 32;
 	e->tid = id;
+	e->connection = c->http2.id;
 	e->offset = a->offset;
 	e->sequence = a->sequence;
 	e->pad = 0;
@@ -81,7 +121,10 @@ __noinline int emit_start(struct conn *c, struct start *a)
 	e->payload_len = 0;
 	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_START);
 	int kind = PAYLOAD_OTHER;
-	if (cfg_payload && a->b.data && len && !bpf_probe_read_user(e->payload, len, a->b.data)) {
+	if (a->flags & TARE_F_HTTP2) {
+		e->payload_len = headers_payload(e->payload, a->head, &a->b);
+	} else if (cfg_payload && a->b.data && len &&
+		   !bpf_probe_read_user(e->payload, len, a->b.data)) {
 		e->payload_len = len;
 		kind = payload_kind(e->payload, len);
 	}
@@ -95,7 +138,8 @@ struct more {
 	u64 now;
 	struct bytes b; /* b.data 0: without its beginning */
 	u8 direction;
-	u8 flags; /* enum data_flags */
+	u8 flags;		   /* enum data_flags */
+	u8 head[FRAME_HEADER + 1]; /* TARE_D_HEADERS: what the payload begins with */
 };
 
 /* All of a record but its payload. */
@@ -115,8 +159,16 @@ __noinline int emit_data(struct more *a)
 		return 0;
 	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_DATA);
 	struct data_record *e;
-	if (cfg_payload && a->b.data && len) {
+	if (a->flags & TARE_D_HEADERS) {
 		e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+		if (e) {
+			fill_data(e, a);
+			e->payload_len = headers_payload(e->payload, a->head, &a->b);
+			bpf_ringbuf_submit(e, ring_flags());
+			return 0;
+		}
+	} else if (cfg_payload && a->b.data && len) {
+		e = bpf_ringbuf_reserve(&events, TARE_DATA_USUAL, 0);
 		if (e) {
 			fill_data(e, a);
 			e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;

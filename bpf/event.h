@@ -51,6 +51,7 @@ enum linking {
 	TARE_LINK_NONE = 3,   /* cannot be linked: server spans only */
 	TARE_LINK_QUEUE =
 	    4, /* event loop: several receives, then what they cause, see queue.bpf.h */
+	TARE_LINK_GOROUTINE = 5, /* Go: golang.bpf.h */
 };
 
 /* What carries the context of a request between hosts. */
@@ -89,12 +90,24 @@ enum start_flags {
 	TARE_F_PIPELINED = 1 << 4, /* began before the response to the one before it */
 	TARE_F_UNLINKED = 1 << 5,  /* server: this service's sends cannot be linked */
 	TARE_F_BEHIND = 1 << 6,	   /* server: asked by a service whose sends cannot be linked */
+	TARE_F_HTTP2 = 1 << 7,	   /* a stream: the payload is its HEADERS frame */
 };
 
 enum data_flags {
 	TARE_D_FIRST = 1 << 0,	     /* the response begins here */
 	TARE_D_PEER_TRACED = 1 << 1, /* client: the peer's mark has come */
+	TARE_D_HEADERS = 1 << 2,     /* the payload is a HEADERS frame */
 };
+
+/*
+ * A HEADERS frame (RFC 9113 6.2) comes with a number in the place of its stream: how many have come
+ * before it on the connection in the same direction, those without a record included. Only who has
+ * seen all can decode the next. One that comes in pieces is several records, each with the frame's
+ * header; from the second on its type is TARE_FRAME_REST. Those of a stream without a span come with
+ * TARE_START and span id 0, of TARE_SERVER if a request's, else of TARE_CLIENT.
+ */
+#define TARE_FRAME_REST 0xff
+#define TARE_FRAME_PATH 0xfe /* no frame: behind the header is the path of a gRPC call */
 
 /*
  * With TARE_D_FIRST of a server span, in the upper bits of its flags: enum unlinked, if the
@@ -106,6 +119,8 @@ enum end_reason {
 	TARE_END_NEXT = 1,	/* the next request on the socket began */
 	TARE_END_CLOSED = 2,	/* the socket was closed */
 	TARE_END_PIPELINED = 3, /* another request was sent before the response */
+	TARE_END_STREAM = 4,	/* the response is whole: HTTP/2 says so */
+	TARE_END_LOST = 5,	/* what goes on is not seen any more */
 };
 
 #define TARE_PAYLOAD_START 192 /* bytes of a request's beginning */
@@ -128,8 +143,9 @@ struct start_record {
 	__u64 threshold; /* at the root decision, TARE_F_ROOT */
 	__u32 tgid;
 	__u32 tid;
-	__u64 offset;	/* bytes that the client had sent before; 0 unless cfg_sequence */
-	__u32 sequence; /* number of the first byte; 0 likewise */
+	__u64 connection; /* TARE_F_HTTP2: random, never another's */
+	__u64 offset;	  /* bytes that the client had sent before; 0 unless cfg_sequence */
+	__u32 sequence;	  /* number of the first byte; 0 likewise */
 	__u32 pad;
 	__u32 bytes; /* of this message so far */
 	__u16 local_port;
@@ -148,11 +164,12 @@ struct data_record {
 	__u32 bytes;
 	__u64 ts;
 	__u64 span_id;
-	__u8 payload[TARE_PAYLOAD_DATA];
+	__u8 payload[TARE_PAYLOAD_START]; /* TARE_D_HEADERS; of others there is less */
 };
 
-/* A TARE_DATA record without the payload, to keep long bodies cheap. */
+/* TARE_DATA records without the payload, to keep long bodies cheap, and with a response's beginning. */
 #define TARE_DATA_SHORT 24
+#define TARE_DATA_USUAL (TARE_DATA_SHORT + TARE_PAYLOAD_DATA)
 
 struct end_record {
 	__u8 type; /* TARE_END */
@@ -241,12 +258,14 @@ enum counter {
 	TARE_C_TLS_HANDSHAKE,  /* messages that are TLS handshakes, not requests */
 	TARE_C_PIPELINED,      /* requests that began before the response to the one before */
 	TARE_C_NOT_REQUEST,    /* sampled bytes that begin no request: rests of bodies, goodbyes */
-	TARE_C_HTTP2,	       /* HTTP/2 connections: no spans, streams are not told apart */
-	TARE_C_METRICS_FULL,   /* requests that were measured as "other": no room for their edge */
-	TARE_C_TAG_NO_PATH,    /* tags not sent: no path for IP options, as far as known */
-	TARE_C_PATH_PASSES,    /* paths that were found to pass IP options on */
-	TARE_C_PATH_DROPS,     /* to drop packets with them */
-	TARE_C_PATH_SILENT,    /* to strip them, or to lead to no traced service */
+	TARE_C_HTTP2,	       /* HTTP/2 connections */
+	TARE_C_HTTP2_LOST,    /* of them: cannot be followed any more, so that they have no spans */
+	TARE_C_STREAMS_APART, /* requests that begin traces of their own, for a collector to join */
+	TARE_C_METRICS_FULL,  /* requests that were measured as "other": no room for their edge */
+	TARE_C_TAG_NO_PATH,   /* tags not sent: no path for IP options, as far as known */
+	TARE_C_PATH_PASSES,   /* paths that were found to pass IP options on */
+	TARE_C_PATH_DROPS,    /* to drop packets with them */
+	TARE_C_PATH_SILENT,   /* to strip them, or to lead to no traced service */
 	TARE_C_MAX,
 };
 

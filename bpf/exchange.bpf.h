@@ -9,6 +9,8 @@
 #define GRACE                                                                                      \
 	1000000000 /* ns: how long a request counts that seems answered, see exchange_seems_answered */
 
+#define TRIES 8 /* slots that a request may take */
+
 INLINE u64 random64(void)
 {
 	return (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
@@ -39,11 +41,11 @@ INLINE bool any_in_flight(void)
 }
 
 /* A sampled request begins. 0: too many at once; it is not traced then. */
-__noinline int exchange_begin(struct conn *c, struct context *ctx)
+__noinline int exchange_begin(struct conn *c, struct server_exchange *x, struct context *ctx)
 {
-	if (!c || !ctx)
+	if (!c || !x || !ctx)
 		return 0;
-	for (u32 i = 0; i < 4; i++) {
+	for (u32 i = 0; i < TRIES; i++) {
 		u32 slot = ((u32)ctx->span + i * 0x4001) & (SLOTS - 1);
 		u64 *held = bpf_map_lookup_elem(&requests, &slot);
 		if (held && !__sync_val_compare_and_swap(held, 0, ctx->span)) {
@@ -51,10 +53,10 @@ __noinline int exchange_begin(struct conn *c, struct context *ctx)
 			ctx->slot = slot;
 			__sync_fetch_and_add(&live_requests, 1);
 			if (svc) {
-				c->server.x.unlinked = svc->unlinked;
+				x->unlinked = svc->unlinked;
 				__sync_fetch_and_add(&svc->in_flight, 1);
 			}
-			c->server.x.answered = c->server.x.tickets = 0;
+			x->answered = x->tickets = 0;
 			return 1;
 		}
 	}
@@ -72,11 +74,10 @@ INLINE void exchange_uncount(struct conn *c)
 }
 
 /* The response begins, or the connection ends: no context of this request is worth anything now. */
-__noinline int exchange_end(struct conn *c)
+__noinline int exchange_end(struct conn *c, struct server_exchange *x)
 {
-	if (!c)
+	if (!c || !x)
 		return 0;
-	struct server_exchange *x = &c->server.x;
 	u32 slot = x->ctx.slot;
 	u64 *held = bpf_map_lookup_elem(&requests, &slot);
 	if (held && __sync_val_compare_and_swap(held, x->ctx.span, 0) == x->ctx.span &&

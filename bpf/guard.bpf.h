@@ -10,7 +10,9 @@
  *
  * A request counts as half read only where that is known: HTTP/1, until the end of its header, or
  * of the body that Content-Length announces. Servers of threads read slow requests side by side
- * (Puma's reactor, php -S) and begin to work when one is whole.
+ * (Puma's reactor, php -S) and begin to work when one is whole. Others work for what they have half
+ * read (Apache's proxy, gunicorn), which is believed of a service once one of its threads has sent a
+ * request and then read on, or answered, what it had half read; and no more once another read on.
  *
  * Evidence is kept by thread and refuses the service when such a thread sends a request: a thread
  * that reads and hands over all day, as Puma's reactor, does no harm while it asks nobody. What is
@@ -38,6 +40,7 @@ struct guard {
 	s32 open;     /* requests received and not answered */
 	s32 complete; /* those of them that were read whole */
 	u32 evidence;
+	u32 asked; /* sent a request when it had half read one, and received nothing since */
 };
 
 static const struct guard guard_none;
@@ -102,6 +105,15 @@ INLINE void guard_dec(s32 *n)
 		__sync_fetch_and_add(n, -1);
 }
 
+/* The thread goes on with what it had half read. */
+INLINE void guard_works_on(struct conn *c, struct guard *g)
+{
+	struct service_state *svc = g->asked ? service_of(c->service) : 0;
+	g->asked = 0;
+	if (svc && !svc->works_half)
+		svc->works_half = 1;
+}
+
 /* The request in progress is answered by a thread; by 0: its connection ends. */
 __noinline int guard_end(struct conn *c, u32 by)
 {
@@ -113,6 +125,8 @@ __noinline int guard_end(struct conn *c, u32 by)
 	struct guard *g = guard_of(x->holder);
 	if (!g)
 		return 0;
+	if (was == OPEN_HALF && by == x->holder)
+		guard_works_on(c, g);
 	guard_dec(&g->open);
 	if (was == OPEN_COMPLETE) {
 		guard_dec(&g->complete);
@@ -146,6 +160,7 @@ __noinline int guard_begin(struct conn *c, const struct bytes *b)
 	if (on_foreign_stack())
 		g->evidence |= EVIDENCE_STACK;
 	__sync_fetch_and_add(&g->open, 1);
+	g->asked = 0;
 	c->server.x.holder = thread;
 	guard_read(c, g, c->flags & C_HTTP ? request_rest(b) : 0);
 	return 0;
@@ -177,8 +192,10 @@ __noinline int guard_more(struct conn *c, struct bytes *b)
 			return 0;
 		}
 		__sync_fetch_and_add(&g->open, 1);
+		g->asked = 0;
 		x->holder = thread;
 	}
+	guard_works_on(c, g);
 	u32 rest = x->rest;
 	if (rest == REST_OF_HEADER) {
 		received_bytes(c, b);

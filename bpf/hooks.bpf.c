@@ -32,6 +32,17 @@ INLINE bool blocks(struct sock *sk)
 	return file && !(file->f_flags & nonblock);
 }
 
+/* Bytes from a position on, of a client or over HTTP/2. */
+INLINE void received(struct conn *c, struct tcp_view *v, u32 from)
+{
+	if (!(c->flags & C_HTTP2))
+		server_received(c, v, from);
+	if (c->flags & C_HTTP2)
+		for (u32 round = 0; round < FRAME_ROUNDS; round++)
+			if (!http2_received(c, v, from, round))
+				break;
+}
+
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tare_recv, struct sock *sk)
 {
@@ -40,10 +51,6 @@ int BPF_PROG(tare_recv, struct sock *sk)
 		return 0;
 	if (!c) {
 		worker_turned();
-		return 0;
-	}
-	if (c->flags & C_HTTP2) {
-		worker_received_http2(c);
 		return 0;
 	}
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
@@ -57,19 +64,21 @@ int BPF_PROG(tare_recv, struct sock *sk)
 	call_goes_on(c, b.size, tp->rcv_nxt != to || (sk->sk_backlog.tail && blocks(sk)));
 	if (cfg_measure)
 		measure_received(c, b, tp->write_seq);
-	if (c->flags & C_SERVER) {
-		struct tcp_view v = {};
-		if (is_closing(
-			sk->__sk_common
-			    .skc_state)) /* what is read now will not be answered: a lingering close */
+	if (c->flags & C_CLIENT) {
+		if (!(c->flags & C_STANDS))
 			return 0;
-		view(&v, sk, tp);
-		server_received(c, &v, from);
-	} else if (c->flags & C_STANDS) {
 		if (cfg_tag == TARE_TAG_IP)
 			client_heard(c, tp->snd_una);
-		client_received(c, b);
+		if (!(c->flags & C_HTTP2)) {
+			client_received(c, b);
+			return 0;
+		}
+	} else if (!(c->flags & C_SERVER) || is_closing(sk->__sk_common.skc_state)) {
+		return 0; /* what is read now will not be answered: a lingering close */
 	}
+	struct tcp_view v = {};
+	view(&v, sk, tp);
+	received(c, &v, from);
 	return 0;
 }
 
@@ -93,14 +102,16 @@ enum fetch {
 INLINE bool server_is_idle(const struct conn *c, u64 size)
 {
 	const struct server_exchange *x = &c->server.x;
-	return !(x->ctx.span | x->responding | c->tags | x->open | (c->flags & C_WAITING)) &&
+	return !(x->ctx.span | x->responding | c->tags | x->open |
+		 (c->flags & (C_WAITING | C_HTTP2))) &&
 	       size != INTERIM_SIZE;
 }
 
 /* What this client sends must be looked at. */
 INLINE bool client_looks(const struct conn *c, u64 size)
 {
-	return c->opening != OPENING_DONE || any_in_flight() || size == PAYLOAD_GOODBYE_SIZE;
+	return c->opening != OPENING_DONE || any_in_flight() || size == PAYLOAD_GOODBYE_SIZE ||
+	       c->flags & C_HTTP2;
 }
 
 INLINE enum fetch fetch_for(const struct conn *c, u64 size)
@@ -121,9 +132,14 @@ INLINE void sent(struct conn *c, struct tcp_view *v, struct bytes *b)
 		measure_sent(c, *b, v->write_seq);
 	if (idle)
 		return;
-	if (!server)
+	if (!server && !(c->flags & C_HTTP2))
 		client_send(c, v, b);
-	else if (server_send(c, v, b))
+	if (c->flags & C_HTTP2)
+		for (u32 round = 0; round < FRAME_ROUNDS; round++) {
+			if (!http2_sent(c, v, b, round))
+				break;
+		}
+	else if (server && server_send(c, v, b))
 		server_next(c, v);
 }
 
@@ -141,10 +157,10 @@ int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 	if (fetch == FETCH_BYTES) {
 		const struct iov_iter *it = &msg->msg_iter;
 		u8 type = it->iter_type;
-		sent_bytes(&b, type,
-			   bpf_core_field_exists(it->__iov) ? ITER_BASE(it, type, LOAD)
-							    : old_iter_base(it),
-			   it->iov_offset);
+		v.more = sent_bytes(&b, type,
+				    bpf_core_field_exists(it->__iov) ? ITER_BASE(it, type, LOAD)
+								     : old_iter_base(it),
+				    it->iov_offset);
 	}
 	if (c->flags & C_CLIENT && guarded(c))
 		v.in_epoll = in_epoll(sk);
@@ -182,9 +198,9 @@ int BPF_PROG(tare_sendpages, struct sock *sk, void *page, int offset, u64 size)
 #endif
 
 /* The same where no pointer may be followed. */
-INLINE void sent_read(struct conn *c, struct sock *sk, struct bytes *b)
+INLINE void sent_read(struct conn *c, struct sock *sk, struct bytes *b, u64 more)
 {
-	struct tcp_view v = {};
+	struct tcp_view v = {.more = more};
 	view_read(&v, sk);
 	if (c->flags & C_CLIENT && guarded(c))
 		v.in_epoll = BPF_CORE_READ(sk, sk_socket, file, f_ep, first) != 0;
@@ -196,16 +212,18 @@ INLINE int sent_by(struct pt_regs *regs, struct bytes *b, const struct iov_iter 
 	struct sock *sk = (void *)ARGUMENT_1(regs);
 	struct conn *c = conn_at((u64)sk);
 	enum fetch fetch = c ? fetch_for(c, b->size) : FETCH_NOTHING;
+	u64 more = 0;
 	if (!fetch)
 		return 0;
 	if (it && fetch == FETCH_BYTES) {
 		u8 type = BPF_CORE_READ(it, iter_type);
-		sent_bytes(b, type,
-			   bpf_core_field_exists(it->__iov) ? ITER_BASE(it, type, BPF_CORE_READ)
-							    : old_iter_base(it),
-			   BPF_CORE_READ(it, iov_offset));
+		more =
+		    sent_bytes(b, type,
+			       bpf_core_field_exists(it->__iov) ? ITER_BASE(it, type, BPF_CORE_READ)
+								: old_iter_base(it),
+			       BPF_CORE_READ(it, iov_offset));
 	}
-	sent_read(c, sk, b);
+	sent_read(c, sk, b, more);
 	return 0;
 }
 

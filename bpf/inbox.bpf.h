@@ -301,11 +301,11 @@ __noinline int inbox_read(struct conn *c, u32 to, u32 write_seq)
 }
 
 /*
- * Whether tags are promised for the request of size bytes that is sent now. A change is told with
- * its segment; but the size of segments has been settled by now, so if there is no room in it, with
+ * Whether tags are promised for the request that begins at a position of the size bytes which are
+ * sent now. A change is told with its segment; but the size of segments has been settled by now, so if there is no room in it, with
  * a later one.
  */
-INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v, u32 size)
+INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v, u32 at, u32 size)
 {
 	u32 silent = promised ? 0 : C_SILENT;
 	if (!(c->flags & C_TRUSTED))
@@ -313,7 +313,7 @@ INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v
 	bool joins = cfg_same_host && !(c->flags & C_LOCAL) &&
 		     (c->flags & C_MARK || c->seeks < SEEKS) && inbox_of(c);
 	bool changes = c->flags & C_LOCAL && (c->flags & C_SILENT) != silent;
-	if ((joins || changes) && inbox_promise(c, silent, v->write_seq))
+	if ((joins || changes) && inbox_promise(c, silent, v->write_seq + at))
 		c->flags = ((c->flags | C_LOCAL | C_PEER_TRACED) &
 			    ~(C_MARK | C_TOLD | C_FLIP | C_SILENT)) |
 			   silent;

@@ -219,6 +219,7 @@ struct bpf_iter__tcp {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
+	unsigned long r14;
 	unsigned long sp;
 	unsigned long cx;
 	unsigned long dx;

@@ -43,6 +43,23 @@ INLINE int opening_tls(struct conn *c, const struct bytes *b)
 	return opening_done(c, 0);
 }
 
+#define PREFACE 24 /* bytes; RFC 9113 3.4 */
+
+/* The client speaks HTTP/2: it sends its preface, or is past it. */
+INLINE void http2_begin(struct conn *c, bool preface)
+{
+	struct frames *f = c->flags & C_CLIENT ? &c->http2.out : &c->http2.in;
+	u64 id = c->http2.id; /* streams_came */
+	__builtin_memset(&c->http2, 0, sizeof(c->http2));
+	c->http2.id = id ?: random_id();
+	c->http2.named = id != 0;
+	if (preface) {
+		f->known = 1;
+		f->skip = PREFACE;
+	}
+	go_http2(c);
+}
+
 /* Takes what the client sends; returns where in it the first request begins, -1: not in it. */
 __noinline int opening(struct conn *c, const struct bytes *b)
 {
@@ -80,6 +97,7 @@ __noinline int opening(struct conn *c, const struct bytes *b)
 	if (c->flags & C_HTTP2) {
 		count(TARE_C_HTTP2);
 		c->measured.asking = 0;
+		http2_begin(c, payload_kind(head, len) == PAYLOAD_HTTP2);
 	}
 	return opening_done(c, 0);
 }

@@ -75,12 +75,12 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 	}
 	if (payload_is_goodbye(p, len))
 		return PAYLOAD_GOODBYE;
-	/* RFC 8446 5.1: content types 20 change_cipher_spec, 21 alert, 22 handshake; major version
-	 * 3 */
-	if (p[0] >= 20 && p[0] <= 22 && p[1] == 3)
+	/* RFC 8446 5.1: content types 20 change_cipher_spec, 21 alert, 22 handshake; versions 3.1 to
+	 * 3.4. A packet of MySQL has a 0 there. */
+	if (p[0] >= 20 && p[0] <= 22 && p[1] == 3 && p[2])
 		return PAYLOAD_TLS_HANDSHAKE;
 	/* an encrypted alert of TLS 1.3, as close_notify: 2 bytes, content type, 16 bytes of tag */
-	if (p[0] == 23 && p[1] == 3)
+	if (p[0] == 23 && p[1] == 3 && p[2])
 		return p[3] == 0 && p[4] == 19 ? PAYLOAD_TLS_HANDSHAKE : PAYLOAD_TLS_DATA;
 	return PAYLOAD_OTHER;
 }

@@ -46,7 +46,7 @@ INLINE u64 server_finish(struct conn *c)
 	if (x->ctx.span) { /* never answered, yet the next request began */
 		if (ends)
 			emit_end(ends, TARE_END_NEXT, 0);
-		exchange_end(c);
+		exchange_end(c, x);
 		ends = x->ctx.span;
 		x->ctx.span = 0;
 	}
@@ -60,7 +60,7 @@ __noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
 		return 0;
 	struct server_exchange *x = &c->server.x;
 	a->ctx.span = random_id();
-	if (!exchange_begin(c, &a->ctx))
+	if (!exchange_begin(c, x, &a->ctx))
 		return 0;
 	a->now = bpf_ktime_get_ns();
 	a->role = TARE_SERVER;
@@ -84,7 +84,7 @@ __noinline int decide_root(struct conn *c, struct start *a)
 	if (!c || !a || !entry_enabled)
 		return 0;
 	a->parent = 0;
-	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED) {
+	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED && !(c->flags & C_HTTP2)) {
 		struct payload_parent p = {};
 		received_bytes(c, &a->b);
 		if (find_traceparent(&a->b, &p)) {
@@ -217,11 +217,8 @@ INLINE int server_opening(struct conn *c, struct bytes *b, u32 from, int tag)
 {
 	received_bytes(c, b);
 	int at = opening(c, b);
-	if (c->flags & C_HTTP2) {
-		c->tags = 0;
-		inbox_close(c);
+	if (c->flags & C_HTTP2)
 		return -1;
-	}
 	if (tag >= 0) { /* the sender knows better */
 		at = c->server.rx[tag & (TAGS - 1)].start - from;
 		c->opening = OPENING_DONE;
@@ -253,8 +250,8 @@ INLINE bool server_http(struct conn *c, struct bytes *b, bool fresh)
 
 __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 {
-	struct start a = {};
-	if (!c || !v)
+	struct start *a = start_in(HOOK_RECEIVES);
+	if (!c || !v || !a)
 		return 0;
 	struct server_exchange *x = &c->server.x;
 	u32 sent = v->write_seq - c->server.sent_seq;
@@ -267,25 +264,23 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 	if (cfg_tag == TARE_TAG_IP && c->flags & C_MARK)
 		path_open(c);
 	int tag = c->tags ? rx_read(c, from, v->copied_seq) : -1;
-	a.b.size = v->copied_seq - from;
+	a->b.size = v->copied_seq - from;
 	c->server.socket = v->sock;
 	c->server.sent_seq = v->write_seq;
 	c->server.interim = 0;
 	if (c->opening != OPENING_DONE) {
 		bool new = c->opening != OPENING_OLD, finished = c->tls.finished;
-		int at = server_opening(c, &a.b, from, tag);
+		int at = server_opening(c, &a->b, from, tag);
 		if (c->tls.finished && !finished)
 			c->server.finished_seq = v->write_seq;
-		if (c->flags & C_HTTP2) {
-			worker_received_http2(c);
+		if (c->flags & C_HTTP2)
 			return 0;
-		}
 		if (at < 0) {
-			worker_received_more(c, &a.b);
+			worker_received_more(c, &a->b);
 			return 0;
 		}
 		if (at > 0) {
-			a.b = bytes_behind(a.b, at);
+			a->b = bytes_behind(a->b, at);
 			from += at;
 		}
 		fresh |= new;
@@ -298,22 +293,22 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 		tag = -1; /* pipelined: its turn comes when the response before it has begun */
 	if (tag >= 0) {
 		u32 skip = c->server.rx[tag & (TAGS - 1)].start - from;
-		if (skip && !server_tail(c, &a.b))
+		if (skip && !server_tail(c, &a->b))
 			tag = -1; /* behind a request that is not sampled: the same */
 		else if (skip)
-			a.b = bytes_behind(a.b, skip);
+			a->b = bytes_behind(a->b, skip);
 	}
 	if (tag >= 0)
 		fresh = true;
 	else if (c->flags & C_FASTCGI)
-		fresh = peek_received(c, &a.b) == PAYLOAD_FASTCGI;
+		fresh = peek_received(c, &a->b) == PAYLOAD_FASTCGI;
 	else if (c->flags & C_HTTP && server_looks(c, fresh))
-		fresh = server_http(c, &a.b, fresh);
+		fresh = server_http(c, &a->b, fresh);
 	if (!fresh) {
-		server_more(c, &a);
+		server_more(c, a);
 		return 0;
 	}
-	server_request(c, v, tag, &a);
+	server_request(c, v, tag, a);
 	if (x->ctx.span)
 		x->tickets = tickets;
 	return 0;
@@ -340,10 +335,10 @@ INLINE bool may_be_ticket(const struct bytes *b)
 }
 
 /* What to say of calls that were made meanwhile and not linked; enum unlinked. */
-INLINE u8 server_unlinked(struct conn *c, bool waited)
+INLINE u8 server_unlinked(struct conn *c, const struct server_exchange *x, bool waited)
 {
 	struct service_state *svc = service_of(c->service);
-	if (!svc || svc->unlinked == c->server.x.unlinked)
+	if (!svc || svc->unlinked == x->unlinked)
 		return 0;
 	if (c->linking == TARE_LINK_QUEUE && !waited)
 		return 0; /* its call was linked */
@@ -383,7 +378,7 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	if (x->ctx.span && begins) {
 		m.now = c->sent_at = bpf_ktime_get_ns();
 		m.span = x->ctx.span;
-		m.flags = TARE_D_FIRST | server_unlinked(c, waited) << TARE_D_UNLINKED_SHIFT;
+		m.flags = TARE_D_FIRST | server_unlinked(c, x, waited) << TARE_D_UNLINKED_SHIFT;
 		if (x->responding)
 			emit_end(x->responding, TARE_END_NEXT, 0);
 		x->responding = 0;
@@ -393,7 +388,7 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 			emit_data(&m);
 			return 0;
 		}
-		exchange_end(c);
+		exchange_end(c, x);
 		worker_answered(c);
 		x->responding = x->ctx.span;
 		x->ctx.span = 0;
@@ -417,8 +412,9 @@ INLINE void server_closed(struct conn *c, u32 error)
 	struct server_exchange *x = &c->server.x;
 	inbox_close(c);
 	guard_end(c, 0);
+	go_closed(c);
 	if (x->ctx.span) {
-		exchange_end(c);
+		exchange_end(c, x);
 		emit_end(x->ctx.span, TARE_END_CLOSED, error);
 		x->ctx.span = 0;
 	}

@@ -94,10 +94,14 @@ INLINE void tag_came(struct conn *c, const struct tag_context *ctx, u32 start, u
 {
 	if (ctx->span == c->server.last_tag)
 		return; /* a copy: the kernel or the card cut one large segment into several */
-	if (!before(start, copied))
+	if (before(start, copied)) {
+		if (!tag_noted(ctx->span))
+			count(TARE_C_TAG_STALE);
+	} else if (c->flags & C_HTTP2) {
+		stream_tag_came(c, ctx, start);
+	} else {
 		rx_push(c, ctx, start);
-	else if (!tag_noted(ctx->span))
-		count(TARE_C_TAG_STALE);
+	}
 }
 
 /* Reads the mark of a segment into MARK_ROOM bytes; returns its length, 0: none. */
@@ -116,18 +120,20 @@ INLINE u32 read_mark(struct bpf_sock_ops *o, u8 *mark)
  * A mark is answered by a mark: the peer learns that a traced service listens here. Answered anew
  * whenever it is renewed, so that a peer does not believe forever in a tracer that is gone.
  */
-INLINE void answer_mark(struct bpf_sock_ops *o, struct conn *c, const struct tcp_sock *tp)
+INLINE void answer_mark(struct bpf_sock_ops *o, struct conn *c, u32 write_seq)
 {
 	c->flags |= C_ANSWERED;
-	conn_mark(c, tp->write_seq);
+	conn_mark(c, write_seq);
 	if (o->bpf_sock_ops_cb_flags & BPF_CB_WRITE)
 		return;
 	c->flags |= C_ARMED;
 	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_WRITE);
 }
 
-INLINE void on_parse(struct bpf_sock_ops *o, struct conn *c, const struct tcp_sock *tp)
+__noinline int on_parse(struct bpf_sock_ops *o, struct conn *c, u32 copied_seq, u32 write_seq)
 {
+	if (!o || !c)
+		return 0;
 	struct tag_option opt = {.kind = TAG_KIND};
 	int n = bpf_load_hdr_opt(o, &opt, sizeof(opt), 0);
 	if (n > 0 || n == -ENOSPC) {
@@ -135,29 +141,41 @@ INLINE void on_parse(struct bpf_sock_ops *o, struct conn *c, const struct tcp_so
 		u32 offset;
 		if (!(c->flags & C_TRUSTED)) {
 			count(TARE_C_TAG_UNTRUSTED);
-			return;
+			return 0;
 		}
 		enum tag_result r = n > 0 ? tag_decode(&opt, &ctx, &offset) : TAG_MALFORMED;
 		if (r == TAG_MALFORMED) {
 			count(TARE_C_TAG_MALFORMED);
-			return;
+			return 0;
 		}
 		conn_promised(c);
 		if (!(c->flags & C_ANSWERED))
-			answer_mark(o, c, tp); /* a segment with a tag has no mark */
+			answer_mark(o, c, write_seq); /* a segment with a tag has no mark */
 		void *th = o->skb_data, *end = o->skb_data_end;
 		if (r == TAG_OK && th + 20 <= end)
-			tag_came(c, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, tp->copied_seq);
-		return;
+			tag_came(c, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, copied_seq);
+		return 0;
+	}
+	if (!(c->flags & C_TRUSTED))
+		return 0;
+	struct tag_option named = {
+	    .kind = MARK_KIND, .len = MARK_LEN, .bytes = {MARK_ID_0, STREAMS_ID_1}};
+	if (bpf_load_hdr_opt(o, &named, sizeof(named), 0) > 0) {
+		conn_promised(c);
+		if (!(c->flags & C_ANSWERED))
+			answer_mark(o, c, write_seq);
+		streams_came(c, &named);
+		return 0;
 	}
 	u8 mark[MARK_ROOM];
-	u32 len = c->flags & C_TRUSTED ? read_mark(o, mark) : 0;
+	u32 len = read_mark(o, mark);
 	if (len == MARK_LEN)
 		conn_promised(c);
 	else if (len)
 		conn_behind(c, mark + MARK_LEN);
 	if (len)
-		answer_mark(o, c, tp);
+		answer_mark(o, c, write_seq);
+	return 0;
 }
 
 /* What comes back to a connected socket. */
@@ -195,7 +213,7 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	if (cfg_tag == TARE_TAG_IP)
 		ip_passive(o);
 	if (cfg_tag == TARE_TAG_TCP) /* PARSE does not see what completes the handshake */
-		on_parse(o, c, tp);
+		on_parse(o, c, tp->copied_seq, tp->write_seq);
 }
 
 /* ---- tags out ---- */
@@ -231,6 +249,13 @@ INLINE void reserve_mark(struct bpf_sock_ops *o, struct conn *c)
 		bpf_reserve_hdr_opt(o, c->flags & C_SILENT ? MARK_ROOM : MARK_LEN, 0);
 }
 
+/* Acknowledgements of what is behind a loss (SACK) leave less room: it names streams. */
+INLINE void reserve_tag(struct bpf_sock_ops *o, struct conn *c)
+{
+	if (bpf_reserve_hdr_opt(o, TAG_RESERVE, 0) && c->flags & C_HTTP2)
+		bpf_reserve_hdr_opt(o, STREAMS_RUN, 0);
+}
+
 INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
 	struct conn *c = conn_find(sk);
@@ -244,20 +269,21 @@ INLINE void on_reserve(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		disarm_write(o, c);
 		return;
 	}
+	bool tags = c->tags || streams_wait(c, o->snd_una);
 	if (o->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS) {
 		if (c->tags)
 			tx_prune(c, o->snd_una);
 		conn_marked(c, o->snd_una);
 		if (c->flags & C_FLIP)
 			conn_flip(c, o->snd_nxt);
-		if (c->tags || (!cfg_early && c->flags & C_TRUSTED && worker_may_ask(c)))
-			bpf_reserve_hdr_opt(o, TAG_RESERVE, 0);
+		if (tags || (!cfg_early && c->flags & C_TRUSTED && worker_may_ask(c)))
+			reserve_tag(o, c);
 		else
 			reserve_mark(o, c);
 		return;
 	}
-	if (c->tags && o->skb_len)
-		bpf_reserve_hdr_opt(o, TAG_RESERVE, 0);
+	if (tags && o->skb_len)
+		reserve_tag(o, c);
 	else if (o->skb_len || !may_be_local(c))
 		reserve_mark(o, c);
 }
@@ -278,6 +304,22 @@ INLINE void write_mark(struct bpf_sock_ops *o, struct conn *c)
 		c->flags |= C_TOLD;
 }
 
+/* Names the streams that begin in a segment; not one that has a tag, if there is room for that. */
+__noinline int write_streams(struct bpf_sock_ops *o, struct conn *c, u32 seq, u32 size,
+			     u32 untagged)
+{
+	struct tag_option named = {};
+	if (!o || !c)
+		return 0;
+	int n = streams_in(c, seq, size, &named);
+	if (!n || (n == 1 && !untagged && tx_within(c, seq, size, false)))
+		return 0;
+	if (bpf_store_hdr_opt(o, &named, named.len == STREAMS_RUN ? STREAMS_RUN : STREAMS_LEN, 0))
+		return 0;
+	tx_within(c, seq, size, true);
+	return 1;
+}
+
 INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
 	struct conn *c = conn_find(sk);
@@ -287,6 +329,8 @@ INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	u32 seq = bpf_ntohl(*(__be32 *)(th + 4));
 	u32 header = (*(u8 *)(th + 12) >> 4) * 4;
 	u32 size = o->skb_len - header;
+	if (size && streams_wait(c, o->snd_una) && write_streams(o, c, seq, size, false))
+		return;
 	for (int i = 0; i < TAGS; i++) { /* an accepted socket keeps tags that came in */
 		if (i >= c->tags || !(c->flags & C_CLIENT))
 			break;
@@ -298,6 +342,8 @@ INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		if (!bpf_store_hdr_opt(o, &opt, len == TAG_LEN ? TAG_LEN : TAG_LEN_OFFSET, 0)) {
 			c->client.tx[i].written = 1;
 			count(TARE_C_TAG_SENT);
+		} else if (streams_wait(c, o->snd_una)) {
+			write_streams(o, c, seq, size, true);
 		}
 		return;
 	}
@@ -319,7 +365,7 @@ INLINE void on_options(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		struct conn *c = conn_find(sk);
 		struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 		if (c && tp && c->flags & C_SERVER)
-			on_parse(o, c, tp);
+			on_parse(o, c, tp->copied_seq, tp->write_seq);
 		else if (c && c->flags & C_CLIENT)
 			on_parse_answer(o, c);
 		break;

@@ -43,7 +43,7 @@ u64 live_requests __attribute__((aligned(64))) SEC(".data.live");
 volatile u64 grace_until SEC(".data.live");
 
 /* A loop has received HTTP/2: what it sends next is not known to belong to no sampled request. */
-volatile bool http2_received SEC(".data.live");
+volatile bool loops_http2 SEC(".data.live");
 
 struct context {
 	u64 hi, lo; /* trace id, wire order */
@@ -67,7 +67,7 @@ enum conn_flags {
 	C_TLS = 1 << 10,
 	C_ANSWERED = 1 << 11, /* client: the last mark was answered; server: some mark was */
 	C_ARMED = 1 << 12,    /* WRITE is armed, and by nobody else; server: for the answer */
-	C_HTTP2 = 1 << 13,    /* streams are not told apart: nothing is traced */
+	C_HTTP2 = 1 << 13,    /* without TLS; http2.bpf.h */
 	C_FASTCGI = 1 << 14,
 	C_SILENT = 1 << 15,  /* client: the last mark took the promise of tags back */
 	C_BEHIND = 1 << 16,  /* server: the peer took its promise back */
@@ -111,8 +111,8 @@ enum open {
 };
 
 /*
- * One request and its response on one connection. Today a connection carries one at a time, so
- * that each half below holds one; with streams they will be keyed by connection and stream.
+ * One request and its response. A connection carries one at a time, in its half below; or, with
+ * HTTP/2, one in each stream.
  */
 struct server_exchange {
 	struct context ctx; /* the sampled request in flight, until its response begins */
@@ -136,6 +136,17 @@ struct client_exchange {
 	u32 pad;
 };
 
+/* TARE_LINK_GOROUTINE; golang.bpf.h. */
+struct go_conn {
+	u64 goroutine; /* that serves the connection; 0: not known */
+	u64 context; /* address of the connection's, from which those of its requests are derived; 0:
+			it has none yet */
+	u32 tgid;
+	u32 sampled; /* the goroutine is noted to work for a sampled request */
+	u32 looks;   /* HTTP/2: how often it was looked for who reads its frames */
+	u32 pad;
+};
+
 struct server_half {
 	struct server_exchange x;
 	u64 last_tag;	  /* that began a request */
@@ -144,6 +155,7 @@ struct server_half {
 	u32 finished_seq; /* write_seq when TLS's Finished was read */
 	u32 waiting;	  /* C_WAITING: its place in the queue of the thread */
 
+	struct go_conn go;
 	u32 interim;	      /* bytes of interim responses (1xx) sent since */
 	u8 behind[TARE_NAME]; /* C_BEHIND: the peer's name */
 	struct rx_tag rx[TAGS];
@@ -180,6 +192,30 @@ struct on_path {
 	u8 pad;
 };
 
+/* Where in a direction's frames the bytes are that come next; http2.bpf.h. */
+struct frames {
+	u32 skip;    /* bytes of the frame in progress that are still to come */
+	u8 have;     /* bytes of the next one's header that were read */
+	u8 known;    /* a frame was recognised: its kind is not doubted any more */
+	u8 head[16]; /* its header */
+	u8 begins;   /* nothing of its payload has come yet */
+	u8 pad;
+	u32 blocks; /* of headers */
+};
+
+struct http2 {
+	struct frames in, out;
+	u32 last;      /* the newest stream of a request */
+	u32 live;      /* sampled streams that have not ended */
+	u64 id;	       /* of the connection, random: never another's */
+	u32 lost;      /* it cannot be followed any more */
+	u32 gaps;      /* some HEADERS have no record: who has only those cannot decode them */
+	u32 tags;      /* that came for streams which have not begun */
+	u32 named;     /* segments have named streams */
+	u32 asked;     /* streams in stream_asked, ever */
+	u32 asked_seq; /* where the HEADERS of the last one begin */
+};
+
 struct conn {
 	u32 flags;
 	u16 service;
@@ -203,6 +239,7 @@ struct conn {
 	struct on_path path;
 	struct tls tls;
 	struct measured measured;
+	struct http2 http2;
 	union {
 		struct server_half server;
 		struct client_half client;
@@ -226,6 +263,28 @@ struct {
 } conns_by_address SEC(".maps");
 
 static const struct conn conn_empty;
+
+struct stream_key {
+	u64 connection; /* http2.id */
+	u32 stream;
+	u32 pad;
+};
+
+struct stream {
+	union {
+		struct server_exchange server;
+		struct client_exchange client;
+	};
+};
+
+/* Sampled streams of HTTP/2 that have not ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct stream_key);
+	__type(value, struct stream);
+} streams SEC(".maps");
 
 struct thread_state {
 	struct context ctx;
@@ -290,6 +349,7 @@ struct service_state {
 	u8 linked;	    /* the first link was reported */
 	u8 outlived;	    /* a thread outlived the request that started it: a pool's */
 	u8 passes_on;	    /* threads read on what others have half read */
+	u8 works_half;	    /* threads work for what they themselves have half read */
 	u8 name[TARE_NAME]; /* zeroes behind it */
 };
 

@@ -62,22 +62,6 @@ INLINE struct pt_regs *call_regs(void)
 	return (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 }
 
-#define S_IFMT	 0170000
-#define S_IFSOCK 0140000
-
-/* The socket that a descriptor of this process is; 0 if it is another file. */
-INLINE struct sock *socket_at(u32 fd)
-{
-	struct fdtable *table = bpf_get_current_task_btf()->files->fdt;
-	struct file **files = table->fd, *file = 0;
-	if (fd >= table->max_fds || bpf_probe_read_kernel(&file, sizeof(file), files + fd) || !file)
-		return 0;
-	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
-		return 0;
-	struct socket *socket = BPF_CORE_READ(file, private_data);
-	return BPF_CORE_READ(socket, sk);
-}
-
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
 
@@ -101,10 +85,6 @@ int tare_call_received(void *ctx)
 			worker_turned();
 		return 0;
 	}
-	if (c->flags & C_HTTP2) {
-		worker_received_http2(c);
-		return 0;
-	}
 	const struct tcp_sock *tp = (void *)sk;
 	u32 copied = BPF_CORE_READ(tp, copied_seq), moved = copied - c->rcv_seq;
 	struct bytes b = {.size = returned};
@@ -117,18 +97,22 @@ int tare_call_received(void *ctx)
 		copied--;
 	if (cfg_measure)
 		measure_received(c, b, BPF_CORE_READ(tp, write_seq));
-	if (c->flags & C_SERVER) {
-		struct tcp_view v = {};
-		if (is_closing(BPF_CORE_READ(sk, __sk_common.skc_state)))
+	if (c->flags & C_CLIENT) {
+		if (!(c->flags & C_STANDS))
 			return 0;
-		view_read(&v, sk);
-		v.copied_seq = copied;
-		server_received(c, &v, copied - b.size);
-	} else if (c->flags & C_STANDS) {
 		if (cfg_tag == TARE_TAG_IP)
 			client_heard(c, BPF_CORE_READ(tp, snd_una));
-		client_received(c, b);
+		if (!(c->flags & C_HTTP2)) {
+			client_received(c, b);
+			return 0;
+		}
+	} else if (!(c->flags & C_SERVER) || is_closing(BPF_CORE_READ(sk, __sk_common.skc_state))) {
+		return 0;
 	}
+	struct tcp_view v = {};
+	view_read(&v, sk);
+	v.copied_seq = copied;
+	received(c, &v, copied - b.size);
 	return 0;
 }
 
@@ -201,6 +185,6 @@ int tare_call_sends(void *ctx)
 		return 0;
 	call_bytes(&b);
 	if (b.size && fetch_for(c, b.size))
-		sent_read(c, sk, &b);
+		sent_read(c, sk, &b, 0);
 	return 0;
 }

@@ -8,6 +8,8 @@
  *	kind 25, length 28: trace id (16), span id (8), offset (2)
  *	kind 253, length 4: RFC 6994 experiment id 0x5461          the mark
  *	kind 253, length 5 to 28: the same id, name (1 to 24)      the mark of an unlinked request
+ *	kind 253, length 10: id 0x5462, stream (4), count (2)      sampled streams
+ *	kind 253, length 28: id 0x5462, stream (4), codes (20)     sampled streams
  *
  * Lengths 26 and 27 are those of OpenTelemetry eBPF Instrumentation; Tare writes length 26
  * whenever the request begins with the segment, so each tracer reads the other. Length 28 adds
@@ -23,6 +25,12 @@
  * The longer mark takes the promise back: "I cannot tell which request I send this for", with the
  * name of the service that says so. Untagged requests behind it begin traces of their own, until
  * the short mark comes again.
+ *
+ * Where several sampled requests over HTTP/2 begin in one segment, no tag has room for all. The
+ * segment says then which streams are sampled: so many, from a stream on (a client's have odd
+ * numbers), or those that codes tell. Each begins a trace of its own behind the connection, which a
+ * collector joins by the request's position. The same may be said several times, of other streams of
+ * the connection, too.
  *
  * In an IP header these bytes, the tag first, are the data of one option of a type that RFC 4727
  * leaves for experiments:
@@ -44,6 +52,12 @@
 #define MARK_ID_0      0x54
 #define MARK_ID_1      0x61
 #define MARK_NAME      24 /* bytes of a name in a mark */
+#define STREAMS_ID_1   0x62
+#define STREAMS_CODES  20 /* bytes */
+#define STREAMS_RUN    10 /* length with a count */
+#define STREAMS_LEN    28 /* with codes */
+
+#define STREAMS_PARAMETER 10 /* of codes, at most */
 
 #define IP4_OPTION 94
 #define IP6_OPTION 0x1e
@@ -109,6 +123,123 @@ tag_decode(const struct tag_option *o, struct tag_context *c, __u32 *offset)
 	if (o->len == TAG_LEN_OFFSET)
 		*offset = (__u32)o->bytes[24] << 8 | o->bytes[25];
 	return TAG_OK;
+}
+
+/* Sampled streams of a client, from the oldest on. */
+struct tag_streams {
+	__u32 first;
+	__u32 count; /* so many, all; 0: those of the codes */
+	__u8
+	    codes[32]; /* STREAMS_CODES of them go on the wire; the first byte is their parameter */
+};
+
+static inline __attribute__((always_inline)) int streams_encode(struct tag_option *o,
+								const struct tag_streams *s)
+{
+	o->kind = MARK_KIND;
+	o->bytes[0] = MARK_ID_0;
+	o->bytes[1] = STREAMS_ID_1;
+	o->bytes[2] = s->first >> 24;
+	o->bytes[3] = s->first >> 16;
+	o->bytes[4] = s->first >> 8;
+	o->bytes[5] = s->first;
+	if (s->count) {
+		o->bytes[6] = s->count >> 8;
+		o->bytes[7] = s->count;
+		o->len = STREAMS_RUN;
+	} else {
+		__builtin_memcpy(o->bytes + 6, s->codes, STREAMS_CODES);
+		o->len = STREAMS_LEN;
+	}
+	return o->len;
+}
+
+/* Reads an option of which the caller has all bytes in hand. */
+static inline __attribute__((always_inline)) enum tag_result
+streams_decode(const struct tag_option *o, struct tag_streams *s)
+{
+	__builtin_memset(s, 0, sizeof(*s));
+	if (o->kind != MARK_KIND || o->bytes[0] != MARK_ID_0 || o->bytes[1] != STREAMS_ID_1)
+		return TAG_MALFORMED;
+	s->first = (__u32)o->bytes[2] << 24 | (__u32)o->bytes[3] << 16 | (__u32)o->bytes[4] << 8 |
+		   o->bytes[5];
+	if (o->len == STREAMS_RUN)
+		s->count = (__u32)o->bytes[6] << 8 | o->bytes[7];
+	else if (o->len == STREAMS_LEN)
+		__builtin_memcpy(s->codes, o->bytes + 6, STREAMS_CODES);
+	else
+		return TAG_MALFORMED;
+	return !(s->first & 1) || s->first >> 31 || s->codes[0] > STREAMS_PARAMETER ? TAG_MALFORMED
+										    : TAG_OK;
+}
+
+/*
+ * Codes of sampled streams: for each, how many streams before it are not, since the last one that
+ * is. Golomb and Rice have such codes: for a parameter k, as many bits 0 as 2^k goes into the number, a
+ * bit 1, and k bits of what is left, the lowest first. Bits 0 at the end are no code. With k = 0 each
+ * bit stands for a stream. How the parameter that takes the least room follows from the density:
+ */
+static inline __attribute__((always_inline)) __u32 streams_parameter(__u32 sampled, __u32 others)
+{
+	__u32 k = 0;
+	for (int i = 0; i < STREAMS_PARAMETER; i++)
+		if (6ull * others >= (13ull * sampled) << i)
+			k = i + 1;
+	return k;
+}
+
+struct tag_codes {
+	__u32 at;     /* bits that are used */
+	__u32 stream; /* the next one */
+	__u32 left;   /* bits of a code that are not yet read; when reading */
+};
+
+/* Begins to write codes, or to read them. */
+static inline __attribute__((always_inline)) struct tag_codes
+streams_codes(const struct tag_streams *s)
+{
+	struct tag_codes c = {.at = 8, .stream = s->first};
+	return c;
+}
+
+/* Adds a stream. 0: there is no room. */
+static inline __attribute__((always_inline)) int streams_add(struct tag_streams *s,
+							     struct tag_codes *c, __u32 stream)
+{
+	__u32 others = (stream - c->stream) / 2, k = s->codes[0], whole = others >> (k & 31);
+	if (whole >= 8 * STREAMS_CODES || c->at + whole + 1 + k > 8 * STREAMS_CODES)
+		return 0;
+	c->at += whole;
+	for (__u32 i = 0; i <= STREAMS_PARAMETER; i++) {
+		if (i > k)
+			break;
+		if (!i || others >> (i - 1) & 1)
+			s->codes[c->at >> 3 & 31] |= 1 << (c->at & 7);
+		c->at++;
+	}
+	c->stream = stream + 2;
+	return 1;
+}
+
+/* Reads a bit. Returns the stream whose code ends with it, or 0. */
+static inline __attribute__((always_inline)) __u32 streams_bit(const struct tag_streams *s,
+							       struct tag_codes *c)
+{
+	__u32 k = s->codes[0] & 31, bit = s->codes[c->at >> 3 & 31] >> (c->at & 7) & 1;
+	c->at++;
+	if (c->left) {
+		c->stream += bit << (k - c->left + 1 & 31) << 1;
+		c->left--;
+	} else if (bit) {
+		c->left = k + 1;
+	} else {
+		c->stream += 2u << k;
+	}
+	if (c->left != 1)
+		return 0;
+	c->left = 0;
+	c->stream += 2;
+	return c->stream - 2;
 }
 
 /* The options of an IP header. Behind them is room to read a whole option at any of their bytes. */

@@ -26,6 +26,7 @@
 #include "bytes.bpf.h"
 #include "traceparent.bpf.h"
 #include "emit.bpf.h"
+#include "golang.bpf.h"
 #include "opening.bpf.h"
 #include "guard.bpf.h"
 #include "queue.bpf.h"
@@ -33,6 +34,8 @@
 #include "measure.bpf.h"
 #include "server.bpf.h"
 #include "client.bpf.h"
+#include "streams.bpf.h"
+#include "http2.bpf.h"
 
 /* Hooks: thin. */
 #include "hooks.bpf.c"
@@ -59,6 +62,8 @@ const enum unlinked *unused_unlinked __attribute__((unused));
 const enum start_flags *unused_start_flags __attribute__((unused));
 const enum data_flags *unused_data_flags __attribute__((unused));
 const enum end_reason *unused_end_reason __attribute__((unused));
+const enum go_place *unused_go_place __attribute__((unused));
+const enum go_context_kind *unused_go_context_kind __attribute__((unused));
 const enum protocol *unused_protocol __attribute__((unused));
 const enum outcome *unused_outcome __attribute__((unused));
 

@@ -59,18 +59,43 @@ type TareConn struct {
 		Protocol  uint8
 		Pad       uint16
 	}
+	Http2 struct {
+		_  structs.HostLayout
+		In struct {
+			_      structs.HostLayout
+			Skip   uint32
+			Have   uint8
+			Known  uint8
+			Head   [16]uint8
+			Begins uint8
+			Pad    uint8
+			Blocks uint32
+		}
+		Out struct {
+			_      structs.HostLayout
+			Skip   uint32
+			Have   uint8
+			Known  uint8
+			Head   [16]uint8
+			Begins uint8
+			Pad    uint8
+			Blocks uint32
+		}
+		Last     uint32
+		Live     uint32
+		Id       uint64
+		Lost     uint32
+		Gaps     uint32
+		Tags     uint32
+		Named    uint32
+		Asked    uint32
+		AskedSeq uint32
+	}
 	Server struct {
 		_ structs.HostLayout
 		X struct {
-			_   structs.HostLayout
-			Ctx struct {
-				_    structs.HostLayout
-				Hi   uint64
-				Lo   uint64
-				Span uint64
-				Slot uint32
-				Pad  uint32
-			}
+			_          structs.HostLayout
+			Ctx        TareContext
 			Responding uint64
 			Ends       uint64
 			Got        uint32
@@ -89,20 +114,35 @@ type TareConn struct {
 		SentSeq     uint32
 		FinishedSeq uint32
 		Waiting     uint32
-		Interim     uint32
-		Behind      [24]uint8
-		Rx          [4]struct {
-			_   structs.HostLayout
-			Ctx struct {
-				_    structs.HostLayout
-				Hi   uint64
-				Lo   uint64
-				Span uint64
-			}
+		_           [4]byte
+		Go          struct {
+			_         structs.HostLayout
+			Goroutine uint64
+			Context   uint64
+			Tgid      uint32
+			Sampled   uint32
+			Looks     uint32
+			Pad       uint32
+		}
+		Interim uint32
+		Behind  [24]uint8
+		_       [4]byte
+		Rx      [4]struct {
+			_     structs.HostLayout
+			Ctx   TareTagContext
 			Start uint32
 			Read  uint32
 		}
 	}
+}
+
+type TareContext struct {
+	_    structs.HostLayout
+	Hi   uint64
+	Lo   uint64
+	Span uint64
+	Slot uint32
+	Pad  uint32
 }
 
 type TareControlRecord struct {
@@ -150,17 +190,19 @@ const (
 	TareCounterTARE_C_PIPELINED       TareCounter = 19
 	TareCounterTARE_C_NOT_REQUEST     TareCounter = 20
 	TareCounterTARE_C_HTTP2           TareCounter = 21
-	TareCounterTARE_C_METRICS_FULL    TareCounter = 22
-	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 23
-	TareCounterTARE_C_PATH_PASSES     TareCounter = 24
-	TareCounterTARE_C_PATH_DROPS      TareCounter = 25
-	TareCounterTARE_C_PATH_SILENT     TareCounter = 26
-	TareCounterTARE_C_MAX             TareCounter = 27
+	TareCounterTARE_C_HTTP2LOST       TareCounter = 22
+	TareCounterTARE_C_STREAMS_APART   TareCounter = 23
+	TareCounterTARE_C_METRICS_FULL    TareCounter = 24
+	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 25
+	TareCounterTARE_C_PATH_PASSES     TareCounter = 26
+	TareCounterTARE_C_PATH_DROPS      TareCounter = 27
+	TareCounterTARE_C_PATH_SILENT     TareCounter = 28
+	TareCounterTARE_C_MAX             TareCounter = 29
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [27]uint64
+	N        [29]uint64
 	Unlinked [16]uint64
 }
 
@@ -169,6 +211,7 @@ type TareDataFlags uint32
 const (
 	TareDataFlagsTARE_D_FIRST       TareDataFlags = 1
 	TareDataFlagsTARE_D_PEER_TRACED TareDataFlags = 2
+	TareDataFlagsTARE_D_HEADERS     TareDataFlags = 4
 )
 
 type TareDataRecord struct {
@@ -180,7 +223,7 @@ type TareDataRecord struct {
 	Bytes      uint32
 	Ts         uint64
 	SpanId     uint64
-	Payload    [48]uint8
+	Payload    [192]uint8
 }
 
 type TareDirection uint32
@@ -196,6 +239,8 @@ const (
 	TareEndReasonTARE_END_NEXT      TareEndReason = 1
 	TareEndReasonTARE_END_CLOSED    TareEndReason = 2
 	TareEndReasonTARE_END_PIPELINED TareEndReason = 3
+	TareEndReasonTARE_END_STREAM    TareEndReason = 4
+	TareEndReasonTARE_END_LOST      TareEndReason = 5
 )
 
 type TareEndRecord struct {
@@ -208,11 +253,253 @@ type TareEndRecord struct {
 	SpanId uint64
 }
 
+type TareFrameScratch struct {
+	_ structs.HostLayout
+	F struct {
+		_      structs.HostLayout
+		Skip   uint32
+		Have   uint8
+		Known  uint8
+		Head   [16]uint8
+		Begins uint8
+		Pad    uint8
+		Blocks uint32
+	}
+	_        [4]byte
+	Data     uint64
+	More     uint64
+	Len      uint32
+	At       uint32
+	Before   uint32
+	Size     uint32
+	N        uint32
+	Lost     uint32
+	All      uint32
+	Unlinked uint32
+	Stream   TareStream
+	List     [256]struct {
+		_       structs.HostLayout
+		Data    uint64
+		In      uint32
+		Stream  uint32
+		At      int32
+		Size    uint32
+		Payload uint32
+		Block   uint32
+		Type    uint8
+		Flags   uint8
+		Pad     uint16
+		Pad2    uint32
+	}
+}
+
+type TareGoContext struct {
+	_      structs.HostLayout
+	Via    int32
+	Parent int32
+	Kind   uint32
+}
+
+type TareGoContextKind uint32
+
+const (
+	TareGoContextKindGO_CONTEXT_OTHER  TareGoContextKind = 0
+	TareGoContextKindGO_CONTEXT_VALUE  TareGoContextKind = 1
+	TareGoContextKindGO_CONTEXT_CANCEL TareGoContextKind = 2
+)
+
+type TareGoGrpcClient struct {
+	_           structs.HostLayout
+	Closure     uint32
+	Framer      uint32
+	Loopy       uint32
+	Streams     uint32
+	LoopyFramer uint32
+	Via         int32
+	Id          uint32
+	Context     uint32
+	Client      uint32
+	Method      uint32
+	Keys        [6]uint64
+}
+
+type TareGoHandshakes struct {
+	_    structs.HostLayout
+	N    uint64
+	Last [4]struct {
+		_    structs.HostLayout
+		Of   TareGoServer
+		Conn uint64
+	}
+}
+
+type TareGoHttp2Conn struct {
+	_          structs.HostLayout
+	Reader     TareGoServer
+	Conn       uint64
+	Copy       uint64
+	Connection uint64
+}
+
+type TareGoHttp2Server struct {
+	_       structs.HostLayout
+	State   uint32
+	Stream  uint32
+	Id      uint32
+	Context uint32
+	Conn    uint32
+	Socket  uint32
+	Base    uint32
+	Streams uint32
+}
+
+type TareGoKey struct {
+	_    structs.HostLayout
+	Word uint64
+	Tgid uint32
+	Pad  uint32
+}
+
+type TareGoPlace uint32
+
+const (
+	TareGoPlaceGO_ELSEWHERE  TareGoPlace = 0
+	TareGoPlaceGO_SERVE      TareGoPlace = 1
+	TareGoPlaceGO_WRITE_LOOP TareGoPlace = 2
+	TareGoPlaceGO_GRPC_CALL  TareGoPlace = 3
+	TareGoPlaceGO_GRPC_WRITE TareGoPlace = 4
+	TareGoPlaceGO_HTTP2ASK   TareGoPlace = 5
+	TareGoPlaceGO_HTTP2CALL  TareGoPlace = 6
+	TareGoPlaceGO_HTTP2READ  TareGoPlace = 7
+	TareGoPlaceGO_HTTP2      TareGoPlace = 8
+)
+
+type TareGoProgram struct {
+	_          structs.HostLayout
+	ItabLow    uint64
+	ItabHigh   uint64
+	KeyType    uint64
+	StreamType uint64
+	Stack      uint32
+	Id         uint32
+	Start      uint32
+	Status     uint32
+	Started    uint32
+	Pad        uint32
+	Cancelled  uint32
+	Key        uint32
+	Value      uint32
+	_          [4]byte
+	Tcp        struct {
+		_     structs.HostLayout
+		Type  uint64
+		Netfd uint32
+		Fd    uint32
+	}
+	GrpcServer struct {
+		_      structs.HostLayout
+		Via    int32
+		Id     uint32
+		Server uint32
+		Conn   uint32
+	}
+	GrpcClient     TareGoGrpcClient
+	Http2Server    [2]TareGoHttp2Server
+	StreamId       uint32
+	StreamContext  uint32
+	ConnCancel     uint32
+	RequestContext uint32
+	RequestVia     int32
+	_              [4]byte
+	Entry          [64]struct {
+		_     structs.HostLayout
+		Start uint64
+		Pc    uint64
+		At    uint32
+		Slot  uint32
+		Place uint32
+		Copy  uint32
+	}
+}
+
+type TareGoScratch struct {
+	_     structs.HostLayout
+	Stack [514]uint64
+	Found [32]uint64
+	N     uint32
+	Next  uint32
+	Tgid  uint32
+	Pad   uint32
+	Walk  struct {
+		_          structs.HostLayout
+		Itab       uint64
+		Data       uint64
+		Copy       uint64
+		Began      uint64
+		Child      uint64
+		Grandchild uint64
+		Id         uint64
+		Stream     TareStreamKey
+		Lead       uint32
+		Left       uint32
+	}
+	Goroutine struct {
+		_     structs.HostLayout
+		G     uint64
+		Id    uint64
+		Sp    uint64
+		High  uint64
+		Start uint64
+		Copy  uint64
+	}
+	Method [2]uint64
+	Map    struct {
+		_         structs.HostLayout
+		Used      uint64
+		Seed      uint64
+		Directory uint64
+		Tables    uint64
+		Depth     uint8
+		Shift     uint8
+		Pad       [6]uint8
+	}
+	Table struct {
+		_      structs.HostLayout
+		Counts uint64
+		Index  uint64
+		Groups uint64
+		Mask   uint64
+	}
+	Group struct {
+		_       structs.HostLayout
+		Control uint64
+		Slot    [8]struct {
+			_     structs.HostLayout
+			Key   uint64
+			Value uint64
+		}
+	}
+	Seek struct {
+		_      structs.HostLayout
+		Group  uint64
+		Left   uint64
+		Table  uint64
+		Stream uint64
+	}
+}
+
+type TareGoServer struct {
+	_  structs.HostLayout
+	Id uint64
+	G  uint64
+}
+
 type TareGuard struct {
 	_        structs.HostLayout
 	Open     int32
 	Complete int32
 	Evidence uint32
+	Asked    uint32
 }
 
 type TareInbox struct {
@@ -224,13 +511,8 @@ type TareInbox struct {
 	LastStart uint32
 	Pad       uint32
 	Notes     [8]struct {
-		_   structs.HostLayout
-		Ctx struct {
-			_    structs.HostLayout
-			Hi   uint64
-			Lo   uint64
-			Span uint64
-		}
+		_     structs.HostLayout
+		Ctx   TareTagContext
 		Start uint32
 		Kind  uint32
 	}
@@ -239,11 +521,12 @@ type TareInbox struct {
 type TareLinking uint32
 
 const (
-	TareLinkingTARE_LINK_AUTO   TareLinking = 0
-	TareLinkingTARE_LINK_THREAD TareLinking = 1
-	TareLinkingTARE_LINK_LOOP   TareLinking = 2
-	TareLinkingTARE_LINK_NONE   TareLinking = 3
-	TareLinkingTARE_LINK_QUEUE  TareLinking = 4
+	TareLinkingTARE_LINK_AUTO      TareLinking = 0
+	TareLinkingTARE_LINK_THREAD    TareLinking = 1
+	TareLinkingTARE_LINK_LOOP      TareLinking = 2
+	TareLinkingTARE_LINK_NONE      TareLinking = 3
+	TareLinkingTARE_LINK_QUEUE     TareLinking = 4
+	TareLinkingTARE_LINK_GOROUTINE TareLinking = 5
 )
 
 type TareListenKey struct {
@@ -350,16 +633,18 @@ type TareService struct {
 }
 
 type TareServiceState struct {
-	_        structs.HostLayout
-	InFlight uint32
-	Unlinked uint32
-	Refused  uint32
-	Joined   uint32
-	Reason   uint8
-	Linked   uint8
-	Outlived uint8
-	PassesOn uint8
-	Name     [24]uint8
+	_         structs.HostLayout
+	InFlight  uint32
+	Unlinked  uint32
+	Refused   uint32
+	Joined    uint32
+	Reason    uint8
+	Linked    uint8
+	Outlived  uint8
+	PassesOn  uint8
+	WorksHalf uint8
+	Name      [24]uint8
+	_         [3]byte
 }
 
 type TareStartFlags uint32
@@ -372,6 +657,7 @@ const (
 	TareStartFlagsTARE_F_PIPELINED TareStartFlags = 16
 	TareStartFlagsTARE_F_UNLINKED  TareStartFlags = 32
 	TareStartFlagsTARE_F_BEHIND    TareStartFlags = 64
+	TareStartFlagsTARE_F_HTTP2     TareStartFlags = 128
 )
 
 type TareStartRecord struct {
@@ -391,6 +677,7 @@ type TareStartRecord struct {
 	Threshold  uint64
 	Tgid       uint32
 	Tid        uint32
+	Connection uint64
 	Offset     uint64
 	Sequence   uint32
 	Pad        uint32
@@ -401,6 +688,86 @@ type TareStartRecord struct {
 	Remote     [16]uint8
 	Behind     [24]uint8
 	Payload    [192]uint8
+}
+
+type TareStartRoom struct {
+	_     structs.HostLayout
+	Words [13]uint64
+}
+
+type TareStream struct {
+	_      structs.HostLayout
+	Server struct {
+		_          structs.HostLayout
+		Ctx        TareContext
+		Responding uint64
+		Ends       uint64
+		Got        uint32
+		BeginSeq   uint32
+		Unlinked   uint32
+		Holder     uint32
+		Rest       uint32
+		Open       uint8
+		Tickets    uint8
+		Answered   uint8
+		Pad        [5]uint8
+		_          [4]byte
+	}
+}
+
+type TareStreamAsked struct {
+	_    structs.HostLayout
+	Sent [4096]struct {
+		_      structs.HostLayout
+		Seq    uint32
+		Stream uint32
+	}
+	S struct {
+		_     structs.HostLayout
+		First uint32
+		Count uint32
+		Codes [32]uint8
+	}
+	Codes struct {
+		_      structs.HostLayout
+		At     uint32
+		Stream uint32
+		Left   uint32
+	}
+	Next uint32
+	End  uint32
+}
+
+type TareStreamKey struct {
+	_          structs.HostLayout
+	Connection uint64
+	Stream     uint32
+	Pad        uint32
+}
+
+type TareStreamNoteKey struct {
+	_      structs.HostLayout
+	Of     TareStreams
+	Stream uint32
+	Wire   uint32
+}
+
+type TareStreamTold struct {
+	_    structs.HostLayout
+	Bits [512]uint8
+	S    struct {
+		_     structs.HostLayout
+		First uint32
+		Count uint32
+		Codes [32]uint8
+	}
+	Codes struct {
+		_      structs.HostLayout
+		At     uint32
+		Stream uint32
+		Left   uint32
+	}
+	Read uint32
 }
 
 type TareStreams struct {
@@ -417,6 +784,13 @@ const (
 	TareTagCarrierTARE_TAG_IP   TareTagCarrier = 2
 )
 
+type TareTagContext struct {
+	_    structs.HostLayout
+	Hi   uint64
+	Lo   uint64
+	Span uint64
+}
+
 type TareThreadQueue struct {
 	_          structs.HostLayout
 	BlindUntil uint64
@@ -432,27 +806,13 @@ type TareThreadQueue struct {
 			Tail uint64
 			Head uint64
 		}
-		Ctx struct {
-			_    structs.HostLayout
-			Hi   uint64
-			Lo   uint64
-			Span uint64
-			Slot uint32
-			Pad  uint32
-		}
+		Ctx TareContext
 	}
 }
 
 type TareThreadState struct {
-	_   structs.HostLayout
-	Ctx struct {
-		_    structs.HostLayout
-		Hi   uint64
-		Lo   uint64
-		Span uint64
-		Slot uint32
-		Pad  uint32
-	}
+	_         structs.HostLayout
+	Ctx       TareContext
 	Started   uint64
 	Socket    uint64
 	Nvcsw     uint64
@@ -492,6 +852,16 @@ const (
 	TareMapControl              = "control"
 	TareMapCounters             = "counters"
 	TareMapEvents               = "events"
+	TareMapFrameScratches       = "frame_scratches"
+	TareMapGoConnections        = "go_connections"
+	TareMapGoContexts           = "go_contexts"
+	TareMapGoHandshakes         = "go_handshakes"
+	TareMapGoHttp2Conns         = "go_http2_conns"
+	TareMapGoPrograms           = "go_programs"
+	TareMapGoRequests           = "go_requests"
+	TareMapGoScratches          = "go_scratches"
+	TareMapGoServed             = "go_served"
+	TareMapGoSockets            = "go_sockets"
 	TareMapGuards               = "guards"
 	TareMapInboxes              = "inboxes"
 	TareMapInodes               = "inodes"
@@ -507,6 +877,11 @@ const (
 	TareMapScratch              = "scratch"
 	TareMapSeen                 = "seen"
 	TareMapServices             = "services"
+	TareMapStarts               = "starts"
+	TareMapStreamNotes          = "stream_notes"
+	TareMapStreams              = "streams"
+	TareMapStreamsAsked         = "streams_asked"
+	TareMapStreamsTold          = "streams_told"
 	TareMapThreads              = "threads"
 	TareMapTrusted              = "trusted"
 	TareMapWaking               = "waking"
@@ -539,10 +914,11 @@ const (
 	TareVarCfgWakeupBytes       = "cfg_wakeup_bytes"
 	TareVarEntryEnabled         = "entry_enabled"
 	TareVarGraceUntil           = "grace_until"
-	TareVarHttp2Received        = "http2_received"
 	TareVarLiveRequests         = "live_requests"
+	TareVarLoopsHttp2           = "loops_http2"
 	TareVarNotesUnread          = "notes_unread"
 	TareVarSamplingThreshold    = "sampling_threshold"
+	TareVarStreamNotesUnread    = "stream_notes_unread"
 	TareVarUnusedControl        = "unused_control"
 	TareVarUnusedControlType    = "unused_control_type"
 	TareVarUnusedCounter        = "unused_counter"
@@ -551,6 +927,8 @@ const (
 	TareVarUnusedDirection      = "unused_direction"
 	TareVarUnusedEnd            = "unused_end"
 	TareVarUnusedEndReason      = "unused_end_reason"
+	TareVarUnusedGoContextKind  = "unused_go_context_kind"
+	TareVarUnusedGoPlace        = "unused_go_place"
 	TareVarUnusedLinking        = "unused_linking"
 	TareVarUnusedMeasure        = "unused_measure"
 	TareVarUnusedMeasureKey     = "unused_measure_key"
@@ -632,6 +1010,16 @@ type TareMapSpecs struct {
 	Control        *ebpf.MapSpec `ebpf:"control"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
+	FrameScratches *ebpf.MapSpec `ebpf:"frame_scratches"`
+	GoConnections  *ebpf.MapSpec `ebpf:"go_connections"`
+	GoContexts     *ebpf.MapSpec `ebpf:"go_contexts"`
+	GoHandshakes   *ebpf.MapSpec `ebpf:"go_handshakes"`
+	GoHttp2Conns   *ebpf.MapSpec `ebpf:"go_http2_conns"`
+	GoPrograms     *ebpf.MapSpec `ebpf:"go_programs"`
+	GoRequests     *ebpf.MapSpec `ebpf:"go_requests"`
+	GoScratches    *ebpf.MapSpec `ebpf:"go_scratches"`
+	GoServed       *ebpf.MapSpec `ebpf:"go_served"`
+	GoSockets      *ebpf.MapSpec `ebpf:"go_sockets"`
 	Guards         *ebpf.MapSpec `ebpf:"guards"`
 	Inboxes        *ebpf.MapSpec `ebpf:"inboxes"`
 	Inodes         *ebpf.MapSpec `ebpf:"inodes"`
@@ -647,6 +1035,11 @@ type TareMapSpecs struct {
 	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
 	Seen           *ebpf.MapSpec `ebpf:"seen"`
 	Services       *ebpf.MapSpec `ebpf:"services"`
+	Starts         *ebpf.MapSpec `ebpf:"starts"`
+	StreamNotes    *ebpf.MapSpec `ebpf:"stream_notes"`
+	Streams        *ebpf.MapSpec `ebpf:"streams"`
+	StreamsAsked   *ebpf.MapSpec `ebpf:"streams_asked"`
+	StreamsTold    *ebpf.MapSpec `ebpf:"streams_told"`
 	Threads        *ebpf.MapSpec `ebpf:"threads"`
 	Trusted        *ebpf.MapSpec `ebpf:"trusted"`
 	Waking         *ebpf.MapSpec `ebpf:"waking"`
@@ -656,41 +1049,44 @@ type TareMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareVariableSpecs struct {
-	CfgArmNv          *ebpf.VariableSpec `ebpf:"cfg_arm_nv"`
-	CfgByAddress      *ebpf.VariableSpec `ebpf:"cfg_by_address"`
-	CfgEarly          *ebpf.VariableSpec `ebpf:"cfg_early"`
-	CfgMeasure        *ebpf.VariableSpec `ebpf:"cfg_measure"`
-	CfgParentBased    *ebpf.VariableSpec `ebpf:"cfg_parent_based"`
-	CfgPayload        *ebpf.VariableSpec `ebpf:"cfg_payload"`
-	CfgSameHost       *ebpf.VariableSpec `ebpf:"cfg_same_host"`
-	CfgSequence       *ebpf.VariableSpec `ebpf:"cfg_sequence"`
-	CfgTag            *ebpf.VariableSpec `ebpf:"cfg_tag"`
-	CfgTraceparent    *ebpf.VariableSpec `ebpf:"cfg_traceparent"`
-	CfgWakeupBytes    *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
-	EntryEnabled      *ebpf.VariableSpec `ebpf:"entry_enabled"`
-	GraceUntil        *ebpf.VariableSpec `ebpf:"grace_until"`
-	Http2Received     *ebpf.VariableSpec `ebpf:"http2_received"`
-	LiveRequests      *ebpf.VariableSpec `ebpf:"live_requests"`
-	NotesUnread       *ebpf.VariableSpec `ebpf:"notes_unread"`
-	SamplingThreshold *ebpf.VariableSpec `ebpf:"sampling_threshold"`
-	UnusedControl     *ebpf.VariableSpec `ebpf:"unused_control"`
-	UnusedControlType *ebpf.VariableSpec `ebpf:"unused_control_type"`
-	UnusedCounter     *ebpf.VariableSpec `ebpf:"unused_counter"`
-	UnusedData        *ebpf.VariableSpec `ebpf:"unused_data"`
-	UnusedDataFlags   *ebpf.VariableSpec `ebpf:"unused_data_flags"`
-	UnusedDirection   *ebpf.VariableSpec `ebpf:"unused_direction"`
-	UnusedEnd         *ebpf.VariableSpec `ebpf:"unused_end"`
-	UnusedEndReason   *ebpf.VariableSpec `ebpf:"unused_end_reason"`
-	UnusedLinking     *ebpf.VariableSpec `ebpf:"unused_linking"`
-	UnusedMeasure     *ebpf.VariableSpec `ebpf:"unused_measure"`
-	UnusedMeasureKey  *ebpf.VariableSpec `ebpf:"unused_measure_key"`
-	UnusedOutcome     *ebpf.VariableSpec `ebpf:"unused_outcome"`
-	UnusedProtocol    *ebpf.VariableSpec `ebpf:"unused_protocol"`
-	UnusedRecord      *ebpf.VariableSpec `ebpf:"unused_record"`
-	UnusedRole        *ebpf.VariableSpec `ebpf:"unused_role"`
-	UnusedStart       *ebpf.VariableSpec `ebpf:"unused_start"`
-	UnusedStartFlags  *ebpf.VariableSpec `ebpf:"unused_start_flags"`
-	UnusedUnlinked    *ebpf.VariableSpec `ebpf:"unused_unlinked"`
+	CfgArmNv            *ebpf.VariableSpec `ebpf:"cfg_arm_nv"`
+	CfgByAddress        *ebpf.VariableSpec `ebpf:"cfg_by_address"`
+	CfgEarly            *ebpf.VariableSpec `ebpf:"cfg_early"`
+	CfgMeasure          *ebpf.VariableSpec `ebpf:"cfg_measure"`
+	CfgParentBased      *ebpf.VariableSpec `ebpf:"cfg_parent_based"`
+	CfgPayload          *ebpf.VariableSpec `ebpf:"cfg_payload"`
+	CfgSameHost         *ebpf.VariableSpec `ebpf:"cfg_same_host"`
+	CfgSequence         *ebpf.VariableSpec `ebpf:"cfg_sequence"`
+	CfgTag              *ebpf.VariableSpec `ebpf:"cfg_tag"`
+	CfgTraceparent      *ebpf.VariableSpec `ebpf:"cfg_traceparent"`
+	CfgWakeupBytes      *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
+	EntryEnabled        *ebpf.VariableSpec `ebpf:"entry_enabled"`
+	GraceUntil          *ebpf.VariableSpec `ebpf:"grace_until"`
+	LiveRequests        *ebpf.VariableSpec `ebpf:"live_requests"`
+	LoopsHttp2          *ebpf.VariableSpec `ebpf:"loops_http2"`
+	NotesUnread         *ebpf.VariableSpec `ebpf:"notes_unread"`
+	SamplingThreshold   *ebpf.VariableSpec `ebpf:"sampling_threshold"`
+	StreamNotesUnread   *ebpf.VariableSpec `ebpf:"stream_notes_unread"`
+	UnusedControl       *ebpf.VariableSpec `ebpf:"unused_control"`
+	UnusedControlType   *ebpf.VariableSpec `ebpf:"unused_control_type"`
+	UnusedCounter       *ebpf.VariableSpec `ebpf:"unused_counter"`
+	UnusedData          *ebpf.VariableSpec `ebpf:"unused_data"`
+	UnusedDataFlags     *ebpf.VariableSpec `ebpf:"unused_data_flags"`
+	UnusedDirection     *ebpf.VariableSpec `ebpf:"unused_direction"`
+	UnusedEnd           *ebpf.VariableSpec `ebpf:"unused_end"`
+	UnusedEndReason     *ebpf.VariableSpec `ebpf:"unused_end_reason"`
+	UnusedGoContextKind *ebpf.VariableSpec `ebpf:"unused_go_context_kind"`
+	UnusedGoPlace       *ebpf.VariableSpec `ebpf:"unused_go_place"`
+	UnusedLinking       *ebpf.VariableSpec `ebpf:"unused_linking"`
+	UnusedMeasure       *ebpf.VariableSpec `ebpf:"unused_measure"`
+	UnusedMeasureKey    *ebpf.VariableSpec `ebpf:"unused_measure_key"`
+	UnusedOutcome       *ebpf.VariableSpec `ebpf:"unused_outcome"`
+	UnusedProtocol      *ebpf.VariableSpec `ebpf:"unused_protocol"`
+	UnusedRecord        *ebpf.VariableSpec `ebpf:"unused_record"`
+	UnusedRole          *ebpf.VariableSpec `ebpf:"unused_role"`
+	UnusedStart         *ebpf.VariableSpec `ebpf:"unused_start"`
+	UnusedStartFlags    *ebpf.VariableSpec `ebpf:"unused_start_flags"`
+	UnusedUnlinked      *ebpf.VariableSpec `ebpf:"unused_unlinked"`
 }
 
 // TareObjects contains all objects after they have been loaded into the kernel.
@@ -718,6 +1114,16 @@ type TareMaps struct {
 	Control        *ebpf.Map `ebpf:"control"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	Events         *ebpf.Map `ebpf:"events"`
+	FrameScratches *ebpf.Map `ebpf:"frame_scratches"`
+	GoConnections  *ebpf.Map `ebpf:"go_connections"`
+	GoContexts     *ebpf.Map `ebpf:"go_contexts"`
+	GoHandshakes   *ebpf.Map `ebpf:"go_handshakes"`
+	GoHttp2Conns   *ebpf.Map `ebpf:"go_http2_conns"`
+	GoPrograms     *ebpf.Map `ebpf:"go_programs"`
+	GoRequests     *ebpf.Map `ebpf:"go_requests"`
+	GoScratches    *ebpf.Map `ebpf:"go_scratches"`
+	GoServed       *ebpf.Map `ebpf:"go_served"`
+	GoSockets      *ebpf.Map `ebpf:"go_sockets"`
 	Guards         *ebpf.Map `ebpf:"guards"`
 	Inboxes        *ebpf.Map `ebpf:"inboxes"`
 	Inodes         *ebpf.Map `ebpf:"inodes"`
@@ -733,6 +1139,11 @@ type TareMaps struct {
 	Scratch        *ebpf.Map `ebpf:"scratch"`
 	Seen           *ebpf.Map `ebpf:"seen"`
 	Services       *ebpf.Map `ebpf:"services"`
+	Starts         *ebpf.Map `ebpf:"starts"`
+	StreamNotes    *ebpf.Map `ebpf:"stream_notes"`
+	Streams        *ebpf.Map `ebpf:"streams"`
+	StreamsAsked   *ebpf.Map `ebpf:"streams_asked"`
+	StreamsTold    *ebpf.Map `ebpf:"streams_told"`
 	Threads        *ebpf.Map `ebpf:"threads"`
 	Trusted        *ebpf.Map `ebpf:"trusted"`
 	Waking         *ebpf.Map `ebpf:"waking"`
@@ -745,6 +1156,16 @@ func (m *TareMaps) Close() error {
 		m.Control,
 		m.Counters,
 		m.Events,
+		m.FrameScratches,
+		m.GoConnections,
+		m.GoContexts,
+		m.GoHandshakes,
+		m.GoHttp2Conns,
+		m.GoPrograms,
+		m.GoRequests,
+		m.GoScratches,
+		m.GoServed,
+		m.GoSockets,
 		m.Guards,
 		m.Inboxes,
 		m.Inodes,
@@ -760,6 +1181,11 @@ func (m *TareMaps) Close() error {
 		m.Scratch,
 		m.Seen,
 		m.Services,
+		m.Starts,
+		m.StreamNotes,
+		m.Streams,
+		m.StreamsAsked,
+		m.StreamsTold,
 		m.Threads,
 		m.Trusted,
 		m.Waking,
@@ -770,41 +1196,44 @@ func (m *TareMaps) Close() error {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TareVariables struct {
-	CfgArmNv          *ebpf.Variable `ebpf:"cfg_arm_nv"`
-	CfgByAddress      *ebpf.Variable `ebpf:"cfg_by_address"`
-	CfgEarly          *ebpf.Variable `ebpf:"cfg_early"`
-	CfgMeasure        *ebpf.Variable `ebpf:"cfg_measure"`
-	CfgParentBased    *ebpf.Variable `ebpf:"cfg_parent_based"`
-	CfgPayload        *ebpf.Variable `ebpf:"cfg_payload"`
-	CfgSameHost       *ebpf.Variable `ebpf:"cfg_same_host"`
-	CfgSequence       *ebpf.Variable `ebpf:"cfg_sequence"`
-	CfgTag            *ebpf.Variable `ebpf:"cfg_tag"`
-	CfgTraceparent    *ebpf.Variable `ebpf:"cfg_traceparent"`
-	CfgWakeupBytes    *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
-	EntryEnabled      *ebpf.Variable `ebpf:"entry_enabled"`
-	GraceUntil        *ebpf.Variable `ebpf:"grace_until"`
-	Http2Received     *ebpf.Variable `ebpf:"http2_received"`
-	LiveRequests      *ebpf.Variable `ebpf:"live_requests"`
-	NotesUnread       *ebpf.Variable `ebpf:"notes_unread"`
-	SamplingThreshold *ebpf.Variable `ebpf:"sampling_threshold"`
-	UnusedControl     *ebpf.Variable `ebpf:"unused_control"`
-	UnusedControlType *ebpf.Variable `ebpf:"unused_control_type"`
-	UnusedCounter     *ebpf.Variable `ebpf:"unused_counter"`
-	UnusedData        *ebpf.Variable `ebpf:"unused_data"`
-	UnusedDataFlags   *ebpf.Variable `ebpf:"unused_data_flags"`
-	UnusedDirection   *ebpf.Variable `ebpf:"unused_direction"`
-	UnusedEnd         *ebpf.Variable `ebpf:"unused_end"`
-	UnusedEndReason   *ebpf.Variable `ebpf:"unused_end_reason"`
-	UnusedLinking     *ebpf.Variable `ebpf:"unused_linking"`
-	UnusedMeasure     *ebpf.Variable `ebpf:"unused_measure"`
-	UnusedMeasureKey  *ebpf.Variable `ebpf:"unused_measure_key"`
-	UnusedOutcome     *ebpf.Variable `ebpf:"unused_outcome"`
-	UnusedProtocol    *ebpf.Variable `ebpf:"unused_protocol"`
-	UnusedRecord      *ebpf.Variable `ebpf:"unused_record"`
-	UnusedRole        *ebpf.Variable `ebpf:"unused_role"`
-	UnusedStart       *ebpf.Variable `ebpf:"unused_start"`
-	UnusedStartFlags  *ebpf.Variable `ebpf:"unused_start_flags"`
-	UnusedUnlinked    *ebpf.Variable `ebpf:"unused_unlinked"`
+	CfgArmNv            *ebpf.Variable `ebpf:"cfg_arm_nv"`
+	CfgByAddress        *ebpf.Variable `ebpf:"cfg_by_address"`
+	CfgEarly            *ebpf.Variable `ebpf:"cfg_early"`
+	CfgMeasure          *ebpf.Variable `ebpf:"cfg_measure"`
+	CfgParentBased      *ebpf.Variable `ebpf:"cfg_parent_based"`
+	CfgPayload          *ebpf.Variable `ebpf:"cfg_payload"`
+	CfgSameHost         *ebpf.Variable `ebpf:"cfg_same_host"`
+	CfgSequence         *ebpf.Variable `ebpf:"cfg_sequence"`
+	CfgTag              *ebpf.Variable `ebpf:"cfg_tag"`
+	CfgTraceparent      *ebpf.Variable `ebpf:"cfg_traceparent"`
+	CfgWakeupBytes      *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
+	EntryEnabled        *ebpf.Variable `ebpf:"entry_enabled"`
+	GraceUntil          *ebpf.Variable `ebpf:"grace_until"`
+	LiveRequests        *ebpf.Variable `ebpf:"live_requests"`
+	LoopsHttp2          *ebpf.Variable `ebpf:"loops_http2"`
+	NotesUnread         *ebpf.Variable `ebpf:"notes_unread"`
+	SamplingThreshold   *ebpf.Variable `ebpf:"sampling_threshold"`
+	StreamNotesUnread   *ebpf.Variable `ebpf:"stream_notes_unread"`
+	UnusedControl       *ebpf.Variable `ebpf:"unused_control"`
+	UnusedControlType   *ebpf.Variable `ebpf:"unused_control_type"`
+	UnusedCounter       *ebpf.Variable `ebpf:"unused_counter"`
+	UnusedData          *ebpf.Variable `ebpf:"unused_data"`
+	UnusedDataFlags     *ebpf.Variable `ebpf:"unused_data_flags"`
+	UnusedDirection     *ebpf.Variable `ebpf:"unused_direction"`
+	UnusedEnd           *ebpf.Variable `ebpf:"unused_end"`
+	UnusedEndReason     *ebpf.Variable `ebpf:"unused_end_reason"`
+	UnusedGoContextKind *ebpf.Variable `ebpf:"unused_go_context_kind"`
+	UnusedGoPlace       *ebpf.Variable `ebpf:"unused_go_place"`
+	UnusedLinking       *ebpf.Variable `ebpf:"unused_linking"`
+	UnusedMeasure       *ebpf.Variable `ebpf:"unused_measure"`
+	UnusedMeasureKey    *ebpf.Variable `ebpf:"unused_measure_key"`
+	UnusedOutcome       *ebpf.Variable `ebpf:"unused_outcome"`
+	UnusedProtocol      *ebpf.Variable `ebpf:"unused_protocol"`
+	UnusedRecord        *ebpf.Variable `ebpf:"unused_record"`
+	UnusedRole          *ebpf.Variable `ebpf:"unused_role"`
+	UnusedStart         *ebpf.Variable `ebpf:"unused_start"`
+	UnusedStartFlags    *ebpf.Variable `ebpf:"unused_start_flags"`
+	UnusedUnlinked      *ebpf.Variable `ebpf:"unused_unlinked"`
 }
 
 // TarePrograms contains all programs after they have been loaded into the kernel.

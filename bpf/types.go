@@ -16,15 +16,36 @@ type (
 	MeasureKey = TareMeasureKey
 	Measure    = TareMeasure
 	PortKey    = TarePortKey
+
+	GoProgram = TareGoProgram
+	GoContext = TareGoContext
+	GoKey     = TareGoKey
+	GoPlace   = TareGoPlace
+
+	GoGRPCClient  = TareGoGrpcClient
+	GoHTTP2Server = TareGoHttp2Server
 )
 
 // How a service's receives are linked to its sends.
 const (
-	LinkAuto   = TareLinkingTARE_LINK_AUTO
-	LinkThread = TareLinkingTARE_LINK_THREAD
-	LinkLoop   = TareLinkingTARE_LINK_LOOP
-	LinkNone   = TareLinkingTARE_LINK_NONE
-	LinkQueue  = TareLinkingTARE_LINK_QUEUE
+	LinkAuto      = TareLinkingTARE_LINK_AUTO
+	LinkThread    = TareLinkingTARE_LINK_THREAD
+	LinkLoop      = TareLinkingTARE_LINK_LOOP
+	LinkNone      = TareLinkingTARE_LINK_NONE
+	LinkQueue     = TareLinkingTARE_LINK_QUEUE
+	LinkGoroutine = TareLinkingTARE_LINK_GOROUTINE
+)
+
+// What a goroutine is for.
+const (
+	GoServe     = TareGoPlaceGO_SERVE
+	GoWriteLoop = TareGoPlaceGO_WRITE_LOOP
+	GoGRPCCall  = TareGoPlaceGO_GRPC_CALL
+	GoGRPCWrite = TareGoPlaceGO_GRPC_WRITE
+	GoHTTP2Ask  = TareGoPlaceGO_HTTP2ASK
+	GoHTTP2Call = TareGoPlaceGO_HTTP2CALL
+	GoHTTP2Read = TareGoPlaceGO_HTTP2READ
+	GoHTTP2     = TareGoPlaceGO_HTTP2
 )
 
 // What carries the context of a request between hosts.
@@ -47,8 +68,11 @@ const (
 // Services is how many indices of services the kernel side has room for.
 const Services = 4096
 
-// Bytes of payload that the records have room for.
+// Bytes of payload that the records have room for, Data's unless it has headers of
+// HTTP/2; FrameRest is the type of the rest of a frame with headers. As in event.h.
 const (
 	TarePayloadStart = len(Start{}.Payload)
-	TarePayloadData  = len(Data{}.Payload)
+	TarePayloadData  = 48
+	FrameRest        = 0xff
+	FramePath        = 0xfe
 )

@@ -10,6 +10,7 @@
  *		      or send that follows; void if the thread slept in between, since only the next
  *		      receive says what it works for then
  *	queue	      found among the waiting requests by what is sent: queue.bpf.h
+ *	goroutine     read from the memory of a program in Go: golang.bpf.h
  *	none	      not known
  */
 #ifndef TARE_WORKER_H
@@ -81,7 +82,7 @@ INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 /* The thread's state, if it can matter: what it held is over while no sampled request is in flight. */
 INLINE struct thread_state *thread_held(void)
 {
-	return any_in_flight() || http2_received ? thread_find() : 0;
+	return any_in_flight() || loops_http2 ? thread_find() : 0;
 }
 
 /* The thread works for no sampled request. */
@@ -111,6 +112,15 @@ INLINE int loop_take(struct context *ctx)
 	t->ctx.span = 0;
 	t->taken = 1;
 	return slept ? TARE_UNLINKED_STALE : 0;
+}
+
+/* The same of the first send, whose caller was bound at connect. */
+INLINE int bound_take(struct conn *c, struct context *ctx)
+{
+	c->flags &= ~C_BOUND;
+	loop_take(ctx); /* what the handshake's messages have set, if any */
+	*ctx = c->client.x.caller;
+	return c->client.why;
 }
 
 /* ---- a thread that a request starts ---- */
@@ -183,6 +193,8 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 			not_linked(c, why);
 		return 0;
 	}
+	if (c->linking == TARE_LINK_GOROUTINE)
+		return go_received(c, true);
 	if (by_thread(c)) {
 		received_bytes(c, b);
 		guard_begin(c, b);
@@ -198,6 +210,11 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 INLINE void worker_received_more(struct conn *c, struct bytes *b)
 {
 	const struct context *ctx = &c->server.x.ctx;
+	if (c->linking == TARE_LINK_GOROUTINE) {
+		if (!c->server.go.goroutine)
+			go_received(c, false);
+		return;
+	}
 	if (by_thread(c) && c->server.x.open)
 		guard_more(c, b);
 	bool by_another = by_thread(c) && c->server.x.open && c->server.x.holder != thread_id();
@@ -221,12 +238,13 @@ INLINE void worker_turned(void)
 /* HTTP/2 was received: a loop's next sends belong to one of its streams. */
 INLINE void worker_received_http2(struct conn *c)
 {
+	go_http2_received(c);
 	if (c->linking != TARE_LINK_LOOP)
 		return;
 	struct thread_state *t = thread_create(bpf_get_current_task_btf());
 	if (!t)
 		return;
-	http2_received = true;
+	loops_http2 = true;
 	t->http2 = t->loop = 1;
 	t->ctx.span = 0;
 }
@@ -363,12 +381,13 @@ INLINE int inherited_asks(struct thread_state *t, struct context *ctx)
 
 /*
  * A request that the thread has half read may be another's to read on, and the thread works for
- * something else by now: where threads have done so, or where an event loop watches its socket.
+ * something else by now: until its service has shown that it does not, where threads have read on
+ * for others, or where an event loop watches its socket.
  */
-INLINE bool passed_on(struct thread_state *t, struct service_state *svc)
+INLINE bool passed_on(struct conn *c, struct thread_state *t, struct service_state *svc)
 {
 	struct hlist_node *watched = 0;
-	if (svc->passes_on)
+	if (svc->passes_on || (guarded(c) && !svc->works_half))
 		return true;
 	struct sock *sk = (void *)t->socket; /* there is one while its request is in flight */
 	BPF_CORE_READ_INTO(&watched, sk, sk_socket, file, f_ep, first);
@@ -399,9 +418,12 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context 
 		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
 	if (guarded(c) && v->in_epoll)
 		return TARE_UNLINKED_EPOLL;
+	bool half = g && g->complete <= 0;
+	if (half)
+		g->asked = 1;
 	if (!sampled)
 		return 0;
-	if (g && g->complete <= 0 && passed_on(t, svc))
+	if (half && passed_on(c, t, svc))
 		return TARE_UNLINKED_HANDED_OVER;
 	*ctx = t->ctx;
 	if (guarded(c) && !svc->linked) {
@@ -422,17 +444,15 @@ __noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struc
 	if (!c || !v || !b || !ctx)
 		return 0;
 	ctx->span = 0;
-	if (c->flags & C_BOUND) {
-		c->flags &= ~C_BOUND;
-		loop_take(ctx); /* what the handshake's messages have set, if any */
-		*ctx = c->client.x.caller;
-		return c->client.why;
-	}
+	if (c->flags & C_BOUND)
+		return bound_take(c, ctx);
 	switch (c->linking) {
 	case TARE_LINK_NONE:
 		return TARE_UNLINKED_RUNTIME;
 	case TARE_LINK_LOOP:
 		return loop_take(ctx);
+	case TARE_LINK_GOROUTINE:
+		return go_asks(c, 0, ctx);
 	case TARE_LINK_QUEUE: {
 		struct look look = {};
 		if (!fresh || !any_in_flight())
@@ -444,6 +464,21 @@ __noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struc
 	if (!fresh && !any_in_flight())
 		return 0;
 	return thread_asks(c, v, ctx);
+}
+
+/* The same of a request over HTTP/2, whose stream others write, too. */
+INLINE int worker_asks_stream(struct conn *c, u32 stream, struct context *ctx)
+{
+	if (!c || !ctx)
+		return 0;
+	ctx->span = 0;
+	switch (c->linking) {
+	case TARE_LINK_GOROUTINE:
+		return go_asks(c, stream, ctx);
+	case TARE_LINK_LOOP: /* nginx has one request at a time on a connection */
+		return c->flags & C_BOUND ? bound_take(c, ctx) : loop_take(ctx);
+	}
+	return service_unlinked(c) ?: TARE_UNLINKED_HTTP2;
 }
 
 /* The send that follows may carry a tag; only worker_asks knows. */

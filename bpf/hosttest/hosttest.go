@@ -11,6 +11,12 @@ package hosttest
 
 static int tag_encode_(void *o, void *c, unsigned offset) { return tag_encode(o, c, offset); }
 static int tag_decode_(const void *o, void *c, __u32 *offset) { return tag_decode(o, c, offset); }
+static int streams_encode_(void *o, const void *s) { return streams_encode(o, s); }
+static unsigned streams_parameter_(unsigned n, unsigned others) { return streams_parameter(n, others); }
+static struct tag_codes streams_codes_(const void *s) { return streams_codes(s); }
+static int streams_add_(void *s, void *c, unsigned stream) { return streams_add(s, c, stream); }
+static unsigned streams_bit_(const void *s, void *c) { return streams_bit(s, c); }
+static int streams_decode_(const void *o, void *s) { return streams_decode(o, s); }
 static void ip_read_(const void *a, __u32 size, int v6, void *said) { ip_read(a, size, v6, said); }
 static unsigned ip_write_(void *a, __u32 size, int v6, __u8 next) { return ip_write(a, size, v6, next); }
 static int payload_kind_(const void *p, unsigned len) { return payload_kind(p, len); }
@@ -117,6 +123,54 @@ func DecodeTag(option []byte) (c Context, offset uint32, result int) {
 	var off C.__u32
 	r := C.tag_decode_(unsafe.Pointer(&o), unsafe.Pointer(&c), &off)
 	return c, uint32(off), int(r)
+}
+
+// Streams are those that a segment names, from the oldest on: so many, or those
+// of the codes.
+type Streams struct {
+	First, Count uint32
+	Codes        [32]byte // 20 of them go on the wire
+}
+
+// CodeStreams are as many of the streams, in order, as a segment can name by codes.
+func CodeStreams(streams []uint32) Streams {
+	first, n := streams[0], uint32(len(streams))
+	all := (streams[n-1]-first)/2 + 1
+	s := Streams{First: first}
+	s.Codes[0] = byte(C.streams_parameter_(C.uint(n), C.uint(all-n)))
+	c := C.streams_codes_(unsafe.Pointer(&s))
+	for _, stream := range streams {
+		if C.streams_add_(unsafe.Pointer(&s), unsafe.Pointer(&c), C.uint(stream)) == 0 {
+			break
+		}
+	}
+	return s
+}
+
+// Coded are the streams of the codes.
+func (s Streams) Coded() (streams []uint32) {
+	c := C.streams_codes_(unsafe.Pointer(&s))
+	for range 8 * 19 {
+		if stream := uint32(C.streams_bit_(unsafe.Pointer(&s), unsafe.Pointer(&c))); stream != 0 {
+			streams = append(streams, stream)
+		}
+	}
+	return streams
+}
+
+// EncodeStreams returns the option as it goes on the wire.
+func EncodeStreams(s Streams) []byte {
+	var o [28]byte
+	n := C.streams_encode_(unsafe.Pointer(&o), unsafe.Pointer(&s))
+	return o[:n]
+}
+
+// DecodeStreams reads an option; bytes beyond those given are zero.
+func DecodeStreams(option []byte) (s Streams, result int) {
+	var o [28]byte
+	copy(o[:], option)
+	r := C.streams_decode_(unsafe.Pointer(&o), unsafe.Pointer(&s))
+	return s, int(r)
 }
 
 // Said is what an option of an IP header says.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,6 +50,111 @@ func TestTagOfOBI(t *testing.T) {
 		}
 		if got := hex.EncodeToString(c.TraceID[:]) + hex.EncodeToString(c.SpanID[:]); got != ids {
 			t.Errorf("%s: ids %s", tc.name, got)
+		}
+	}
+}
+
+func TestStreamsRoundTrip(t *testing.T) {
+	check := func(first uint32, count uint16, codes [20]byte) bool {
+		s := Streams{First: first>>1 | 1, Count: uint32(count)}
+		want := []byte{253, 10, 0x54, 0x62, byte(s.First >> 24), byte(s.First >> 16), byte(s.First >> 8), byte(s.First), byte(count >> 8), byte(count)}
+		if count == 0 {
+			codes[0] %= 11
+			copy(s.Codes[:], codes[:])
+			want = append([]byte{253, 28}, append(want[2:8:8], codes[:]...)...)
+		}
+		wire := EncodeStreams(s)
+		got, result := DecodeStreams(wire)
+		return result == TagOK && got == s && bytes.Equal(wire, want)
+	}
+	if err := quick.Check(check, nil); err != nil {
+		t.Error(err)
+	}
+	if err := quick.Check(func(first uint32, codes [20]byte) bool { return check(first, 0, codes) }, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// Streams of every density are the same behind the wire, and of sparse ones more have
+// room.
+func TestStreamsCodes(t *testing.T) {
+	for _, tc := range []struct {
+		rate float64
+		span int // of streams that must have room, so many of them sampled, in nine of ten segments
+	}{{1, 152}, {0.9, 140}, {0.5, 110}, {0.25, 140}, {0.1, 220}, {0.01, 1000}, {0.001, 4000}} {
+		rnd, short := rand.New(rand.NewPCG(1, 2)), 0
+		for range 500 {
+			var streams []uint32
+			for stream := uint32(2*rnd.IntN(1000) + 1); len(streams) < 2 || stream < streams[0]+uint32(2*tc.span); stream += 2 {
+				if rnd.Float64() < tc.rate {
+					streams = append(streams, stream)
+				}
+			}
+			s, result := DecodeStreams(EncodeStreams(CodeStreams(streams)))
+			got := s.Coded()
+			if result != TagOK || len(got) == 0 || !slices.Equal(got, streams[:len(got)]) {
+				t.Fatalf("%v: %v of %v", tc.rate, got, streams)
+			}
+			if len(got) < len(streams) {
+				short++
+			}
+		}
+		if short > 50 {
+			t.Errorf("%v sampled: %d of 500 segments have no room for %d streams", tc.rate, short, tc.span)
+		}
+	}
+}
+
+// Whatever comes names streams in order, or none. (Behind the last number that a stream
+// may have, they are of no stream.)
+func FuzzStreamsCodes(f *testing.F) {
+	for _, first := range []string{"\x00\x00\x00\x01", "\x00\x00\x00\x07", "\x7f\xff\xff\xff"} {
+		f.Add([]byte("\xfd\x1c\x54\x62" + first + "\x03\xff\x10" + strings.Repeat("\x00", 17)))
+	}
+	f.Fuzz(func(t *testing.T, option []byte) {
+		s, result := DecodeStreams(option[:min(len(option), 28)])
+		if result != TagOK || s.Count > 0 {
+			return
+		}
+		last := int64(s.First) - 2
+		for _, stream := range s.Coded() {
+			if int64(stream) <= last || stream%2 == 0 {
+				t.Fatalf("stream %d behind %d", stream, last)
+			}
+			last = int64(stream)
+		}
+	})
+}
+
+func TestStreamsMalformed(t *testing.T) {
+	good := EncodeStreams(Streams{First: 7, Count: 2})
+	for length := range 256 {
+		option := append(slices.Clone(good), make([]byte, 18)...)
+		option[1] = byte(length)
+		want := TagMalformed
+		if length == 10 || length == 28 {
+			want = TagOK
+		}
+		if _, result := DecodeStreams(option); result != want {
+			t.Errorf("length %d: result %d, want %d", length, result, want)
+		}
+	}
+	codes := EncodeStreams(CodeStreams([]uint32{7, 11}))
+	codes[8] = 11
+	if _, result := DecodeStreams(codes); result != TagMalformed {
+		t.Errorf("a parameter of 11: result %d", result)
+	}
+	for name, change := range map[string]func([]byte){
+		"other kind":              func(o []byte) { o[0] = 25 },
+		"a mark":                  func(o []byte) { o[3] = 0x61 },
+		"a server's stream":       func(o []byte) { o[7] = 8 },
+		"no stream":               func(o []byte) { o[7] = 0 },
+		"more than 31 bits of id": func(o []byte) { o[4] = 0x80 },
+	} {
+		option := slices.Clone(good)
+		change(option)
+		if _, result := DecodeStreams(option); result != TagMalformed {
+			t.Errorf("%s: result %d", name, result)
 		}
 	}
 }

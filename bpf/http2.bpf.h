@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * HTTP/2 without TLS: many requests on one connection, each in a stream of its own (RFC 9113). Both
+ * ends follow the frames of both directions, sampled or not, for only who has followed them knows
+ * where the next one begins: nine bytes of each are read. A frame may lie in several reads, writes and
+ * buffers, and is then noted in pieces. What cannot be followed any more (bytes that cannot be read,
+ * reads into several buffers) is given up and counted.
+ *
+ *	a request begins    with the HEADERS of a new stream
+ *	its response begins with the first HEADERS of the other direction
+ *	it ends             when that direction ends (END_STREAM), or with RST_STREAM
+ *
+ * Only sampled streams are remembered. Contents of HEADERS are compressed: the agent decodes them.
+ */
+#ifndef TARE_HTTP2_H
+#define TARE_HTTP2_H
+
+#define FRAMES	     256  /* that matter, in one round */
+#define FRAME_STEPS  2048 /* headers of frames, payloads, buffers, in one round */
+#define FRAME_ROUNDS 16	  /* in one read or write */
+
+enum frame_type {
+	FRAME_DATA = 0,
+	FRAME_HEADERS = 1,
+	FRAME_RESET = 3,
+	FRAME_CONTINUATION = 9,
+	FRAME_REST = TARE_FRAME_REST, /* of HEADERS that came in pieces */
+};
+
+#define FRAME_END_STREAM 1
+
+/* A frame, as far as it lies in one buffer of what is read or sent, or a further piece of it. */
+struct frame {
+	u64 data; /* of its payload */
+	u32 in;	  /* bytes there */
+	u32 stream;
+	s32 at;	  /* of its header in what is read or sent; negative: it came before */
+	u32 size; /* bytes to be counted: its header belongs to the first piece */
+	u32 payload;
+	u32 block; /* FRAME_HEADERS: its number */
+	u8 type;
+	u8 flags;
+	u16 pad;
+	u32 pad2;
+};
+
+struct frame_scratch {
+	struct frames f;
+	u64 data;
+	u64 more;   /* struct iovec of the next buffer, in the kernel; 0: unknown */
+	u32 len;    /* bytes at data */
+	u32 at;	    /* of them that are behind */
+	u32 before; /* bytes of the buffers before */
+	u32 size;   /* bytes of all buffers */
+	u32 n;
+	u32 lost;	      /* out of step */
+	u32 all;	      /* DATA matters, too */
+	u32 unlinked;	      /* sends: of a stream that begins there it is not known whose it is */
+	struct stream stream; /* too large for the stack on Linux 6.1 */
+	struct frame list[FRAMES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32); /* enum hook */
+	__type(value, struct frame_scratch);
+} frame_scratches SEC(".maps");
+
+INLINE struct frame_scratch *frames_of(u32 hook)
+{
+	return bpf_map_lookup_elem(&frame_scratches, &hook);
+}
+
+/* Notes a frame, or a piece of it, if it matters: so many bytes of its payload are here. */
+INLINE void frame_note(struct frame_scratch *s, u32 in)
+{
+	const u8 *h = s->f.head;
+	u32 stream = ((u32)h[5] << 24 | (u32)h[6] << 16 | (u32)h[7] << 8 | h[8]) & 0x7fffffff;
+	u32 n = s->n, header = s->f.begins ? FRAME_HEADER : 0;
+	u8 type = h[3], flags = h[4];
+	if (in < s->f.skip)
+		flags &= ~FRAME_END_STREAM; /* not yet */
+	s->f.begins = 0;
+	if (!stream || !(type == FRAME_HEADERS || (type == FRAME_RESET && header) ||
+			 (s->all && type == FRAME_DATA)))
+		return;
+	if (type == FRAME_HEADERS && !header)
+		type = FRAME_REST;
+	if (n && type == FRAME_DATA) { /* a body is many of them */
+		struct frame *last = &s->list[(n - 1) & (FRAMES - 1)];
+		if (last->type == FRAME_DATA && last->stream == stream) {
+			last->size += in + header;
+			last->flags |= flags;
+			return;
+		}
+	}
+	u32 place = n;
+	OPAQUE(place); /* Linux 6.1 forgets its bound on the stack */
+	struct frame *f = &s->list[place & (FRAMES - 1)];
+	f->data = s->data + s->at;
+	f->in = in;
+	f->stream = stream;
+	f->at = s->before + s->at - header;
+	f->size = in + header;
+	f->payload = (u32)h[0] << 16 | (u32)h[1] << 8 | h[2];
+	f->block = s->f.blocks - 1;
+	f->type = type;
+	f->flags = flags;
+	s->n = n + 1;
+}
+
+/* The next of several buffers. Returns 1 at the end. */
+INLINE long frame_buffer(struct frame_scratch *s)
+{
+	struct iovec v = {};
+	u32 left;
+	s->before += s->len;
+	s->at = s->len = 0;
+	left = s->size - s->before;
+	if (!left)
+		return 1;
+	if (!s->more || bpf_probe_read_kernel(&v, sizeof(v), (void *)s->more)) {
+		s->lost = 1;
+		return 1;
+	}
+	s->more += sizeof(v);
+	s->data = (u64)v.iov_base;
+	s->len = v.iov_len < left ? v.iov_len : left;
+	return 0;
+}
+
+/* What there is of a frame's payload, its header, or one byte of a header that came in pieces. */
+static long frame_step(u64 i, u32 *hook)
+{
+	struct frame_scratch *s = frames_of(*hook);
+	if (!s)
+		return 1;
+	u32 left = s->len - s->at, skip = s->f.skip < left ? s->f.skip : left;
+	if (s->n > FRAMES - 2) /* a step notes two at most */
+		return 1;
+	if (!left)
+		return frame_buffer(s);
+	if (skip) {
+		frame_note(s, skip);
+		s->at += skip;
+		s->f.skip -= skip;
+		left -= skip;
+		if (!left)
+			return 0;
+	}
+	const void *from = (void *)(s->data + s->at);
+	if (!s->f.have && left >= FRAME_HEADER) {
+		if (bpf_probe_read_user(s->f.head, FRAME_HEADER, from))
+			goto lost;
+		s->at += FRAME_HEADER;
+	} else {
+		if (bpf_probe_read_user(&s->f.head[s->f.have & 15], 1, from))
+			goto lost;
+		s->at++;
+		s->f.have++;
+		if (s->f.have < FRAME_HEADER)
+			return 0;
+		s->f.have = 0;
+	}
+	if (!s->f.known && !payload_is_http2_frame(s->f.head, FRAME_HEADER))
+		goto lost;
+	s->f.known = 1;
+	if (s->f.head[3] > 16 || s->f.head[0] > 15) /* not a type that is in use; 1 MiB */
+		goto lost;
+	s->f.skip = (u32)s->f.head[0] << 16 | (u32)s->f.head[1] << 8 | s->f.head[2];
+	s->f.begins = 1;
+	if (s->f.head[3] == FRAME_HEADERS || s->f.head[3] == FRAME_CONTINUATION)
+		s->f.blocks++;
+	if (!s->f.skip)
+		frame_note(s, 0);
+	return 0;
+lost:
+	s->lost = 1;
+	return 1;
+}
+
+/* Bytes of what is read or sent that have not been followed. */
+INLINE u32 frames_left(const struct frame_scratch *s)
+{
+	return s->size - s->before - s->at;
+}
+
+/* Follows frames from what round before has left; returns how many matter, and lie in the scratch. */
+__noinline int frames_follow(struct conn *c, const struct bytes *b, u64 more, u32 hook, u32 round)
+{
+	if (!c || !b)
+		return 0;
+	struct frame_scratch *s = frames_of(hook);
+	struct frames *f = hook == HOOK_SENDS ? &c->http2.out : &c->http2.in;
+	if (!s || c->http2.lost || !b->size)
+		return 0;
+	s->n = 0;
+	if (!round) {
+		s->at = s->before = s->unlinked = 0;
+		s->lost = !b->data;
+		s->f = *f;
+		s->data = (u64)b->data;
+		s->len = b->len < b->size ? b->len : b->size;
+		s->size = b->size;
+		s->more = more;
+	}
+	if (!s->lost) {
+		s->all = c->http2.live != 0;
+		bpf_loop(FRAME_STEPS, frame_step, &hook, 0);
+		*f = s->f;
+		if (round == FRAME_ROUNDS - 1 && frames_left(s))
+			s->lost = 1;
+	}
+	if (s->lost) {
+		c->http2.lost = 1;
+		count(TARE_C_HTTP2_LOST);
+	}
+	return s->n;
+}
+
+INLINE struct stream_key stream_key(const struct conn *c, u32 stream)
+{
+	struct stream_key k = {.connection = c->http2.id, .stream = stream};
+	return k;
+}
+
+INLINE struct stream *stream_of(const struct conn *c, u32 stream)
+{
+	struct stream_key k = stream_key(c, stream);
+	return bpf_map_lookup_elem(&streams, &k);
+}
+
+INLINE bool stream_keep(struct conn *c, u32 stream, const struct stream *s)
+{
+	struct stream_key k = stream_key(c, stream);
+	if (bpf_map_update_elem(&streams, &k, s, BPF_ANY)) {
+		count(TARE_C_STORAGE_FULL);
+		return false;
+	}
+	c->http2.live++;
+	return true;
+}
+
+INLINE void stream_forget(struct conn *c, u32 stream)
+{
+	struct stream_key k = stream_key(c, stream);
+	if (!bpf_map_delete_elem(&streams, &k) && c->http2.live)
+		c->http2.live--;
+}
+
+/* ---- accepted connections ---- */
+
+INLINE struct bytes frame_bytes(const struct frame *f)
+{
+	struct bytes r = {.data = (void *)f->data, .len = f->in, .size = f->size};
+	return r;
+}
+
+/* The header of a frame, with its number. */
+INLINE void frame_head(u8 *head, const struct frame *f)
+{
+	head[0] = f->payload >> 16;
+	head[1] = f->payload >> 8;
+	head[2] = f->payload;
+	head[3] = f->type;
+	head[4] = f->flags;
+	__builtin_memcpy(head + 5, &f->block, 4);
+}
+
+/* Headers are told, bodies only counted. */
+INLINE void frame_more(struct more *m, const struct frame *f)
+{
+	m->b = frame_bytes(f);
+	if ((f->type == FRAME_HEADERS || f->type == FRAME_REST) && f->in) {
+		m->flags = TARE_D_HEADERS;
+		frame_head(m->head, f);
+	} else {
+		m->b.data = 0;
+	}
+}
+
+/*
+ * Headers of a stream without a span: those that follow on the connection refer to them. Where not
+ * all is sampled there would be too many.
+ */
+__noinline int headers_alone(struct conn *c, const struct frame *f, u32 hook, u32 request)
+{
+	struct start *a = start_in(hook);
+	if (!c || !f || !a || *(volatile u64 *)&sampling_threshold ||
+	    !(f->type == FRAME_HEADERS || f->type == FRAME_REST))
+		return 0;
+	a->b = frame_bytes(f);
+	frame_head(a->head, f);
+	a->role = request ? TARE_SERVER : TARE_CLIENT;
+	a->flags = TARE_F_HTTP2;
+	emit_start(c, a);
+	return 0;
+}
+
+/* The tag of a request that begins at a position, or in a stream. */
+INLINE bool stream_take_tag(struct conn *c, u32 stream, u32 at, struct start *a)
+{
+	struct tag_context t = {};
+	int tag = c->tags ? rx_find(c, at) : -1;
+	if (tag >= 0)
+		return take_tag(c, tag, a);
+	if (!(stream_tag_at(c, at, &t) || stream_tagged(c, stream, &t)) || !tag_note(t.span))
+		return false;
+	c->server.last_tag = t.span;
+	count(TARE_C_TAG_RECEIVED);
+	a->ctx.hi = t.hi;
+	a->ctx.lo = t.lo;
+	a->parent = t.span;
+	a->flags |= TARE_F_TAG;
+	return true;
+}
+
+__noinline int stream_request(struct conn *c, struct tcp_view *v, const struct frame *f, u32 from)
+{
+	struct frame_scratch *scratch = frames_of(HOOK_RECEIVES);
+	struct start *a = start_in(HOOK_RECEIVES);
+	if (!c || !v || !f || !scratch || !a)
+		return 0;
+	struct server_exchange *x = &scratch->stream.server;
+	__builtin_memset(x, 0, sizeof(*x));
+	c->http2.last = f->stream;
+	a->b = frame_bytes(f);
+	bool tagged = stream_take_tag(c, f->stream, from + f->at, a);
+	bool named = stream_named(c, f->stream), apart = named && !tagged;
+	if (apart) {
+		count(TARE_C_STREAMS_APART);
+		a->ctx.hi = random_id();
+		a->ctx.lo = random_id();
+		a->parent = 0;
+	} else if (!tagged && (conn_follows(c) || !decide_root(c, a))) {
+		return headers_alone(c, f, HOOK_RECEIVES, true);
+	}
+	a->ctx.span = random_id();
+	if (!exchange_begin(c, x, &a->ctx))
+		return 0;
+	x->ctx = a->ctx;
+	if (!stream_keep(c, f->stream, &scratch->stream)) {
+		exchange_end(c, x);
+		return 0;
+	}
+	a->now = bpf_ktime_get_ns();
+	a->role = TARE_SERVER;
+	c->server.x.begin_seq = from + f->at;
+	if (cfg_sequence || apart)
+		stream_position(c, a, from + f->at);
+	a->flags |= TARE_F_HTTP2 | (service_unlinked(c) ? TARE_F_UNLINKED : 0);
+	frame_head(a->head, f);
+	emit_start(c, a);
+	return 0;
+}
+
+/* A stream ends: its response is whole, or somebody gave it up. */
+INLINE void stream_ends(struct conn *c, u32 stream, u64 span, u32 reason)
+{
+	emit_end(span, reason, 0);
+	stream_forget(c, stream);
+}
+
+/* A frame of a request that goes on. */
+__noinline int stream_more(struct conn *c, const struct frame *f)
+{
+	if (!c || !f)
+		return 0;
+	struct stream *s = stream_of(c, f->stream);
+	if (!s)
+		return headers_alone(c, f, HOOK_RECEIVES, true);
+	u64 span = s->server.ctx.span ? s->server.ctx.span : s->server.responding;
+	if (f->type == FRAME_RESET) {
+		exchange_end(c, &s->server);
+		stream_ends(c, f->stream, span, TARE_END_CLOSED);
+		return 0;
+	}
+	if (!s->server.ctx.span)
+		return 0; /* a stream of both directions: the response has begun */
+	struct more m = {.span = span, .direction = TARE_RECEIVED};
+	frame_more(&m, f);
+	m.now = bpf_ktime_get_ns();
+	emit_data(&m);
+	return 0;
+}
+
+/* A frame of a response. */
+__noinline int stream_response(struct conn *c, const struct frame *f)
+{
+	if (!c || !f)
+		return 0;
+	struct stream *s = stream_of(c, f->stream);
+	if (!s)
+		return headers_alone(c, f, HOOK_SENDS, false);
+	struct server_exchange *x = &s->server;
+	struct more m = {.direction = TARE_SENT};
+	frame_more(&m, f);
+	m.now = bpf_ktime_get_ns();
+	if (x->ctx.span && f->type == FRAME_HEADERS) {
+		m.span = x->ctx.span;
+		m.flags |= TARE_D_FIRST | server_unlinked(c, x, false) << TARE_D_UNLINKED_SHIFT;
+		exchange_end(c, x);
+		x->responding = x->ctx.span;
+		x->ctx.span = 0;
+		emit_data(&m);
+	} else if (x->responding) {
+		m.span = x->responding;
+		emit_data(&m); /* trailers have the status of gRPC */
+	} else {
+		m.span = x->ctx.span;
+		exchange_end(c, x);
+	}
+	if (f->type == FRAME_RESET || f->flags & FRAME_END_STREAM)
+		stream_ends(c, f->stream, m.span,
+			    f->type == FRAME_RESET ? TARE_END_CLOSED : TARE_END_STREAM);
+	return 0;
+}
+
+/* ---- connected sockets ---- */
+
+/* A request begins that this end sends. */
+__noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struct frame *f,
+			   u32 size)
+{
+	struct frame_scratch *scratch = frames_of(HOOK_SENDS);
+	struct start *a = start_in(HOOK_SENDS);
+	if (!c || !v || !f || !scratch || !a)
+		return 0;
+	struct client_exchange *x = &scratch->stream.client;
+	__builtin_memset(&scratch->stream, 0, sizeof(scratch->stream));
+	c->http2.last = f->stream;
+	int why = worker_asks_stream(c, f->stream, &a->ctx);
+	if (!why && a->ctx.span && !in_flight(&a->ctx))
+		why = TARE_UNLINKED_STALE;
+	if (why)
+		not_linked(c, why);
+	if (why)
+		scratch->unlinked = 1;
+	conn_promise(c, !scratch->unlinked, v, f->at > 0 ? f->at : 0, size);
+	if (why || !a->ctx.span) {
+		c->http2.gaps |= sampling_threshold != 0;
+		return headers_alone(c, f, HOOK_SENDS, true);
+	}
+	x->caller = a->ctx;
+	a->parent = a->ctx.span;
+	a->ctx.span = x->span = random_id();
+	if (!stream_keep(c, f->stream, &scratch->stream))
+		return 0;
+	bool told = false;
+	u32 seq = v->write_seq + f->at;
+	if (c->flags & C_TRUSTED && c->flags & C_LOCAL) {
+		told = stream_tag(c, f->stream, &a->ctx);
+	} else if (client_may_tag(c)) {
+		/* Of a header that began in an earlier write the rest can be named. */
+		u32 sent = f->at < 0 ? v->write_seq : seq;
+		bool named = streams_apart(c) && stream_push(c, f->stream, sent);
+		told = (f->at >= 0 && tx_push(c, &a->ctx, seq, v->snd_una)) || named;
+	}
+	frame_head(a->head, f);
+	a->flags = TARE_F_HTTP2 | (told ? 0 : TARE_F_UNTAGGED);
+	a->role = TARE_CLIENT;
+	a->now = bpf_ktime_get_ns();
+	if (cfg_sequence || streams_apart(c))
+		stream_position(c, a, seq);
+	a->b = frame_bytes(f);
+	if (c->http2.gaps && c->linking == TARE_LINK_GOROUTINE && go_method(&a->b))
+		a->head[3] = TARE_FRAME_PATH;
+	emit_start(c, a);
+	return 0;
+}
+
+/* A frame of a stream that this end has begun. */
+__noinline int stream_goes_on(struct conn *c, const struct frame *f, u32 direction)
+{
+	if (!c || !f)
+		return 0;
+	struct stream *s = stream_of(c, f->stream);
+	if (!s)
+		return headers_alone(c, f, direction == TARE_SENT ? HOOK_SENDS : HOOK_RECEIVES,
+				     direction == TARE_SENT);
+	struct client_exchange *x = &s->client;
+	struct more m = {.span = x->span, .direction = direction};
+	bool received = direction == TARE_RECEIVED;
+	m.now = bpf_ktime_get_ns();
+	frame_more(&m, f);
+	m.flags |= received && c->flags & C_PEER_TRACED ? TARE_D_PEER_TRACED : 0;
+	if (received && !x->responding && f->type == FRAME_HEADERS) {
+		m.flags |= TARE_D_FIRST;
+		x->responding = 1;
+	}
+	emit_data(&m);
+	if (f->type == FRAME_RESET || (received && f->flags & FRAME_END_STREAM))
+		stream_ends(c, f->stream, x->span,
+			    f->type == FRAME_RESET ? TARE_END_CLOSED : TARE_END_STREAM);
+	return 0;
+}
+
+/* How many streams before the last are looked at when a connection ends, or is given up. */
+#define STREAMS_ENDED 1024
+
+struct ending {
+	struct conn *c;
+	u32 reason;
+	u32 error;
+};
+
+static long stream_closed(u64 i, struct ending *e)
+{
+	struct conn *c = e->c;
+	u32 stream = c->http2.last - 2 * i;
+	if ((s32)stream <= 0 || !c->http2.live)
+		return 1;
+	struct stream *s = stream_of(c, stream);
+	if (!s)
+		return 0;
+	u64 span = s->client.span;
+	if (c->flags & C_SERVER) {
+		span = s->server.ctx.span ? s->server.ctx.span : s->server.responding;
+		exchange_end(c, &s->server);
+	}
+	emit_end(span, e->reason, e->error);
+	stream_forget(c, stream);
+	return 0;
+}
+
+__noinline int streams_end(struct conn *c, u32 reason, u32 error)
+{
+	struct ending e = {.c = c, .reason = reason, .error = error};
+	if (!c || !c->http2.live)
+		return 0;
+	bpf_loop(STREAMS_ENDED, stream_closed, &e, 0);
+	return 0;
+}
+
+/* ---- the hooks ---- */
+
+/* Frames of streams that have begun matter; headers_alone. */
+INLINE bool streams_matter(const struct conn *c)
+{
+	return c->http2.live || !*(volatile u64 *)&sampling_threshold;
+}
+
+/* Takes what was received, in rounds; returns whether there is another. */
+__noinline int http2_received(struct conn *c, struct tcp_view *v, u32 from, u32 round)
+{
+	struct bytes b = {};
+	if (!c || !v || c->http2.lost)
+		return 0;
+	bool server = c->flags & C_SERVER;
+	b.size = v->copied_seq - from;
+	if (!round) {
+		received_bytes(c, &b);
+		if (server && *(volatile u64 *)&notes_unread)
+			inbox_read(c, v->copied_seq, v->write_seq);
+		if (server)
+			worker_received_http2(c);
+		else if (c->linking == TARE_LINK_LOOP)
+			worker_turned();
+	}
+	u32 n = frames_follow(c, &b, 0, HOOK_RECEIVES, round);
+	struct frame_scratch *s = frames_of(HOOK_RECEIVES);
+	for (u32 i = 0; s && i < FRAMES && i < n; i++) {
+		const struct frame *f = &s->list[i];
+		if (!server && streams_matter(c))
+			stream_goes_on(c, f, TARE_RECEIVED);
+		else if (server && f->type == FRAME_HEADERS && f->stream > c->http2.last)
+			stream_request(c, v, f, from);
+		else if (server && streams_matter(c))
+			stream_more(c, f);
+	}
+	if (c->http2.lost)
+		streams_end(c, TARE_END_LOST, 0);
+	else if (s && frames_left(s))
+		return 1;
+	if (server && c->tags) { /* but those of a frame that has begun */
+		const struct frames *f = &c->http2.in;
+		rx_passed(c, v->copied_seq - f->have - (f->begins ? FRAME_HEADER : 0));
+	}
+	return 0;
+}
+
+/* The same of what is sent. */
+__noinline int http2_sent(struct conn *c, struct tcp_view *v, struct bytes *b, u32 round)
+{
+	if (!c || !v || !b || c->http2.lost || (!round && before(v->write_seq, c->msg_end)))
+		return 0;
+	c->msg_end = v->write_seq + b->size;
+	u32 n = frames_follow(c, b, v->more, HOOK_SENDS, round);
+	struct frame_scratch *s = frames_of(HOOK_SENDS);
+	for (u32 i = 0; s && i < FRAMES && i < n; i++) {
+		const struct frame *f = &s->list[i];
+		bool server = c->flags & C_SERVER;
+		if (!server && f->type == FRAME_HEADERS && f->stream > c->http2.last)
+			stream_asks(c, v, f, b->size);
+		else if (server && streams_matter(c))
+			stream_response(c, f);
+		else if (!server && streams_matter(c))
+			stream_goes_on(c, f, TARE_SENT);
+	}
+	if (c->http2.lost)
+		streams_end(c, TARE_END_LOST, 0);
+	return s && !c->http2.lost && frames_left(s);
+}
+
+INLINE void conn_ends(struct conn *c, u32 error)
+{
+	if (c->flags & C_HTTP2)
+		streams_end(c, TARE_END_CLOSED, error);
+	if (c->http2.id)
+		streams_forget(c);
+	if (c->flags & C_SERVER)
+		server_closed(c, error);
+	else if (c->flags & C_CLIENT)
+		client_closed(c, error);
+}
+
+#endif
