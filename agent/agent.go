@@ -19,6 +19,7 @@ import (
 
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/export"
@@ -32,6 +33,7 @@ import (
 )
 
 const (
+	readerNice    = -10                    // of the thread that reads the event ring, 0 being usual
 	pollInterval  = 100 * time.Millisecond // of the event ring; it wakes the agent earlier when half full
 	sweepInterval = 100 * time.Millisecond // of spans that wait for more bytes
 	fileInterval  = time.Second            // of the configuration file's modification time
@@ -115,6 +117,7 @@ func Run(ctx context.Context, o Options) error {
 		MaxOpen:    o.Config.MaxSpans,
 		Messages:   messages[o.Config.Events],
 		Sequence:   o.Config.Sequence,
+		Headers:    o.Config.Headers,
 	})
 
 	g, ctx := errgroup.WithContext(ctx)
@@ -232,8 +235,12 @@ func (a *Agent) emit(finished []*span.Span) {
 
 // pump moves records from the ring to the builder. It owns the builder.
 func (a *Agent) pump(ctx context.Context) error {
-	runtime.LockOSThread() // one thread, so that its CPU time can be told apart
-	defer runtime.UnlockOSThread()
+	runtime.LockOSThread() // one thread, which ends with this: for its CPU time, and its priority
+	// Services that want all CPUs make more records than the ring holds in the time
+	// that one thread of many waits for its turn.
+	if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), readerNice); err != nil {
+		a.log.Warn("the thread that reads records has no priority over what is traced: where all CPUs are busy, records may be lost; needs CAP_SYS_NICE", "err", err)
+	}
 	if err := a.discovery.start(); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func newLosses() *losses {
 	for _, r := range append(export.Reasons(), spans.LostMalformed, spans.LostOrphan, spans.LostUnknownService, LostRefused) {
 		l.n[r] = 0
 	}
-	for _, r := range []string{spans.UnfinishedEvicted, spans.UnfinishedStopped, spans.UnfinishedTooOld} {
+	for _, r := range []string{spans.UnfinishedEvicted, spans.UnfinishedStopped, spans.UnfinishedTooOld, spans.UnfinishedUnseen} {
 		l.unfinished[r] = 0
 	}
 	return l
@@ -76,8 +76,10 @@ var (
 		"Sampled messages that were recognised as no requests: TLS handshakes and alerts, rests of bodies.", []string{"reason"}, nil)
 	descMeasureFull = prometheus.NewDesc("tare_measured_other_total",
 		"Requests measured without their service or edge: there was no room for more.", nil, nil)
+	descApart = prometheus.NewDesc("tare_streams_apart_total",
+		"Requests over HTTP/2 that begin a trace of their own here, since others began in the same TCP segment: a collector joins them.", nil, nil)
 	descHTTP2 = prometheus.NewDesc("tare_http2_connections_total",
-		"HTTP/2 connections, whose requests get no spans: streams are not told apart.", nil, nil)
+		"HTTP/2 connections.", nil, nil)
 	descUnfinished = prometheus.NewDesc("tare_spans_unfinished_total",
 		"Spans that were exported before their request was over, by reason.", []string{"reason"}, nil)
 	descPipelined = prometheus.NewDesc("tare_pipelined_total",
@@ -122,6 +124,8 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_TLS_HANDSHAKE, descNotRequests, []string{"tls"}},
 	{bpf.TareCounterTARE_C_NOT_REQUEST, descNotRequests, []string{"body"}},
 	{bpf.TareCounterTARE_C_HTTP2, descHTTP2, nil},
+	{bpf.TareCounterTARE_C_HTTP2LOST, descLost, []string{"http2_given_up"}},
+	{bpf.TareCounterTARE_C_STREAMS_APART, descApart, nil},
 	{bpf.TareCounterTARE_C_PIPELINED, descPipelined, nil},
 	{bpf.TareCounterTARE_C_TAG_NO_PATH, descLost, []string{"tag_no_path"}},
 	{bpf.TareCounterTARE_C_PATH_PASSES, descPaths, []string{"pass"}},

@@ -50,6 +50,7 @@ type Diagnosis struct {
 type Tier struct {
 	Name    string      `json:"name"`
 	State   State       `json:"state"`
+	Since   string      `json:"since,omitempty"`   // the Linux version whose hooks it needs
 	ByName  bool        `json:"by_name,omitempty"` // never taken unasked
 	Lost    []tier.Loss `json:"lost,omitempty"`
 	Program string      `json:"program,omitempty"` // that is refused
@@ -132,7 +133,7 @@ func (d *Diagnosis) judge(attempts []kernel.Attempt, privileged bool) {
 }
 
 func tierOf(a kernel.Attempt, privileged bool) Tier {
-	t := Tier{Name: a.Tier.Name, ByName: a.Tier.ByName, Lost: slices.Clone(a.Lost), State: Works}
+	t := Tier{Name: a.Tier.Name, Since: a.Tier.Since, ByName: a.Tier.ByName, Lost: slices.Clone(a.Lost), State: Works}
 	var refusal *kernel.Refusal
 	switch {
 	case a.Err == nil && len(a.Lost) > 0:

@@ -64,11 +64,6 @@ func run(out io.Writer, asJSON bool) error {
 // Print writes the diagnosis for people.
 func (d Diagnosis) Print(out io.Writer) error {
 	p := &printer{out: out}
-	for _, t := range d.Tiers {
-		p.tier(t)
-	}
-	p.line("")
-	p.line("tier        %s", d.Tier)
 	switch d.Verdict {
 	case CanRun:
 		p.line("verdict     the agent can run here")
@@ -76,6 +71,12 @@ func (d Diagnosis) Print(out io.Writer) error {
 		p.line("verdict     the agent cannot run as this user; nothing else is known to be missing: run tare doctor as root to be sure")
 	case CannotRun:
 		p.line("verdict     the agent cannot run here: this kernel refuses every tier")
+	}
+	p.line("tier        %s", d.Tier)
+	p.line("")
+
+	for _, t := range d.Tiers {
+		p.tier(t)
 	}
 	p.line("")
 
@@ -138,16 +139,22 @@ func (p *printer) line(format string, args ...any) {
 // tier writes a tier's state beside its name, and what it does without below.
 func (p *printer) tier(t Tier) {
 	text := string(t.State)
+	if t.State == Partial {
+		text = string(Works)
+	}
+	if t.ByName {
+		text += " (taken only if asked for: --tier " + t.Name + ")"
+	}
 	switch {
 	case t.State == Partial:
-		text = "works without:"
+		text += " without:"
 	case t.Program != "":
 		text += ": " + t.Program + " at " + t.Hook + ": " + t.Error
 	case t.Error != "":
 		text += ": " + t.Error
 	}
-	if t.ByName {
-		text += " (taken only if asked for: --tier " + t.Name + ")"
+	if t.State == Refused && t.Since != "" {
+		text += " (it is for Linux " + t.Since + " and newer)"
 	}
 	p.line("%-11s %s", t.Name, text)
 	for _, l := range t.Lost {

@@ -137,7 +137,7 @@ func asNobody(t *testing.T) *exec.Cmd {
 // capability.
 func attempts(refuses map[string]error, lost ...tier.Loss) []kernel.Attempt {
 	var list []kernel.Attempt
-	for _, t := range []*tier.Tier{{Name: "new"}, {Name: "compared", ByName: true}, {Name: "old"}} {
+	for _, t := range []*tier.Tier{{Name: "new", Since: "6.16"}, {Name: "compared", ByName: true}, {Name: "old"}} {
 		a := kernel.Attempt{Tier: t, Err: refuses[t.Name]}
 		if a.Err == nil {
 			a.Lost = lost
@@ -165,8 +165,8 @@ func TestDiagnose(t *testing.T) {
 		says       []string
 	}{
 		{"all work", attempts(nil), nil, true, CanRun, "new", []string{"new         works\n", "compared    works (taken only if asked for: --tier compared)"}},
-		{"without a capability", attempts(nil, loss), nil, true, CanRun, "new", []string{"works without:", "open_connections: the cost (EINVAL)"}},
-		{"an older kernel", attempts(map[string]error{"new": refusal("new")}), nil, true, CanRun, "old", []string{"new         refused: tare_send at tp_btf/tcp_sendmsg_locked: no such hook"}},
+		{"without a capability", attempts(nil, loss), nil, true, CanRun, "new", []string{"verdict     the agent can run here\ntier        new\n\nnew         works without:\n", "compared    works (taken only if asked for: --tier compared) without:", "open_connections: the cost (EINVAL)"}},
+		{"an older kernel", attempts(map[string]error{"new": refusal("new")}), nil, true, CanRun, "old", []string{"new         refused: tare_send at tp_btf/tcp_sendmsg_locked: no such hook (it is for Linux 6.16 and newer)\n"}},
 		{"none", attempts(all), attempts(all), true, CannotRun, NoTier, []string{"cannot run here"}},
 		{"only by name", attempts(map[string]error{"new": refusal("new"), "old": refusal("old")}), attempts(all), true, CannotRun, NoTier, []string{"cannot run here"}},
 		{"no message bytes", attempts(all), attempts(map[string]error{"new": refusal("new")}), true, CanRun, "old", []string{"refused (no such hook)", "run with --payload off"}},

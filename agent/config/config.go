@@ -27,21 +27,22 @@ type Config struct {
 	Linking     Linking // of services whose runtime is not recognised and whose rule does not say
 	Resource    map[string]string
 	Trust       []Trust
-	Tier        string  // one of Tiers
-	Tag         string  // one of Tags
-	Sampler     string  // one of Samplers
-	SamplerArg  float64 // probability, of the ratio samplers
-	Payload     bool    // read the first bytes of messages, to name spans
-	Listen      string  // address of /metrics and /healthz, "" for none
-	Print       string  // "", "tree" or "json"
-	Events      string  // one of EventModes
-	Sequence    bool    // also report the position in its connection's stream where a request begins
-	Metrics     string  // one of MetricsModes
-	SameHost    bool    // pass the context within the kernel where both ends are traced here
-	ArmOpen     string  // one of ArmModes
-	BPFStats    bool    // measure the kernel programs' run time
-	MaxSpans    int     // bound of the spans in progress
-	Queue       int     // bound of the finished spans that wait for the exporter
+	Tier        string   // one of Tiers
+	Tag         string   // one of Tags
+	Sampler     string   // one of Samplers
+	SamplerArg  float64  // probability, of the ratio samplers
+	Payload     bool     // read the first bytes of messages, to name spans
+	Headers     []string // of requests over HTTP/2 and gRPC, that spans have as attributes
+	Listen      string   // address of /metrics and /healthz, "" for none
+	Print       string   // "", "tree" or "json"
+	Events      string   // one of EventModes
+	Sequence    bool     // also report the position in its connection's stream where a request begins
+	Metrics     string   // one of MetricsModes
+	SameHost    bool     // pass the context within the kernel where both ends are traced here
+	ArmOpen     string   // one of ArmModes
+	BPFStats    bool     // measure the kernel programs' run time
+	MaxSpans    int      // bound of the spans in progress
+	Queue       int      // bound of the finished spans that wait for the exporter
 	Export      Export
 
 	samplerGiven, argGiven, sequenceGiven bool

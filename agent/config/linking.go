@@ -7,14 +7,15 @@ type Linking uint8
 // Auto lets package runtime decide, and the kernel side where no runtime is
 // recognised.
 const (
-	Auto   Linking = 0 // as threads, until the kernel side has evidence against it
-	Thread Linking = 1 // one request at a time per thread
-	Loop   Linking = 2 // event loop: a receive is followed by what it causes
-	None   Linking = 3 // server spans only
-	Queue  Linking = 4 // event loop: several receives, then what they cause; matched by the first line
+	Auto      Linking = 0 // as threads, until the kernel side has evidence against it
+	Thread    Linking = 1 // one request at a time per thread
+	Loop      Linking = 2 // event loop: a receive is followed by what it causes
+	None      Linking = 3 // server spans only
+	Queue     Linking = 4 // event loop: several receives, then what they cause; matched by the first line
+	Goroutine Linking = 5 // Go: read from the program's memory
 )
 
-var linkings = []string{Auto: "auto", Thread: "thread", Loop: "loop", None: "none", Queue: "queue"}
+var linkings = []string{Auto: "auto", Thread: "thread", Loop: "loop", None: "none", Queue: "queue", Goroutine: "goroutine"}
 
 func (l Linking) String() string {
 	if int(l) < len(linkings) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,30 @@ func TestPrecedence(t *testing.T) {
 	if c.ServiceName != "named" || len(c.Trust) != 0 || len(c.Services) != 1 ||
 		c.Services[0].Executable != "*/x" || c.Services[0].Linking != config.Auto || c.Linking != config.Loop {
 		t.Errorf("%+v", c)
+	}
+}
+
+// Headers have no case, and a later source replaces those of an earlier one.
+func TestRequestHeaders(t *testing.T) {
+	const environ, flag = "TARE_REQUEST_HEADERS=Traceparent", "--request-headers=A,b"
+	for _, tc := range []struct {
+		file          string
+		environ, args []string
+		want          []string
+	}{
+		{},
+		{file: "request_headers: X-Request-Id, x-tenant\n", want: []string{"x-request-id", "x-tenant"}},
+		{file: "request_headers: X-Request-Id\n", want: []string{"x-request-id"}},
+		{file: "request_headers: x\n", environ: []string{environ}, want: []string{"traceparent"}},
+		{environ: []string{environ}, args: []string{flag}, want: []string{"a", "b"}},
+	} {
+		c, err := load(t, "services: [{ports: [80]}]\n"+tc.file, tc.environ, tc.args...)
+		if err != nil {
+			t.Fatalf("%q: %v", tc.file, err)
+		}
+		if !slices.Equal(c.Headers, tc.want) {
+			t.Errorf("%q, %v, %v: %q, want %q", tc.file, tc.environ, tc.args, c.Headers, tc.want)
+		}
 	}
 }
 

@@ -39,6 +39,10 @@ var settings = []setting{
 		return oneOf(where, v, Tags...)
 	}},
 	{"payload", "TARE_PAYLOAD", "payload", boolean(func(c *Config) *bool { return &c.Payload })},
+	{"request_headers", "TARE_REQUEST_HEADERS", "request-headers", func(c *Config, _, v string) error {
+		c.Headers = listed(strings.ToLower(v))
+		return nil
+	}},
 	{"listen", "TARE_LISTEN", "listen", func(c *Config, where, v string) error {
 		if v == "" || v == "none" {
 			c.Listen = ""

@@ -270,9 +270,15 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 	linking, why := r.Linking, "configured"
 	var on *runtime.Runtime
 	run := &runtime.Process{PID: p.pid, StartTime: start, Exe: p.exe, Dir: p.dir}
-	if linking == config.Auto {
+	if linking == config.Auto || linking == config.Goroutine { // which needs what the runtime tells
 		on = s.runtimes.Detect(run)
 		linking, why = on.Linking, on.Why
+	}
+	if r.Linking == config.Goroutine && linking != config.Goroutine {
+		linking = config.None
+		if run.GoVersion() == "" {
+			why = "configured as goroutine, but it is not written in Go"
+		}
 	}
 	if linking == config.Auto && s.config.Linking != config.Auto {
 		linking, why = s.config.Linking, "configured for what is not recognised"

@@ -220,3 +220,29 @@ func TestRulesAndNames(t *testing.T) {
 		t.Error("no /proc, no error")
 	}
 }
+
+// Only a program in Go has goroutines, whatever is said of it; and if it is in Go
+// and cannot be read, that is why.
+func TestGoroutineOfWhatIsNotGo(t *testing.T) {
+	f := fakeProc{t, t.TempDir()}
+	self, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pid, exe := range map[int]string{1: "/usr/bin/python3.11", 2: "/usr/sbin/nginx", 3: self} {
+		f.add(fakeProcess{pid: pid, exe: exe, cgroup: "/x", netns: 1}, "", "")
+	}
+	ps, err := New(f.root, rules(t, "TARE_CGROUPS=all=/*", "TARE_LINKING=all=goroutine")).Scan()
+	if err != nil || len(ps) != 3 {
+		t.Fatal(ps, err)
+	}
+	for _, p := range ps {
+		want := "configured as goroutine, but it is not written in Go"
+		if p.Exe == self {
+			want = "Go: the executable or the process's memory cannot be read" // there is no process
+		}
+		if p.Service.Linking != config.None || p.Service.Why != want {
+			t.Errorf("%s: %v, %q, want %q", p.Exe, p.Service.Linking, p.Service.Why, want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ var unlinked = [bpf.TareUnlinkedTARE_UNLINKED_MAX]struct{ name, why string }{
 	bpf.TareUnlinkedTARE_UNLINKED_OVERFLOW:    {"overflow", "too many requests waited on a thread"},
 	bpf.TareUnlinkedTARE_UNLINKED_AMBIGUOUS:   {"ambiguous", "several waiting requests look the same"},
 	bpf.TareUnlinkedTARE_UNLINKED_NO_MATCH:    {"no_match", "no waiting request looks like what was sent"},
-	bpf.TareUnlinkedTARE_UNLINKED_HTTP2:       {"http2", "sent on an HTTP/2 connection, whose streams are not told apart"},
+	bpf.TareUnlinkedTARE_UNLINKED_HTTP2:       {"http2", "sent over HTTP/2 by a runtime whose streams are not linked, or for a request over HTTP/2 that is not seen"},
 }
 
 // UnlinkedName is the name of a reason of enum unlinked; "" of none.

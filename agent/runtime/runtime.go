@@ -8,7 +8,11 @@
 // wrong parent is worse than none: only what is known to be right is linked.
 package runtime
 
-import "github.com/tare-trace/tare/agent/config"
+import (
+	"sync"
+
+	"github.com/tare-trace/tare/agent/config"
+)
 
 // Runtime is one way to run a service. A process is on the first of the
 // registered ones that has its executable's name; without one, on the one whose
@@ -20,6 +24,7 @@ type Runtime struct {
 	Libraries   []string                    // base names
 	Linking     config.Linking              // of its services, unless a rule says otherwise
 	Why         string                      // reason for Linking
+	Check       func(*Process) error        // why this one process cannot be linked so; nil: all can
 	Attach      func(*Process, Maps) error  // tells the kernel side of one process; nil: Linking is all
 	Detach      func(pid int, m Maps) error // takes back what Attach told, also when the process has ended
 }
@@ -38,6 +43,17 @@ var (
 	byLibrary = map[string]*Runtime{}
 )
 
+// refused is the runtime as processes have it that it cannot link, by the reason.
+// Each is one *Runtime, for a change of it is a change of the process.
+func (r *Runtime) refused(err error) *Runtime {
+	type key struct{ name, why string }
+	variant := &Runtime{Name: r.Name, Linking: config.None, Why: r.Name + ": " + err.Error()}
+	have, _ := refusals.LoadOrStore(key{r.Name, variant.Why}, variant)
+	return have.(*Runtime)
+}
+
+var refusals sync.Map
+
 // register adds a runtime, while package variables are initialised.
 func register(r Runtime) *Runtime {
 	registry = append(registry, &r)
@@ -52,6 +68,16 @@ func register(r Runtime) *Runtime {
 
 // detect finds the runtime of a process; unknown if none is recognised.
 func detect(p *Process) *Runtime {
+	r := recognise(p)
+	if r.Check != nil {
+		if err := r.Check(p); err != nil {
+			return r.refused(err)
+		}
+	}
+	return r
+}
+
+func recognise(p *Process) *Runtime {
 	if r, ok := byName[p.Name()]; ok {
 		return r
 	}

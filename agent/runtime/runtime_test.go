@@ -14,7 +14,13 @@ import (
 	"github.com/tare-trace/tare/agent/config"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(goServerEnv) != "" {
+		goServer() // this process is a program under test
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // process writes what /proc shows of one that has mapped these files.
 func process(t *testing.T, exe string, mapped ...string) *Process {

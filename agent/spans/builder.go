@@ -29,6 +29,7 @@ const (
 	UnfinishedEvicted = "evicted" // too many spans were open
 	UnfinishedStopped = "stopped" // the agent ends
 	UnfinishedTooOld  = "too_old" // nothing was sent or received for Config.MaxAge
+	UnfinishedUnseen  = "unseen"  // the kernel side cannot follow its connection any more
 )
 
 // Config of a Builder. The zero value of each field means its default.
@@ -46,13 +47,16 @@ type Config struct {
 	// MaxOpen is how many spans may be open, default 65536.
 	MaxOpen int
 	// Quiet is how long after the last byte of its response a span is
-	// finished where the kernel does not report its end, default 500 ms.
+	// finished where its protocol shows no end, default 500 ms.
 	Quiet time.Duration
 	// MaxAge is how long a span without a response may be silent, default 5 minutes.
 	MaxAge time.Duration
 	// Sequence gives every span its offset in the connection's stream and its
-	// local address; the kernel side must have been told, too.
+	// local address; the kernel side must have been told, too. Without it those
+	// have them that may have to be joined.
 	Sequence bool
+	// Headers of requests, in lower case, that spans have as attributes.
+	Headers []string
 	// Messages says whether messages are given out, default NoMessages.
 	Messages Messages
 }
@@ -66,8 +70,12 @@ type Builder struct {
 	free   []*open
 	rec    event.Record
 	names  addressNames
+	http2  connections
 	offset uint64 // wall clock minus CLOCK_MONOTONIC, ns
 	built  uint64
+
+	connections map[uint64]uint64 // of PostgreSQL's finished spans
+	statements  map[pgKey]statement
 
 	threshold uint64 // for which state is the tracestate
 	state     string
@@ -77,6 +85,7 @@ type Builder struct {
 type open struct {
 	span       span.Span
 	id         uint64
+	connection uint64 // id of the first span of those in a row on its connection
 	role       bpf.TareRole
 	flags      uint8
 	family     uint8
@@ -102,6 +111,8 @@ type open struct {
 	peerTraced bool
 	offset     uint64
 	sequence   uint32
+	http2      uint64 // its connection
+	fields     fields // likewise
 }
 
 // New makes a builder.
@@ -121,7 +132,8 @@ func New(cfg Config) *Builder {
 	if cfg.TraceState == nil {
 		cfg.TraceState = func(uint64) string { return "" }
 	}
-	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{}, offset: clockOffset()}
+	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{}, offset: clockOffset(),
+		http2: connections{}, connections: map[uint64]uint64{}, statements: map[pgKey]statement{}}
 }
 
 // Open is how many spans are in progress.
@@ -143,13 +155,22 @@ func (b *Builder) Handle(raw []byte) {
 	case bpf.TareRecordTypeTARE_DATA:
 		b.data(&r.Data)
 	case bpf.TareRecordTypeTARE_END:
-		if o := b.open[r.End.SpanId]; o != nil {
-			b.finish(o, bpf.TareEndReason(r.End.Reason), r.End.Error)
+		switch o, reason := b.open[r.End.SpanId], bpf.TareEndReason(r.End.Reason); {
+		case o == nil:
+		case reason == bpf.TareEndReasonTARE_END_LOST:
+			b.unfinish(o, UnfinishedUnseen)
+		default:
+			b.finish(o, reason, r.End.Error)
 		}
+		delete(b.connections, r.End.SpanId)
 	}
 }
 
 func (b *Builder) begin(s *bpf.Start) {
+	if s.SpanId == 0 {
+		b.headersAlone(s)
+		return
+	}
 	if s.Ends != 0 {
 		if o := b.open[s.Ends]; o != nil {
 			b.finish(o, bpf.TareEndReasonTARE_END_NEXT, 0)
@@ -164,7 +185,11 @@ func (b *Builder) begin(s *bpf.Start) {
 		b.evict()
 	}
 	o := b.take()
-	o.id = s.SpanId
+	o.id, o.connection = s.SpanId, s.SpanId
+	if connection, ok := b.connections[s.Ends]; ok {
+		o.connection = connection
+		delete(b.connections, s.Ends)
+	}
 	o.role = bpf.TareRole(s.Role)
 	o.flags, o.family = s.Flags, s.Family
 	o.localPort, o.remotePort = s.LocalPort, s.RemotePort
@@ -172,13 +197,19 @@ func (b *Builder) begin(s *bpf.Start) {
 	o.start, o.last = s.Ts, s.Ts
 	o.offset, o.sequence = s.Offset, s.Sequence
 	o.behind = s.Behind
-	o.requestN = copy(o.request[:], s.Payload[:s.PayloadLen])
+	if !o.has(bpf.TareStartFlagsTARE_F_HTTP2) {
+		o.requestN = copy(o.request[:], s.Payload[:s.PayloadLen])
+	}
 	sp := &o.span
 	sp.Resource = res
 	binary.NativeEndian.PutUint64(sp.TraceID[:8], s.TraceHi)
 	binary.NativeEndian.PutUint64(sp.TraceID[8:], s.TraceLo)
 	binary.NativeEndian.PutUint64(sp.ID[:], s.SpanId)
 	binary.NativeEndian.PutUint64(sp.Parent[:], s.ParentId)
+	if o.has(bpf.TareStartFlagsTARE_F_HTTP2) {
+		o.http2 = s.Connection
+		b.headers(o, s.Payload[:s.PayloadLen], true)
+	}
 	if o.role == bpf.TareRoleTARE_SERVER {
 		sp.Kind = span.Server
 		o.received = uint64(s.Bytes)
@@ -223,7 +254,12 @@ func (b *Builder) data(d *bpf.Data) {
 	if b.cfg.Messages != NoMessages {
 		b.message(o, d.Ts, d.Bytes, sent)
 	}
-	if sent != (o.role == bpf.TareRoleTARE_SERVER) {
+	request := sent != (o.role == bpf.TareRoleTARE_SERVER)
+	if d.Flags&uint8(bpf.TareDataFlagsTARE_D_HEADERS) != 0 {
+		b.headers(o, d.Payload[:d.PayloadLen], request)
+		d.PayloadLen = 0
+	}
+	if request {
 		// the beginning of the request came in pieces
 		o.requestN += copy(o.request[o.requestN:], d.Payload[:d.PayloadLen])
 	} else {
@@ -314,7 +350,7 @@ func (b *Builder) Sweep() {
 	for _, o := range b.open {
 		idle := time.Duration(int64(now - o.last))
 		switch {
-		case o.responded && idle > b.cfg.Quiet:
+		case o.responded && idle > b.cfg.Quiet && !o.has(bpf.TareStartFlagsTARE_F_HTTP2): // streams have an end
 			b.finish(o, 0, 0)
 		case idle > b.cfg.MaxAge:
 			b.unfinish(o, UnfinishedTooOld)

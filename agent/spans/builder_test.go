@@ -154,18 +154,18 @@ func TestIdentify(t *testing.T) {
 		request, response string
 		want              facts
 	}{
-		{"GET /a?b=c HTTP/1.0\r\n", "HTTP/1.0 200 OK", facts{protocolHTTP, "GET", "/a", "1.0", 200, ""}},
-		{"GET http://user:pw@host/a?b HTTP/1.1\r\n", "", facts{protocolHTTP, "GET", "/a", "1.1", 0, ""}},
-		{"GET /cut-off", "HTTP/1.1 2", facts{protocolHTTP, "GET", "/cut-off", "1.1", 0, ""}},
+		{"GET /a?b=c HTTP/1.0\r\n", "HTTP/1.0 200 OK", facts{protocol: protocolHTTP, operation: "GET", target: "/a", version: "1.0", status: 200}},
+		{"GET http://user:pw@host/a?b HTTP/1.1\r\n", "", facts{protocol: protocolHTTP, operation: "GET", target: "/a", version: "1.1"}},
+		{"GET /cut-off", "HTTP/1.1 2", facts{protocol: protocolHTTP, operation: "GET", target: "/cut-off", version: "1.1"}},
 		{"BREW /pot HTTP/1.1\r\n", "", facts{protocol: protocolTCP}},
-		{"GET /\x1b[31m HTTP/1.1\r\n", "", facts{protocolHTTP, "GET", "/.[31m", "1.1", 0, ""}},
-		{"*2\r\n$3\r\nGET\r\n$6\r\nitem:7\r\n", "$1\r\nx\r\n", facts{protocolRedis, "GET", "GET item:7", "", 0, ""}},
-		{"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$6\r\nsecret\r\n", "-ERR wrong\r\n", facts{protocolRedis, "SET", "SET k ?", "", 0, "ERR"}},
-		{"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n", "+OK\r\n", facts{protocolRedis, "AUTH", "AUTH ?", "", 0, ""}},
-		{"*1\r\n$4\r\nPING\r\n", "+PONG\r\n", facts{protocolRedis, "PING", "PING", "", 0, ""}},
-		{"get item:7\r\n", "END\r\n", facts{protocolMemcached, "get", "get item:7", "", 0, ""}},
-		{"set k 0 0 6\r\nsecret\r\n", "STORED\r\n", facts{protocolMemcached, "set", "set k ?", "", 0, ""}},
-		{"get " + "x\r\n", "SERVER_ERROR out of memory\r\n", facts{protocolMemcached, "get", "get x", "", 0, "SERVER_ERROR"}},
+		{"GET /\x1b[31m HTTP/1.1\r\n", "", facts{protocol: protocolHTTP, operation: "GET", target: "/.[31m", version: "1.1"}},
+		{"*2\r\n$3\r\nGET\r\n$6\r\nitem:7\r\n", "$1\r\nx\r\n", facts{protocol: protocolRedis, operation: "GET", target: "GET item:7"}},
+		{"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$6\r\nsecret\r\n", "-ERR wrong\r\n", facts{protocol: protocolRedis, operation: "SET", target: "SET k ?", failure: "ERR"}},
+		{"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n", "+OK\r\n", facts{protocol: protocolRedis, operation: "AUTH", target: "AUTH ?"}},
+		{"*1\r\n$4\r\nPING\r\n", "+PONG\r\n", facts{protocol: protocolRedis, operation: "PING", target: "PING"}},
+		{"get item:7\r\n", "END\r\n", facts{protocol: protocolMemcached, operation: "get", target: "get item:7"}},
+		{"set k 0 0 6\r\nsecret\r\n", "STORED\r\n", facts{protocol: protocolMemcached, operation: "set", target: "set k ?"}},
+		{"get " + "x\r\n", "SERVER_ERROR out of memory\r\n", facts{protocol: protocolMemcached, operation: "get", target: "get x", failure: "SERVER_ERROR"}},
 		{"\x17\x03\x03\x00\x20abc", "", facts{protocol: protocolTLS}},
 		{"", "", facts{protocol: protocolTCP}},
 		{"*9999999999\r\n", "", facts{protocol: protocolTCP}},
@@ -248,6 +248,24 @@ func TestQuietSpansFinish(t *testing.T) {
 	}
 }
 
+// A stream of messages may pause: only its end finishes it.
+func TestQuietStreamsGoOn(t *testing.T) {
+	f := newFixture(Config{Quiet: time.Nanosecond})
+	begin := monotonic()
+	f.asks(begin, begin, client, newEncoder().frame(nil, get("/cart")...))
+	for range 2 {
+		f.more(begin, false, newEncoder().frame(nil, ":status", "200"))
+		f.Sweep()
+	}
+	if len(f.spans) != 0 {
+		t.Fatalf("finished before its end: %+v", f.spans)
+	}
+	f.end(begin, bpf.TareEndReasonTARE_END_STREAM, 0)
+	if len(f.spans) != 1 || len(f.lost) != 0 {
+		t.Errorf("%d spans, lost %v", len(f.spans), f.lost)
+	}
+}
+
 func TestMessages(t *testing.T) {
 	f := newFixture(Config{Messages: WithMessages})
 	f.start(1, client, 5, "get x\r\n", nil)
@@ -268,9 +286,17 @@ func TestMessages(t *testing.T) {
 
 // Where a request began in its connection's stream, at both ends.
 func TestSequence(t *testing.T) {
-	for _, on := range []bool{true, false} {
-		f := newFixture(Config{Sequence: on})
-		at := func(s *bpf.Start) { s.Offset, s.Sequence = 1<<40, 1<<31 }
+	for _, c := range []struct{ all, told, want bool }{
+		{all: true, told: true, want: true},
+		{all: false, told: true, want: true}, // of a stream that may have to be joined
+		{all: false, told: false, want: false},
+	} {
+		f := newFixture(Config{Sequence: c.all})
+		at := func(s *bpf.Start) {
+			if c.told {
+				s.Offset, s.Sequence = 1<<40, 1<<31
+			}
+		}
 		f.start(1, client, 1, "get x\r\n", at)
 		f.start(2, server, 1, "get x\r\n", at)
 		f.end(1, closed, 0)
@@ -278,8 +304,8 @@ func TestSequence(t *testing.T) {
 		for _, s := range f.spans {
 			a := attrs(s)
 			got := [4]string{a[semconv.StreamOffset], a[semconv.StreamSequence], a["network.local.address"], a["network.local.port"]}
-			if want := [4]string{"1099511627776", "2147483648", "127.0.0.1", "8080"}; on && got != want || !on && got != [4]string{} {
-				t.Errorf("sequence %v, %v: %v", on, s.Kind, got)
+			if want := [4]string{"1099511627776", "2147483648", "127.0.0.1", "8080"}; c.want && got != want || !c.want && got != [4]string{} {
+				t.Errorf("%+v, %v: %v", c, s.Kind, got)
 			}
 		}
 	}

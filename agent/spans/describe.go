@@ -2,6 +2,7 @@ package spans
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -24,32 +25,33 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		address, port = b.names.text(o.local, o.family), o.localPort
 	}
 
+	switch {
+	case o.has(bpf.TareStartFlagsTARE_F_HTTP2):
+		b.describeStream(o, server, address, port)
+		f.protocol = protocolHTTP
+	case f.protocol == protocolHTTP:
+		describeHTTP(sp, f, server, address, port)
+	}
 	switch f.protocol {
 	case protocolHTTP:
-		sp.Name = f.operation
-		sp.Attrs = append(sp.Attrs,
-			span.String("http.request.method", f.operation),
-			span.String("url.path", f.target),
-			span.String("network.protocol.version", f.version))
-		if server {
-			sp.Attrs = append(sp.Attrs, span.String("url.scheme", "http"))
-		} else {
-			sp.Attrs = append(sp.Attrs, span.String("url.full", fullURL(address, port, f.target)))
+	case protocolRedis, protocolMemcached, protocolPostgres:
+		sp.Attrs = append(sp.Attrs, span.String("db.system.name", string(f.protocol)))
+		if f.postgres != nil {
+			b.session(o, &f)
 		}
-		if f.status != 0 {
-			sp.Attrs = append(sp.Attrs, span.Int("http.response.status_code", int64(f.status)))
+		sp.Name = cmp.Or(f.summary, f.operation, string(f.protocol))
+		for _, a := range []struct{ key, value string }{
+			{"db.operation.name", f.operation}, {"db.collection.name", f.collection},
+			{"db.query.summary", f.summary}, {"db.query.text", f.target},
+		} {
+			if a.value != "" {
+				sp.Attrs = append(sp.Attrs, span.String(a.key, a.value))
+			}
 		}
-		if f.status >= 500 || (!server && f.status >= 400) {
-			fail(sp, strconv.Itoa(f.status))
-		}
-	case protocolRedis, protocolMemcached:
-		sp.Name = f.operation
-		sp.Attrs = append(sp.Attrs,
-			span.String("db.system.name", string(f.protocol)),
-			span.String("db.operation.name", f.operation),
-			span.String("db.query.text", f.target))
 		if f.failure != "" {
-			sp.Attrs = append(sp.Attrs, span.String("db.response.status_code", f.failure))
+			if f.failure != otherFailure {
+				sp.Attrs = append(sp.Attrs, span.String("db.response.status_code", f.failure))
+			}
 			fail(sp, f.failure)
 		}
 	default:
@@ -66,7 +68,7 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	if server {
 		sp.Attrs = append(sp.Attrs, span.Int(semconv.Calls, int64(o.calls)))
 	}
-	if b.cfg.Sequence {
+	if b.cfg.Sequence || o.sequence != 0 {
 		sp.Attrs = append(sp.Attrs,
 			span.String("network.local.address", b.names.text(o.local, o.family)),
 			span.Int("network.local.port", int64(o.localPort)),
@@ -81,7 +83,7 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		switch {
 		case o.unfinished:
 			sp.Attrs = append(sp.Attrs, span.Bool(semconv.Unfinished, true))
-		case server && o.received == 0:
+		case f.unanswered, server && o.received == 0:
 			// nothing was asked that could have been answered
 		case reason == bpf.TareEndReasonTARE_END_PIPELINED:
 			sp.Attrs = append(sp.Attrs, span.Bool(semconv.Pipelined, true))
@@ -106,6 +108,25 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 	if o.has(bpf.TareStartFlagsTARE_F_PIPELINED) && reason != bpf.TareEndReasonTARE_END_PIPELINED {
 		sp.Attrs = append(sp.Attrs, span.Bool(semconv.Pipelined, true))
+	}
+}
+
+func describeHTTP(sp *span.Span, f facts, server bool, address string, port uint16) {
+	sp.Name = f.operation
+	sp.Attrs = append(sp.Attrs,
+		span.String("http.request.method", f.operation),
+		span.String("url.path", f.target),
+		span.String("network.protocol.version", f.version))
+	if server {
+		sp.Attrs = append(sp.Attrs, span.String("url.scheme", "http"))
+	} else {
+		sp.Attrs = append(sp.Attrs, span.String("url.full", fullURL(address, port, f.target)))
+	}
+	if f.status != 0 {
+		sp.Attrs = append(sp.Attrs, span.Int("http.response.status_code", int64(f.status)))
+	}
+	if f.status >= 500 || (!server && f.status >= 400) {
+		fail(sp, strconv.Itoa(f.status))
 	}
 }
 

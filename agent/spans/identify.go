@@ -14,17 +14,25 @@ const (
 	protocolHTTP      protocol = "http"
 	protocolRedis     protocol = "redis"
 	protocolMemcached protocol = "memcached"
+	protocolPostgres  protocol = "postgresql"
 )
 
 // facts are what the beginnings of a request and its response tell.
 type facts struct {
-	protocol  protocol
-	operation string // HTTP method, database command
-	target    string // path without query string; command with its key
-	version   string // of HTTP
-	status    int    // of HTTP, 0 if unknown
-	failure   string // of a database: error prefix
+	protocol   protocol
+	operation  string // HTTP method, database command
+	target     string // path without query string; command with its key, query without values
+	version    string // of HTTP
+	status     int    // of HTTP, 0 if unknown
+	failure    string // of a database: error prefix, SQLSTATE; otherFailure
+	summary    string // of a query
+	collection string // its only table
+	unanswered bool   // nothing answers it
+	postgres   *pgRequest
 }
+
+// otherFailure is an error whose kind is not known, by the conventions for error.type.
+const otherFailure = "_OTHER"
 
 // identify reads the first bytes of a request and of its response. Anything
 // may stand in them: they were taken from the wire and cut at a fixed length.
@@ -38,7 +46,11 @@ func identify(request, response []byte) facts {
 	if f, ok := identifyMemcached(request, response); ok {
 		return f
 	}
-	if len(request) >= 3 && request[0] >= 20 && request[0] <= 23 && request[1] == 3 {
+	if f, ok := identifyPostgres(request, response); ok {
+		return f
+	}
+	// RFC 8446 5.1; with a third byte of 0, SSL 3, more likely a length of MySQL's
+	if len(request) >= 3 && request[0] >= 20 && request[0] <= 23 && request[1] == 3 && request[2] != 0 {
 		return facts{protocol: protocolTLS}
 	}
 	return facts{protocol: protocolTCP}

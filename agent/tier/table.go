@@ -54,7 +54,8 @@ var received = Program{
 // All tiers, the best first. A tier for other kernels is one more entry here.
 var All = []Tier{
 	{
-		Name: "tracepoint", // Linux 6.16
+		Name:  "tracepoint",
+		Since: "6.16",
 		Programs: programs(received, Program{
 			Name: "tare_send", Hook: Tracepoint("tcp_sendmsg_locked"),
 			For: "messages sent",

@@ -16,6 +16,7 @@ import (
 // Tier is a set of kernel programs that together can trace.
 type Tier struct {
 	Name     string
+	Since    string    // the Linux version whose hooks it needs; "" where all that can trace have them
 	ByName   bool      // taken only where it is asked for by its name
 	Switches []string  // constants of the object that are true in this tier
 	Programs []Program // in the order in which they are attached

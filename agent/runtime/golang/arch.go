@@ -58,8 +58,7 @@ var amd64 = arch{
 }
 
 // arm64: the function stores the return address at the bottom of its frame, the
-// frame pointer below that. A goroutine begins with six words free. Not
-// verified against a process.
+// frame pointer below that. A goroutine begins with six words free.
 var arm64 = arch{
 	// The frame pointer points 8 bytes below the frame; its caller's frame begins
 	// behind it, arguments one word later. Variables end one word before.

@@ -12,8 +12,6 @@ const (
 	fnHandleStreams = "grpc/internal/transport.(*http2Server).HandleStreams"
 	fnHandleStream  = "grpc.(*Server).handleStream"
 	fnLoopy         = "grpc/internal/transport.(*loopyWriter).run"
-	fnErrgroup      = "errgroup.(*Group).Go.func1"
-	fnErrgroupTry   = "errgroup.(*Group).TryGo.func1"
 	pkgTransport    = "grpc/internal/transport"
 )
 
@@ -30,7 +28,7 @@ func (n http2Names) function(receiver, name string) string {
 func (n http2Names) typ(name string) string { return "*" + n.types + "." + n.prefix + name }
 
 var wantedFunctions = func() []string {
-	list := []string{fnServe, fnWriteLoop, fnHandleStreams, fnHandleStream, fnLoopy, fnErrgroup, fnErrgroupTry}
+	list := []string{fnServe, fnWriteLoop, fnHandleStreams, fnHandleStream, fnLoopy}
 	for _, v := range http2Variants {
 		list = append(list, v.function("serverConn", "readFrames"), v.function("serverConn", "runHandler"),
 			v.function("clientStream", "doRequest"))
@@ -40,7 +38,7 @@ var wantedFunctions = func() []string {
 
 var wantedTypes = func() []string {
 	list := []string{
-		"*runtime.g", "*context.cancelCtx", "*context.valueCtx",
+		"*runtime.g", "*net.TCPConn", "*context.cancelCtx", "*context.valueCtx",
 		"*http.conn", "*http.contextKey", "*http.Request", "*http.transportRequest", "*http.persistConn",
 		"*transport.http2Server", "*transport.http2Client", "*transport.ServerStream", "*transport.ClientStream",
 		"*transport.Stream", "*transport.loopyWriter",
@@ -67,8 +65,8 @@ func derive(m *module) *Layout {
 		layout: &Layout{Arch: m.arch.name, module: m.addr, table: m.table, entry: m.elf.Entry, pie: m.relocated()}}
 	l := d.layout
 	l.Refused[Goroutines] = d.goroutine()
+	l.TCP = d.tcp()
 	l.Refused[Contexts] = d.contexts()
-	l.Refused[Errgroup] = d.errgroup()
 	servers1 := all(&d, HTTP1Servers, d.functions[fnServe], d.http1Server)
 	clients1 := all(&d, HTTP1Clients, d.functions[fnWriteLoop], d.http1Client)
 	var servers2 []*HTTP2Server
@@ -261,27 +259,26 @@ func (d *deriver) goroutine() Refusal {
 	d.layout.Goroutine = Goroutine{
 		StackHi: uint32(stack.off) + c.off(stack.typ, "hi", kindUintptr),
 		ID:      c.off(g, "goid", kindUint64),
+		StartPC: c.off(g, "startpc", kindUintptr),
+		Status:  c.off(g, "atomicstatus", kindStruct),
+		Parent:  c.off(g, "parentGoid", kindUint64),
 	}
 	return c.refusal
 }
 
 const kindUintptr = 12
 
-func (d *deriver) errgroup() Refusal {
-	for _, name := range []string{fnErrgroup, fnErrgroupTry} {
-		for _, f := range d.functions[name] {
-			d.layout.Errgroup = append(d.layout.Errgroup, f.Range)
-		}
-	}
-	if len(d.layout.Errgroup) == 0 {
-		return Refusal{Absent, ""}
-	}
+func (d *deriver) tcp() TCPConn {
 	c := d.fork()
-	_, g := c.pointer("*runtime.g", "runtime")
-	if d.layout.Goroutine.ParentID = c.off(g, "parentGoid", kindUint64); c.refused() {
-		d.layout.Errgroup = nil
+	pointer, tcp := c.pointer("*net.TCPConn", "net")
+	conn := c.field(tcp, "conn", kindStruct)
+	fd := c.field(conn.typ, "fd", kindPointer)
+	poll := c.field(c.behind(fd), "pfd", kindStruct)
+	t := TCPConn{Type: pointer.addr, NetFD: uint32(conn.off + fd.off), FD: uint32(poll.off) + c.off(poll.typ, "Sysfd", kindInt)}
+	if c.refused() {
+		return TCPConn{}
 	}
-	return c.refusal
+	return t
 }
 
 func (d *deriver) http1Server(serve function) (*HTTP1Server, Refusal) {
@@ -332,7 +329,7 @@ func (d *deriver) http2Server(v http2Names, read function) (*HTTP2Server, Refusa
 	streams := c.field(conn, "streams", kindMap)
 	x := &HTTP2Server{
 		Package: read.pkg, ReadFrames: read.Range, RunHandler: run.Range,
-		BaseCtx: c.context(conn, "baseCtx"), WriterState: uint32(state.off), StateStream: uint32(stream.off),
+		BaseCtx: c.context(conn, "baseCtx"), NetConn: c.off(conn, "conn", kindInterface), WriterState: uint32(state.off), StateStream: uint32(stream.off),
 		StreamID: c.off(st, "id", kindUint32), StreamCtx: c.context(st, "ctx"), StreamConn: c.off(st, "sc", kindPointer),
 		Streams: uint32(streams.off),
 	}
@@ -424,6 +421,7 @@ func (d *deriver) grpcClient(run function) (*GRPCClient, Refusal) {
 	stream = c.behind(field{name: "activeStreams", typ: stream})
 	x.StreamVia, x.StreamID = c.inStream(stream, "id", kindUint32)
 	_, x.StreamCtx = c.inStream(stream, "ctx", kindInterface)
+	_, x.StreamMethod = c.inStream(stream, "method", kindString)
 	x.StreamClient = c.off(stream, "ct", kindPointer, kindInterface)
 	c.argument(&x.Loopy, run, 0)
 	if c.refused() {

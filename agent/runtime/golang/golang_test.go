@@ -47,8 +47,8 @@ func live(t *testing.T, path string) *Program {
 		}
 		p.check(e)
 		if e.At == "end" {
-			if seen != 11 {
-				t.Errorf("%d events, want 11", seen)
+			if seen != 10 {
+				t.Errorf("%d events, want 10", seen)
 			}
 			return p.prog
 		}

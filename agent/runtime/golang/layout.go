@@ -14,7 +14,7 @@ type Layout struct {
 	Refused [NumMechanisms]Refusal
 
 	Goroutine    Goroutine
-	Errgroup     []Range // the functions in which errgroup's goroutines begin
+	TCP          TCPConn
 	Contexts     []Context
 	CancelErr    uint32 // context.cancelCtx.err: an interface, whose first word is 0 while the context is not cancelled
 	ValueKey     uint32 // context.valueCtx.key: its first word is the key's type
@@ -34,9 +34,18 @@ type Layout struct {
 
 // Goroutine is where runtime.g has what matters.
 type Goroutine struct {
-	StackHi  uint32
-	ID       uint32 // goid, 8 bytes; never used again
-	ParentID uint32 // parentGoid, 8 bytes; only if Errgroup is not refused
+	StackHi uint32
+	ID      uint32 // goid, 8 bytes; never used again
+	StartPC uint32 // startpc, 8 bytes: the address of its first function
+	Status  uint32 // atomicstatus, 4 bytes: 6 (_Gdead) once it has ended
+	Parent  uint32 // parentGoid, 8 bytes: who started it
+}
+
+// TCPConn is the way from a net.Conn to its descriptor.
+type TCPConn struct {
+	Type  uint64 // type word of a *net.TCPConn; 0 if the program has none that is understood
+	NetFD uint32 // of its pointer to a netFD
+	FD    uint32 // in that, of the descriptor: 4 bytes
 }
 
 // ContextKind tells contexts apart that mean more than their parent.
@@ -100,6 +109,7 @@ type HTTP2Server struct {
 	ReadFrames Range  // receives all frames of a connection
 	Conn       Slot   // of the *serverConn, the receiver of ReadFrames
 	BaseCtx    uint32 // serverConn.baseCtx: the connection's context
+	NetConn    uint32 // serverConn.conn: an interface
 	// The goroutine of a request is in RunHandler. One of Writers is the slot of
 	// its *responseWriter: the one for which *(*(writer + WriterState) +
 	// StateStream) is a stream, that is, whose StreamConn is a known connection.
@@ -159,6 +169,7 @@ type GRPCClient struct {
 	StreamVia     int32 // as in GRPCServer
 	StreamID      uint32
 	StreamCtx     uint32
+	StreamMethod  uint32 // of a string, "/package.Service/Method"
 	StreamClient  uint32 // ClientStream.ct, the *http2Client; in the ClientStream, not in what Via points to
 	FramerWriter  uint32 // framer.writer: *bufWriter, what is written before TLS
 	Buffer        Buffer

@@ -332,12 +332,6 @@ func (p *process) check(e event) {
 				p.t.Errorf("grpc client: %d bytes, %q", n, p.text(buf))
 			}
 		}
-	case "errgroup":
-		for _, f := range l.Errgroup {
-			if _, ok := p.byFrames(Slot{}, f, e.Frame); ok {
-				found = true
-			}
-		}
 	case "end":
 		return
 	}

@@ -8,7 +8,6 @@ type Mechanism uint8
 // The mechanisms, each derived on its own.
 const (
 	Goroutines Mechanism = iota // ids of goroutines
-	Errgroup                    // a goroutine of errgroup belongs to the one that started it
 	Contexts                    // from a context.Context to its parents
 	HTTP1Servers
 	HTTP1Clients
@@ -21,7 +20,7 @@ const (
 
 // String is the mechanism's name in metrics and logs.
 func (m Mechanism) String() string {
-	return [...]string{"goroutines", "errgroup", "contexts", "http1 server", "http1 client", "http2 server",
+	return [...]string{"goroutines", "contexts", "http1 server", "http1 client", "http2 server",
 		"http2 client", "grpc server", "grpc client", "unknown"}[min(m, NumMechanisms)]
 }
 

@@ -25,10 +25,12 @@ type Slot struct {
 	Entries []Entry
 }
 
-// Entry is a call at the bottom of a goroutine's stack. The word at
-// stack.hi − Return is ReturnPC exactly while the call lasts: then the slot is at
-// stack.hi − Slot. Distances are in bytes.
+// Entry is a call by a goroutine's first function, which begins at Start. If the
+// goroutine began there, the word at stack.hi − Return is ReturnPC exactly while
+// the call lasts: then the slot is at stack.hi − Slot. Another goroutine may have
+// the same word there, of one that had its stack before. Distances are in bytes.
 type Entry struct {
+	Start    uint64
 	ReturnPC uint64 // in the goroutine's first function, behind the call
 	Return   uint32
 	Slot     uint32
@@ -279,8 +281,7 @@ const maxEntries = 8
 
 // setEntries finds the calls of each function, and with them the distances of
 // its slots from the end of a goroutine's stack, as they are if the caller is
-// the goroutine's first function. That it is, the kernel side sees by the return
-// address: it can be at that place in no other way.
+// the goroutine's first function. That it is, the goroutine itself says (startpc).
 func (m *module) setEntries(slots []slotOf) {
 	targets := map[uint64][]slotOf{}
 	var spans []Range
@@ -317,7 +318,7 @@ func (m *module) addEntry(s *Slot, f function, after uint64) {
 		return
 	}
 	e := m.arch.entry(depth, size, s.Frame)
-	e.ReturnPC = after
+	e.Start, e.ReturnPC = caller.Low, after
 	for _, known := range s.Entries {
 		if known == e {
 			return

@@ -92,13 +92,12 @@ func (tr *truth) function(got Range, name string) {
 func (tr *truth) check(l *Layout) {
 	tr.offset(l.Goroutine.StackHi, "runtime.g.stack", "runtime.stack.hi")
 	tr.offset(l.Goroutine.ID, "runtime.g.goid")
-	tr.offset(l.Goroutine.ParentID, "runtime.g.parentGoid")
+	tr.offset(l.Goroutine.StartPC, "runtime.g.startpc")
+	tr.offset(l.Goroutine.Parent, "runtime.g.parentGoid")
+	tr.offset(l.Goroutine.Status, "runtime.g.atomicstatus")
 	tr.offset(l.CancelErr, "context.cancelCtx.err")
 	tr.offset(l.ValueKey, "context.valueCtx.key")
 	tr.offset(l.ValueVal, "context.valueCtx.val")
-	for i, f := range l.Errgroup {
-		tr.function(f, []string{"golang.org/x/sync/errgroup.(*Group).Go.func1", "golang.org/x/sync/errgroup.(*Group).TryGo.func1"}[i])
-	}
 	buffer := func(b Buffer) {
 		tr.offset(b.Bytes, "bufio.Writer.buf")
 		tr.offset(b.Used, "bufio.Writer.n")
@@ -133,6 +132,7 @@ func (tr *truth) check(l *Layout) {
 		tr.function(s.ReadFrames, method(s.Package, "serverConn", "readFrames"))
 		tr.function(s.RunHandler, method(s.Package, "serverConn", "runHandler"))
 		tr.offset(s.BaseCtx, p+"serverConn.baseCtx")
+		tr.offset(s.NetConn, p+"serverConn.conn")
 		tr.offset(s.WriterState, p+"responseWriter.rws")
 		tr.offset(s.StateStream, p+"responseWriterState.stream")
 		tr.offset(s.StreamID, p+"stream.id")

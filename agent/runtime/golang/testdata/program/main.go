@@ -24,7 +24,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/h2c"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -246,9 +245,6 @@ func main() {
 		must(gc.Invoke(ctx, "/s/M", &in, &out))
 	}
 
-	g, _ := errgroup.WithContext(base)
-	g.Go(func() error { tell(event{At: "errgroup"}); return nil })
-	must(g.Wait())
 	_ = redis.NewClient(&redis.Options{Addr: h1.Listener.Addr().String()}).Ping(timer).Err()
 	tell(event{At: "end"})
 }
