@@ -51,6 +51,9 @@ func (r *Result) classified(report fidelity.Report) {
 // fidelity fills in what came of the fidelity run besides its traces.
 func (r *Result) fidelity(rec *record.Run) {
 	r.Requests, r.Failed = rec.Requests, rec.Failures
+	if n := rec.Fidelity[record.CallsByMethod]; n > 0 {
+		r.warn("in %d of the complete traces a gRPC call names its method and not its request, as not all requests were sampled", n)
+	}
 	for _, reason := range sortedKeys(rec.Errors) {
 		r.warn("%d requests failed: %s", rec.Errors[reason], reason)
 	}

@@ -43,7 +43,11 @@ func load(ctx context.Context, s *store.Store, name string, in io.Reader) error 
 func read(in io.Reader, take func(ptrace.Traces) error) error {
 	buffered := bufio.NewReaderSize(in, 1<<16)
 	first, _ := buffered.Peek(64)
-	if !bytes.HasPrefix(bytes.TrimSpace(first), []byte("{")) {
+	// A message of protobuf begins with a newline, and with a brace behind it if its
+	// first resource has 123 bytes.
+	inside, isObject := bytes.CutPrefix(bytes.TrimSpace(first), []byte("{"))
+	inside = bytes.TrimSpace(inside)
+	if !isObject || len(inside) > 0 && inside[0] != '"' && inside[0] != '}' {
 		b, err := io.ReadAll(buffered)
 		if err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Command is a service of the user's own, which the chain "command" consists of.
@@ -35,7 +34,6 @@ type Command struct {
 // commandPlan: one service of the user's own.
 var commandPlan = plan{
 	command:  true,
-	within:   time.Minute,
 	path:     "/",
 	fixed:    true,
 	choose:   true,

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tare-trace/tare/workloads/delay"
 	"github.com/tare-trace/tare/workloads/internal/hotel"
@@ -26,14 +25,14 @@ import (
 // makes services and caches late (package delay).
 var hotelPlan = plan{
 	requires: []Requirement{redisPackage, memcachedPackage, postgresPackage},
-	truth:    hotelTruth,
-	within:   30 * time.Second, // for PostgreSQL to make its database on a busy machine
+	truth:    hotelTruth(),
+	late:     hotelLate,
 	path:     "/",
 	paths:    func(n uint64) string { return hotel.Paths[hotel.KindOf(n)] },
 	services: hotelPorts(),
 	reserved: []string{
 		"LISTEN", "OTEL_SERVICE_NAME", "SEARCH", "GEO", "RATE", "RECOMMENDATION", "PROFILE", "RESERVE", "USER",
-		"MEMCACHED", "REDIS", "POSTGRES", "DELAYED",
+		"MEMCACHED", "REDIS", "POSTGRES",
 	},
 	specs: hotelSpecs,
 }
@@ -69,8 +68,8 @@ var hotelServices = []hotelService{
 	{name: "rate", asks: map[string]string{"MEMCACHED": "memcached-rate", "POSTGRES": "postgres"}, wave: 2},
 }
 
-// hotelStores have one instance each. Caches may be delayed by a step in front of
-// them, which then has their name.
+// hotelStores have one instance each. In place of a cache that is to be late stands
+// a program of our own.
 var hotelStores = []hotelService{
 	{name: "memcached-rate", node: 1},
 	{name: "memcached-profile", node: 1},
@@ -78,9 +77,6 @@ var hotelStores = []hotelService{
 	{name: "redis", node: 1},
 	{name: "postgres"},
 }
-
-// behind is the name of a cache that has a delaying step in front of it.
-func behind(cache string) string { return cache + "-store" }
 
 func isCache(name string) bool { return strings.HasPrefix(name, "memcached-") }
 
@@ -101,9 +97,6 @@ func hotelPorts() []string {
 	}
 	for _, s := range hotelStores {
 		names = append(names, s.name)
-		if isCache(s.name) {
-			names = append(names, behind(s.name))
-		}
 	}
 	return names
 }
@@ -135,15 +128,11 @@ func hotelSpecs(b *builder) ([]spec, error) {
 	for _, s := range hotelStores {
 		sp := place(s, s.name, 0)
 		if isCache(s.name) && slices.Contains(slow, s.name) {
-			store := b.on(sp.network, behind(s.name))
-			store.wave = sp.wave
-			if sp, err = hotelBinary(b, sp, "memcached", map[string]string{"MEMCACHED": store.address(), "DELAYED": s.name}); err != nil {
-				return nil, err
-			}
-			specs = append(specs, sp)
-			sp = store
+			sp, err = hotelBinary(b, sp, sp.name, map[string]string{})
+		} else {
+			sp, err = hotelStore(b, sp)
 		}
-		if sp, err = hotelStore(b, sp); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		specs = append(specs, sp)
@@ -242,16 +231,16 @@ exec "$1"/postgres -D "$2/data" -F -h "$4" -p "$5" -c hba_file="$3/hba.conf" -c 
 	return s, nil
 }
 
-// hotelTruth: spans by kind of request, and whether the city is in memory.
-func hotelTruth(env map[string]string) Truth {
+// hotelLate are the services and caches that DELAY names.
+func hotelLate(env map[string]string) []string {
 	delays, _ := delay.Parse(env["DELAY"]) // what is wrong with it prevents the start
-	slow := delays.Services()
+	return delays.Services()
+}
+
+// hotelTruth: spans by kind of request, and whether the city is in memory.
+func hotelTruth() Truth {
 	cached := func(service, key string) Shape {
-		cache := "memcached-" + service
-		if slices.Contains(slow, cache) {
-			return onWire(call(service, "gets "+key, serve(cache, "gets "+key, call(cache, "gets "+key, serve(behind(cache), "gets "+key)))))
-		}
-		return onWire(call(service, "gets "+key, serve(cache, "gets "+key)))
+		return onWire(call(service, "gets "+key, serve("memcached-"+service, "gets "+key)))
 	}
 	stored := func(service, store, text string) Shape { return call(service, text, onWire(serve(store, text))) }
 	rpc := func(from, to, method string, calls ...Shape) Shape {

@@ -9,7 +9,7 @@ var nginxFiles embed.FS
 // figure 4). Request 7 is /n/7.
 var nginxPlan = plan{
 	requires: []Requirement{nginxPackage},
-	truth:    unchanging(nginxShape),
+	truth:    nginxShape.Always(),
 	path:     "/n/",
 	services: []string{"proxy", "backend"},
 	specs: func(b *builder) ([]spec, error) {

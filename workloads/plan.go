@@ -4,18 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // A plan is all that is known of a chain: each is a variable in a file of its
 // own, and stands in the table below.
 type plan struct {
 	requires []Requirement
-	// truth makes the shapes of its traces, by the environment of its services; nil:
-	// its requests carry no number that tells them apart.
-	truth    func(env map[string]string) Truth
+	// truth has the shapes of its traces; nil: its requests carry no number that
+	// tells them apart.
+	truth Truth
+	// late lists the services that answer late, by the environment; nil: none can.
+	late     func(env map[string]string) []string
 	command  bool                  // it needs Options.Command, which the others do not take
-	within   time.Duration         // how long a start may take; 0: 10 s
 	path     string                // of a request, up to its number
 	paths    func(n uint64) string // instead of path, where requests differ in more than their number
 	fixed    bool                  // path is the whole path: requests are not told apart

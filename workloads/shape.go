@@ -77,12 +77,6 @@ func onWire(s Shape) Shape {
 	return s
 }
 
-// unchanging is the truth of a chain whose requests are all alike, whatever its
-// environment.
-func unchanging(s Shape) func(map[string]string) Truth {
-	return func(map[string]string) Truth { return s.Always() }
-}
-
 // WithShape lists the chains that have a shape, sorted by name.
 func WithShape() []string {
 	var names []string
@@ -94,10 +88,10 @@ func WithShape() []string {
 	return names
 }
 
-// TruthOf finds the shapes of a chain that is started without options.
+// TruthOf finds the shapes of a chain.
 func TruthOf(chain string) (Truth, error) {
 	if p := plans[chain]; p.truth != nil {
-		return p.truth(nil), nil
+		return p.truth, nil
 	}
 	return nil, fmt.Errorf("no shape of a chain %q: there are %s", chain, strings.Join(WithShape(), ", "))
 }

@@ -14,7 +14,7 @@ var shopFiles embed.FS
 // from both stores and asks for /stock/7.
 var shopPlan = plan{
 	requires: []Requirement{nginxPackage, pythonPackage, redisPackage, memcachedPackage},
-	truth:    unchanging(shopShape),
+	truth:    shopShape.Always(),
 	path:     "/item/",
 	services: []string{"proxy", "shop", "redis", "memcached", "stock"},
 	specs:    shopSpecs,

@@ -26,8 +26,8 @@ type Options struct {
 	// Command is how the service of chain "command" is started; the others
 	// take none.
 	Command *Command
-	// ReadyWithin bounds the start of every service; 0: 10 s, and 60 s for a
-	// command.
+	// ReadyWithin bounds the start of every service; 0: a minute, for where a
+	// processor is emulated or busy.
 	ReadyWithin time.Duration
 	// Network is where the services under test run; nil: on loopback, beside
 	// the caller. It is the caller's to close, after Stop.
@@ -63,6 +63,7 @@ type Chain struct {
 	Entry    string    // host:port that clients ask
 	Services []Service // the entry first
 	Truth    Truth     // of its traces, if its requests are numbered; else nil
+	Late     []string  // services that answer some requests late, as the environment says
 	Dir      string    // configurations and logs; gone after Stop
 	// AppendBody makes the body of a request and Header is sent with it; nil:
 	// the requests of this chain have no body.
@@ -92,15 +93,15 @@ func Start(ctx context.Context, name string, opts Options) (*Chain, error) {
 		return nil, fmt.Errorf("chain %s: %w", name, err)
 	}
 	opts.Workers = cmp.Or(opts.Workers, 2)
-	opts.ReadyWithin = cmp.Or(opts.ReadyWithin, p.within, 10*time.Second)
+	opts.ReadyWithin = cmp.Or(opts.ReadyWithin, time.Minute)
 	opts.Path = cmp.Or(opts.Path, p.path)
 	group, err := NewGroup("tare-" + name)
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{Name: name, Dir: group.Dir, group: group, path: opts.Path, paths: p.paths, fixed: p.fixed, within: opts.ReadyWithin}
-	if p.truth != nil {
-		c.Truth = p.truth(opts.Env)
+	c := &Chain{Name: name, Dir: group.Dir, group: group, path: opts.Path, paths: p.paths, fixed: p.fixed, within: opts.ReadyWithin, Truth: p.truth}
+	if p.late != nil {
+		c.Late = p.late(opts.Env)
 	}
 	if err := c.start(ctx, p, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("chain %s: %w", name, err), group.Stop())
@@ -189,6 +190,9 @@ func (c *Chain) Restart(ctx context.Context, service string) error {
 	c.Services[i] = again
 	return nil
 }
+
+// CanBeLate reports whether services of a chain can be made late.
+func CanBeLate(chain string) bool { return plans[chain].late != nil }
 
 // Stop ends all processes of the chain and removes its directory. It may be
 // called more than once.

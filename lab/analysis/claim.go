@@ -54,6 +54,9 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 			out.Findings = append(out.Findings, f)
 		}
 	}
+	if c.OfWorkloads {
+		out.Findings = a.ofWorkloads(out.Findings, m, c)
+	}
 	a.sumUp(&out, m, c.ShareOfAdded || c.AtMost > 0 || c.AtLeast > 0)
 	return out
 }
@@ -88,7 +91,7 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 		return f, ""
 	}
 	if against == "" || len(x) == 0 {
-		if a.alone(s, &f, b, m, x) {
+		if a.alone(s, &f, b, m, x, c) {
 			return f, ""
 		}
 	}
@@ -101,6 +104,35 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 	return f, fmt.Sprintf("there is no round in which both it and %s count", said.said)
 }
 
+// ofWorkloads sums up findings of one variant at one load: of how many workloads is the
+// value 1, which is 0 or 1 in each run?
+func (a *grid) ofWorkloads(findings []Finding, m record.Metric, c experiment.Claim) []Finding {
+	order, groups := groupBy(findings, func(f Finding) string { return f.Variant + "\x00" + f.Load })
+	var out []Finding
+	for _, key := range order {
+		f, right, n := groups[key][0], 0, 0
+		for _, of := range groups[key] {
+			b := a.places[of.Cell].variants[of.Variant]
+			xs := b.values(m).list()
+			if len(xs) == 0 {
+				xs, _ = b.apart(m)
+			}
+			for _, x := range xs {
+				n++
+				if x == 1 {
+					right++
+				}
+			}
+		}
+		p := proportion(right, n)
+		f.Cell, f.Workload = plural(len(groups[key]), "workload"), ""
+		f.Effect, f.Value, f.Proportion = nil, nil, &p
+		f.Text = targetShare(p, c) + p.String() + " of the runs"
+		out = append(out, f)
+	}
+	return out
+}
+
 // target says whether a ratio is as the claim wants it.
 func target(e *Effect, c experiment.Claim) string {
 	switch {
@@ -110,6 +142,29 @@ func target(e *Effect, c experiment.Claim) string {
 		return fmt.Sprintf("target (at most %g times): %s; ", c.AtMost, stats.AtMost(e.Estimate, c.AtMost))
 	}
 	return fmt.Sprintf("target (at least %g times): %s; ", c.AtLeast, stats.AtLeast(e.Estimate, c.AtLeast))
+}
+
+// targetShare says whether a share of the traces is as the claim wants it, by its
+// interval.
+func targetShare(p Proportion, c experiment.Claim) string {
+	verdict := func(met, missed, leans bool) string {
+		switch {
+		case met:
+			return "met"
+		case missed:
+			return "missed"
+		case leans:
+			return "met, but for the interval"
+		}
+		return "missed, but for the interval"
+	}
+	switch {
+	case c.AtMost > 0:
+		return fmt.Sprintf("target (at most %g%%): %s; ", 100*c.AtMost, verdict(p.Hi <= c.AtMost, p.Lo > c.AtMost, p.Share <= c.AtMost))
+	case c.AtLeast > 0:
+		return fmt.Sprintf("target (at least %g%%): %s; ", 100*c.AtLeast, verdict(p.Lo >= c.AtLeast, p.Hi < c.AtLeast, p.Share >= c.AtLeast))
+	}
+	return ""
 }
 
 // peer is another tracer at the same rate in the same cell; one without rates is
@@ -125,7 +180,7 @@ func (p *place) peer(a *grid, b *bunch, tracer string) *bunch {
 }
 
 // alone fills in a value that has nothing to be compared with.
-func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRound) bool {
+func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRound, c experiment.Claim) bool {
 	if m.Key == record.Complete || m.Key == record.Wrong {
 		for _, fid := range s.Fidelity {
 			if fid.Cell != f.Cell || fid.Variant != f.Variant || fid.Traces == 0 {
@@ -136,7 +191,7 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 				part = fid.Wrong
 			}
 			f.Proportion = &part
-			f.Text = part.String() + " of the traces"
+			f.Text = targetShare(part, c) + part.String() + " of the traces"
 			return true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
+	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
 )
 
@@ -146,6 +147,37 @@ func TestFidelityHasWilsonIntervals(t *testing.T) {
 		// For no event in n the upper limit is z²/(n+z²).
 		if z2, n := 3.841458821, float64(f.Traces); f.Wrong.Share != 0 || f.Wrong.Lo != 0 || f.Wrong.Hi < 0.999*z2/(n+z2) || f.Wrong.Hi > 1.001*z2/(n+z2) {
 			t.Errorf("%s: wrong %+v", f.Variant, f.Wrong)
+		}
+	}
+}
+
+// A share of the traces has a target of its own: nothing is compared with it.
+func TestTargetOfAShare(t *testing.T) {
+	for _, c := range []struct {
+		lost         float64 // of the sampled traces
+		least, most  float64
+		metric, want string
+	}{
+		{0, 0.999, 0, record.Complete, "target (at least 99.9%): met; 100.000%"},
+		{0.01, 0.999, 0, record.Complete, "target (at least 99.9%): missed; 99.0"},
+		{0.001, 0.999, 0, record.Complete, "target (at least 99.9%): met, but for the interval; 99.90"},
+		{0.0011, 0.999, 0, record.Complete, "target (at least 99.9%): missed, but for the interval; 99.89"},
+		{0, 0, 0.001, record.Wrong, "target (at most 0.1%): met; 0.000%"},
+		{0, 0, 0, record.Wrong, "0.000%"},
+	} {
+		m, runs := generate(t, "chainscope-hotel", "quick", analysistest.Model{Seed: 3, Noise: 0.01})
+		for i := range runs {
+			if r := &runs[i]; len(r.Fidelity) > 0 {
+				const traces = 20000
+				lost := int(c.lost * traces)
+				r.Fidelity = map[string]int{record.FidelityComplete: traces - lost, "missing": lost, record.FidelityWrong: 0, record.CallsByMethod: 7}
+			}
+		}
+		where := experiment.Subset{Loads: []string{"closed-1000"}, Tracers: []string{"tare"}}
+		m.Experiment.Questions = []experiment.Question{{ID: "Q", Claims: []experiment.Claim{{Metric: c.metric, Where: where, AtLeast: c.least, AtMost: c.most}}}}
+		got := analyse(t, m, runs).Answers[0].Claims[0]
+		if len(got.Findings) != 1 || !strings.HasPrefix(got.Findings[0].Text, c.want) || !strings.HasSuffix(got.Findings[0].Text, "n=20000) of the traces") {
+			t.Errorf("%v: %+v, want %s", c, got, c.want)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (f *Fidelity) add(r *record.Run) {
 	f.Runs++
 	for class, n := range r.Fidelity {
 		f.Classes[class] += n
-		if class != record.OrphanedSpans && class != record.SplitRequests {
+		if record.CountsTraces(class) {
 			f.Traces += n
 		}
 	}

@@ -180,8 +180,8 @@ func (l layout) x(it item) float64 {
 }
 
 // groupBy keeps the order of first appearance.
-func groupBy(items []item, key func(item) string) (order []string, groups map[string][]item) {
-	groups = map[string][]item{}
+func groupBy[T any](items []T, key func(T) string) (order []string, groups map[string][]T) {
+	groups = map[string][]T{}
 	for _, it := range items {
 		k := key(it)
 		if groups[k] == nil {

@@ -20,6 +20,9 @@ func runnable(e *experiment.Experiment) error {
 		if err := workloads.Check(w.Kind, chainOptions(w, w.Env, w.Command)); err != nil {
 			errs = append(errs, fmt.Errorf("workload %s: %w", w.Name, err))
 		}
+		if w.Diagnose && !workloads.CanBeLate(w.Kind) {
+			errs = append(errs, fmt.Errorf("workload %s: diagnose: nothing in a chain of kind %s can be late", w.Name, w.Kind))
+		}
 	}
 	for _, l := range e.Loads {
 		d, err := load.Find(l.Tool)

@@ -38,6 +38,7 @@ metrics: [cpu_service_us]
 		"rate: 10,|tool: wrk,":          `load slow: no load generator "wrk": there are ab;`,
 		"kind: command, command: [./api], port: 80|kind: shop, env: {A: b}": "take no environment",
 		"kind: command, command: [./api], port: 80|kind: counter, path: /b": "its own",
+		"port: 80|port: 80, diagnose: true":                                 "nothing in a chain of kind command can be late",
 	} {
 		old, replacement, _ := strings.Cut(change, "|")
 		_, err := experiment.Parse([]byte(strings.Replace(small, old, replacement, 1)), runnable)

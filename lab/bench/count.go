@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/span"
 )
 
 // countSpans looks at the spans, when all have arrived.
@@ -41,10 +42,15 @@ func (r *run) countSpans(context.Context) error {
 	}
 	r.rec.Fidelity = map[string]int{}
 	if truth := r.chain.Truth; truth != nil && r.load.CanNumber() {
-		if r.tracer.Facts().Within {
+		facts := r.tracer.Facts()
+		if facts.Within {
 			truth = truth.Within()
 		}
-		return r.classify(truth)
+		classify := fidelity.Classify
+		if facts.CallsByMethod && r.reading.HasRate && r.reading.Rate < 1 {
+			classify = fidelity.ClassifyByMethod
+		}
+		return r.classify(truth, classify)
 	}
 	trees, err := r.stage.sink.Trees(r.job.Workload.Spans)
 	if err != nil {
@@ -61,24 +67,30 @@ func (r *run) countSpans(context.Context) error {
 }
 
 // classify compares the traces with the numbers that the requests carry.
-func (r *run) classify(truth fidelity.Truth) error {
+func (r *run) classify(truth fidelity.Truth, classify func([]span.Span, fidelity.Truth) fidelity.Report) error {
 	spans, err := r.stage.sink.Spans(fidelity.Keys())
 	if err != nil {
 		return err
 	}
-	report := fidelity.Classify(spans, truth)
+	report := classify(spans, truth)
 	if sampled := r.reading.Sampled / uint64(r.job.Variant.Tracer.RootsOfARequest()); sampled > 0 && sampled < math.MaxInt32 {
 		report.Expect(int(sampled))
 	}
 	f := r.rec.Fidelity
 	f[record.FidelityComplete], f[record.FidelityWrong] = report.Complete, report.Wrong
 	f[record.OrphanedSpans], f[record.SplitRequests] = report.Orphaned, report.Split
+	if report.ByMethod > 0 {
+		f[record.CallsByMethod] = report.ByMethod
+	}
 	for reason, n := range report.Incomplete {
 		f[reason] = n
 	}
 	r.rec.Values[record.Wrong] = float64(report.Wrong)
 	if report.Traces > 0 {
 		r.rec.Values[record.Complete] = float64(report.Complete) / float64(report.Traces)
+	}
+	if report.Spans > 0 {
+		r.rec.Values[record.Covered] = covered(r.names(), spans)
 	}
 	if r.job.Kind == record.Checked && len(r.rec.Programs) > 0 {
 		var ns float64
@@ -91,4 +103,21 @@ func (r *run) classify(truth fidelity.Truth) error {
 		return r.job.Inspect(spans, report)
 	}
 	return nil
+}
+
+// covered is the share of the services that have a span.
+func covered(names []string, spans []span.Span) float64 {
+	seen := map[string]bool{}
+	for i := range spans {
+		if res := spans[i].Resource; res != nil {
+			seen[res.Service] = true
+		}
+	}
+	n := 0
+	for _, name := range names {
+		if seen[name] {
+			n++
+		}
+	}
+	return float64(n) / float64(len(names))
 }

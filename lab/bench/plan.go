@@ -39,7 +39,11 @@ func (p planned) group() string { return fmt.Sprintf("%s/%s/%d", p.kind, p.cell.
 func (p planned) about() time.Duration {
 	d := p.warmup + p.window + overhead
 	if p.kind == record.Checked {
-		d = 10*time.Second + time.Duration(p.check)*200*time.Microsecond
+		each := 200 * time.Microsecond
+		if rate := p.cell.Load.Rate; rate > 0 { // if it is held
+			each = time.Duration(float64(time.Second) / rate)
+		}
+		d = 10*time.Second + time.Duration(p.check)*each
 	}
 	return d + tracer.FactsOf(p.variant.Tracer).StartsIn
 }

@@ -30,7 +30,7 @@ func ids(runs []planned) []string {
 }
 
 func TestScheduleHoldsEveryVariantOnceInEveryRound(t *testing.T) {
-	for _, name := range []string{"thesis", "coroot", "chainscope-nginx", "null"} {
+	for _, name := range []string{"thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "null"} {
 		runs, cells, p := planOf(t, name, "quick")
 		seen := map[string]bool{}
 		measured := 0

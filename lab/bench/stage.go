@@ -122,6 +122,7 @@ func (st *Stage) Run(ctx context.Context, j Job, rec *record.Run) (err error) {
 		r.readBack,
 		r.stop, // services and tracers then send the spans that they still hold
 		r.countSpans,
+		r.diagnose,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -24,6 +24,10 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) / requests }
 	service, tracer := u.Groups["service"], u.Groups["tracer"]
 	v[record.CPUService], v[record.CoresService] = micros(service.CPU), service.CPU.Seconds()/seconds
+	if entry, ok := u.Groups["entry"]; ok {
+		v[record.CPUEntry] = micros(entry.CPU)
+		v[record.CPUMean] = micros(service.CPU) / float64(len(r.names()))
+	}
 	v[record.CPUTracer], v[record.CoresTracer] = micros(tracer.CPU), tracer.CPU.Seconds()/seconds
 	v[record.CPUMachine], v[record.CoresMachine] = micros(u.Machine.Busy), u.Machine.Cores()
 	v[record.CPULab] = micros(u.Lab)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +100,9 @@ func (r *run) subjects() meter.Subjects {
 		Groups: map[string]func() []int{"service": sometimes(r.chain.PIDs), "tracer": r.session.PIDs},
 		Every:  meter.DefaultEvery,
 	}
+	if len(r.names()) > 1 {
+		s.Groups["entry"] = func() []int { return r.chain.Services[0].PIDs }
+	}
 	if r.job.Variant.Tracer.MeterOff {
 		s.Every = 0
 	}
@@ -106,6 +110,17 @@ func (r *run) subjects() meter.Subjects {
 		s.Link, s.Loopback = r.stage.Network.Link, r.chain.Services[0].PIDs[0]
 	}
 	return s
+}
+
+// names of the services under test; replicas have one.
+func (r *run) names() []string {
+	var all []string
+	for _, s := range r.chain.Services {
+		if !s.Dependency && !slices.Contains(all, s.Name) {
+			all = append(all, s.Name)
+		}
+	}
+	return all
 }
 
 // sometimes asks for processes at most once a second: to look for children means

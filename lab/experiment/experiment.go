@@ -41,6 +41,9 @@ type Workload struct {
 	Connections int `yaml:"connections" json:"connections,omitempty"`
 	// Spans of a complete trace; 0: unknown. Chains have a shape of their own.
 	Spans int `yaml:"spans" json:"spans,omitempty"`
+	// Diagnose: `tare diagnose` reads the spans of checked runs, and the services that
+	// it names are compared with those that the chain makes late.
+	Diagnose bool `yaml:"diagnose" json:"diagnose,omitempty"`
 	// Profile: base URL path of net/http/pprof, "" if there is none.
 	Profile string `yaml:"profile" json:"profile,omitempty"`
 	// ReadBack is the path that answers with the running configuration as JSON.
@@ -182,8 +185,12 @@ type Claim struct {
 	// ShareOfAdded asks which share of what Against adds to the baseline the
 	// variant adds: (variant - baseline) / (Against - baseline), round by round.
 	ShareOfAdded bool `yaml:"share_of_added" json:"share_of_added,omitempty"`
+	// OfWorkloads asks for the share of the workloads whose runs have the value 1,
+	// of a metric that is 0 or 1.
+	OfWorkloads bool `yaml:"of_workloads" json:"of_workloads,omitempty"`
 	// AtMost and AtLeast are targets for that share, or for the ratio to what
-	// the variant is compared with: the answer says whether they are met. 0: none.
+	// the variant is compared with, or for the share itself of traces that are
+	// complete or wrong: the answer says whether they are met. 0: none.
 	AtMost  float64 `yaml:"at_most" json:"at_most,omitempty"`
 	AtLeast float64 `yaml:"at_least" json:"at_least,omitempty"`
 	Source  string  `yaml:"source" json:"source,omitempty"` // what the original reports of it

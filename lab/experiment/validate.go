@@ -72,6 +72,9 @@ func (e *Experiment) validate() error {
 			if c.ShareOfAdded && c.Against == "" {
 				p.add("%s: share_of_added: name the tracer in against", what)
 			}
+			if c.OfWorkloads && (c.Against != "" || c.ShareOfAdded) {
+				p.add("%s: of_workloads: compares with nothing", what)
+			}
 			if c.AtMost < 0 || c.AtLeast < 0 {
 				p.add("%s: at_most, at_least: a target is greater than 0", what)
 			}

@@ -9,6 +9,7 @@ package fidelity
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
@@ -24,7 +25,16 @@ type Truth = workloads.Truth
 // Classify compares the spans of a run, in any order, with the shapes that the
 // requests' traces must have by the numbers that they hold. A trace without a
 // number is compared with that of request 0.
-func Classify(spans []span.Span, truth Truth) Report {
+func Classify(spans []span.Span, truth Truth) Report { return classify(spans, truth, false) }
+
+// ClassifyByMethod is Classify where a gRPC call may name its method and no request, as
+// if the tracer cannot decode headers that it has not seen all of. Service, kind, method
+// and place in the tree are still compared, and each call must be there once; but if two
+// requests swapped calls that have nothing with a number below them, both traces would be
+// taken for complete. The report counts the traces for which this holds.
+func ClassifyByMethod(spans []span.Span, truth Truth) Report { return classify(spans, truth, true) }
+
+func classify(spans []span.Span, truth Truth, byMethod bool) Report {
 	r := Report{Spans: len(spans), Incomplete: map[string]int{}}
 	traces := map[span.TraceID][]int{} // indices into spans
 	var order []span.TraceID
@@ -38,7 +48,7 @@ func Classify(spans []span.Span, truth Truth) Report {
 	r.Traces = len(order)
 	holders := map[uint64]int{} // traces that hold a number
 	for _, id := range order {
-		t := newTrace(spans, traces[id])
+		t := newTrace(spans, traces[id], byMethod)
 		r.Orphaned += t.orphans
 		for n := range t.numbers {
 			holders[n]++
@@ -50,6 +60,9 @@ func Classify(spans []span.Span, truth Truth) Report {
 		case reason == "":
 			r.Complete++
 			r.CompleteIDs = append(r.CompleteIDs, id)
+			if slices.ContainsFunc(t.nodes, func(n *node) bool { return !n.subject.named }) {
+				r.ByMethod++
+			}
 		default:
 			r.Incomplete[reason]++
 		}
@@ -73,15 +86,17 @@ type trace struct {
 type node struct {
 	span     *span.Span
 	subject  subject
+	told     bool // its subject is compared
 	children []*node
 	used     bool // has a place in the shape
 }
 
-func newTrace(spans []span.Span, indices []int) *trace {
+func newTrace(spans []span.Span, indices []int, byMethod bool) *trace {
 	t := &trace{numbers: map[uint64]struct{}{}}
 	byID := make(map[span.ID]*node, len(indices))
 	for _, i := range indices {
 		n := &node{span: &spans[i], subject: subjectOf(&spans[i])}
+		n.told = n.subject.named || byMethod && n.subject.call
 		t.nodes = append(t.nodes, n)
 		if byID[n.span.ID] == nil { // of two with one id, the first has the children
 			byID[n.span.ID] = n
@@ -158,7 +173,7 @@ func (t *trace) place(s Shape, candidates []*node) string {
 // absence says in which way the span for a shape is not where it must be.
 func (t *trace) absence(s Shape, candidates []*node) string {
 	for _, n := range candidates {
-		if n.at(s) && !n.subject.named && !n.used {
+		if n.at(s) && !n.told && !n.used {
 			return "unnamed " + s.String()
 		}
 	}
@@ -201,5 +216,5 @@ func (n *node) at(s Shape) bool {
 }
 
 func (n *node) is(s Shape) bool {
-	return n.at(s) && n.subject.named && n.subject.prefix == s.Prefix
+	return n.at(s) && n.told && n.subject.prefix == s.Prefix
 }

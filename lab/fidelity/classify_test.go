@@ -229,9 +229,9 @@ func TestExpectCountsWhatNeverCame(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	for text, want := range map[string]subject{
-		"/item/17":                      {"/item/", 17, true},
-		"GET item:0":                    {"GET item:", 0, true},
-		"17":                            {"", 17, true},
+		"/item/17":                      {"/item/", 17, true, false},
+		"GET item:0":                    {"GET item:", 0, true, false},
+		"17":                            {"", 17, true, false},
 		"/item/":                        {prefix: "/item/"},
 		"":                              {},
 		"/n/1x":                         {prefix: "/n/1x"},
@@ -278,15 +278,83 @@ func TestSubjectOfACall(t *testing.T) {
 		attrs []span.Attr
 		want  subject
 	}{
-		{[]span.Attr{span.String("rpc.method", "hotel.Geo/Nearby"), number}, subject{"hotel.Geo/Nearby", 17, true}},
-		{[]span.Attr{span.String("rpc.service", "hotel.Geo"), method, number}, subject{"hotel.Geo/Nearby", 17, true}},
-		{[]span.Attr{method}, subject{prefix: "Nearby"}},
+		{[]span.Attr{span.String("rpc.method", "hotel.Geo/Nearby"), number}, subject{"hotel.Geo/Nearby", 17, true, false}},
+		{[]span.Attr{span.String("rpc.service", "hotel.Geo"), method, number}, subject{"hotel.Geo/Nearby", 17, true, false}},
+		{[]span.Attr{method}, subject{prefix: "Nearby", call: true}},
 		{[]span.Attr{method, span.String(metadataKey, "x")}, subject{prefix: "Nearby"}},
 		{[]span.Attr{number}, subject{}},
-		{[]span.Attr{span.String("db.statement", "GET personal:4")}, subject{"GET personal:", 4, true}},
+		{[]span.Attr{span.String("db.statement", "GET personal:4")}, subject{"GET personal:", 4, true, false}},
 	} {
 		if got := subjectOf(&span.Span{Attrs: c.attrs}); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.attrs, got, c.want)
 		}
+	}
+}
+
+// Where calls may be told by their methods, those without a number still need their
+// place, and those with one are compared as ever.
+func TestCallsByMethod(t *testing.T) {
+	truth, err := workloads.TruthOf("hotel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const requests = 400
+	made := func(spoil func(*run)) []span.Span {
+		r := &run{}
+		for n := range uint64(requests) {
+			r.trace(t, "hotel", n)
+		}
+		for i := range r.spans {
+			if s := &r.spans[i]; len(s.Attrs) == 2 && s.Attrs[1].Key == metadataKey {
+				s.Attrs = s.Attrs[:1]
+			}
+		}
+		spoil(r)
+		return r.spans
+	}
+	untouched := func(*run) {}
+	if got := Classify(made(untouched), truth); got.Complete > 0 || got.ByMethod > 0 {
+		t.Errorf("%d of the traces are complete though their calls have no number", got.Complete)
+	}
+	if got := ClassifyByMethod(made(untouched), truth); got.Complete != requests || got.ByMethod != requests || got.Wrong > 0 {
+		t.Errorf("%+v", got)
+	}
+	first := func(r *run, wanted func(*span.Span) bool) int {
+		for i := range r.spans {
+			if wanted(&r.spans[i]) {
+				return i
+			}
+		}
+		t.Fatal("there is no such span")
+		return 0
+	}
+	call := func(s *span.Span) bool { return s.Kind == span.Client && subjectOf(s).call }
+	for name, spoil := range map[string]func(*run){
+		"missing":        func(r *run) { r.drop(first(r, call)) },
+		"twice":          func(r *run) { i := first(r, call); r.spans = append(r.spans, r.spans[i]) },
+		"nameless":       func(r *run) { r.change(first(r, call), unnamed) },
+		"another method": func(r *run) { r.spans[first(r, call)].Attrs[0].Str = "hotel.Geo/Elsewhere" },
+		"not a number": func(r *run) {
+			i := first(r, call)
+			r.spans[i].Attrs = append(r.spans[i].Attrs, span.String(metadataKey, "x"))
+		},
+		"elsewhere": func(r *run) {
+			i := first(r, func(s *span.Span) bool { return call(s) && s.Resource.Service == "search" })
+			r.spans[i].Parent = r.spans[first(r, func(s *span.Span) bool { return s.TraceID == r.spans[i].TraceID })].ID
+		},
+	} {
+		if got := ClassifyByMethod(made(spoil), truth); got.Complete != requests-1 || got.IncompleteTotal() != 1 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	// What has a number still says whose it is.
+	stored := func(s *span.Span) bool { return subjectOf(s).named && s.Kind == span.Client }
+	got := ClassifyByMethod(made(func(r *run) {
+		i := first(r, stored)
+		prefix := subjectOf(&r.spans[i]).prefix
+		r.change(i, numbered(prefix+"399"))
+	}), truth)
+	if got.Wrong != 1 || got.Complete != requests-1 {
+		t.Errorf("another's number: %+v", got)
 	}
 }

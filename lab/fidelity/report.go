@@ -8,6 +8,7 @@ type Report struct {
 	Traces     int
 	Spans      int
 	Complete   int
+	ByMethod   int            // of the complete ones, those in which a call names its method alone
 	Incomplete map[string]int // by reason, one per trace
 	Wrong      int            // traces that hold the numbers of two requests
 	Orphaned   int            // spans whose parent never came, in any trace

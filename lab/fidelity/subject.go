@@ -15,8 +15,10 @@ func Keys() []string { return append(slices.Clone(texts), "rpc.service", "rpc.me
 // OpenTelemetry's older conventions call db.query.text.
 var texts = []string{"url.path", "db.query.text", "db.statement"}
 
-// metadataKey is the element of a gRPC call's metadata that is the number.
-const metadataKey = "rpc.request.metadata.x-request-id"
+// RequestHeader is the element of a gRPC call's metadata that is the number.
+const RequestHeader = "x-request-id"
+
+const metadataKey = "rpc.request.metadata." + RequestHeader
 
 // subject is what a span says about its request: the text before the number,
 // and the number. A span without such a text is unnamed.
@@ -24,6 +26,7 @@ type subject struct {
 	prefix string
 	number uint64
 	named  bool
+	call   bool // of gRPC that names its method alone: there is no number that could be read
 }
 
 func subjectOf(s *span.Span) subject {
@@ -38,7 +41,10 @@ func subjectOf(s *span.Span) subject {
 		if service, ok := s.Attr("rpc.service"); ok && service.Type == span.StringType {
 			name = service.Str + "/" + name
 		}
-		number, _ := s.Attr(metadataKey)
+		number, has := s.Attr(metadataKey)
+		if !has {
+			return subject{prefix: name, call: true}
+		}
 		n, err := strconv.ParseUint(number.Str, 10, 64)
 		return subject{prefix: name, number: n, named: err == nil}
 	}

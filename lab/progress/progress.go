@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Step is a part of the work, with a guess of how long it takes. Names of steps
+// Step is a part of the work, with a guess of how long it takes on a usual machine:
+// what the steps before took corrects the guesses for those to come. Names of steps
 // are unique.
 type Step struct {
 	Name  string
@@ -36,6 +37,8 @@ type Line struct {
 	about   time.Duration
 	stepped time.Time // the current step began
 	done    float64   // of the current step; 0: not known
+
+	guessed, took time.Duration // by the steps that have ended
 
 	over chan struct{}
 	idle sync.WaitGroup
@@ -85,6 +88,10 @@ func isTerminal(w io.Writer) bool {
 func (p *Line) Begin(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.name != "" {
+		p.guessed += p.about
+		p.took += time.Since(p.stepped)
+	}
 	p.name, p.about, p.stepped, p.done = name, p.todo[name], time.Now(), 0
 	p.later -= p.todo[name]
 	delete(p.todo, name)
@@ -131,15 +138,19 @@ func (p *Line) paint() {
 	_, _ = io.WriteString(p.w, line) // nobody may be looking
 }
 
+// firm is how much of guessed time must have passed for what it took to count as
+// much as the guess: one short step says little of the others.
+const firm = 10 * time.Second
+
 // remaining is a guess: better where the current step says how far it is.
 func (p *Line) remaining(now time.Time) time.Duration {
+	slower := float64(p.took+firm) / float64(p.guessed+firm)
 	spent := now.Sub(p.stepped)
-	left := p.about - spent
+	left := time.Duration(slower*float64(p.about)) - spent
 	if p.done > 0.02 {
 		left = time.Duration(float64(spent) * (1 - p.done) / p.done)
 	}
-	left = max(left, 0)
-	return left + p.later
+	return max(left, 0) + time.Duration(slower*float64(p.later))
 }
 
 func clock(d time.Duration) string {

@@ -23,7 +23,13 @@ func TestProgress(t *testing.T) {
 		t.Errorf("remaining %v", got)
 	}
 	p.Stop()
-	if want := "0:00 elapsed, about 0:30 remaining: one\n0:00 elapsed, about 0:20 remaining: two\n"; out.String() != want {
+	p.took, p.guessed = 50*time.Second, 10*time.Second // step one on a slow machine
+	p.later = 20 * time.Second
+	if got := p.remaining(p.stepped.Add(10 * time.Second)); got != 110*time.Second {
+		t.Errorf("remaining %v, want what is left of two steps of 20 s, three times as long", got)
+	}
+	// Step one took no time, in place of 10 s.
+	if want := "0:00 elapsed, about 0:30 remaining: one\n0:00 elapsed, about 0:10 remaining: two\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 	if clock(125*time.Second) != "2:05" {

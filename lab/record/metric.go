@@ -25,6 +25,8 @@ const (
 	P99             = "p99_ms"
 	Max             = "max_ms"
 	CPUService      = "cpu_service_us"
+	CPUEntry        = "cpu_entry_us"
+	CPUMean         = "cpu_mean_us"
 	CPUTracer       = "cpu_tracer_us"
 	CPUMachine      = "cpu_machine_us"
 	CPULab          = "cpu_lab_us"
@@ -49,6 +51,10 @@ const (
 	FailedTraced    = "failed_traced_share"
 	Complete        = "complete_share"
 	Wrong           = "wrong_traces"
+	Covered         = "covered_share"
+	CausePrecision  = "cause_precision"
+	CauseRecall     = "cause_recall"
+	CauseFirst      = "cause_first"
 	KernelPrograms  = "kernel_programs_us"
 	GeneratorLagP99 = "generator_lag_p99_ms"
 )
@@ -63,6 +69,8 @@ var Metrics = []Metric{
 	{P99, "latency p99", "ms", "from the intended send time to the last byte", +1, false},
 	{Max, "latency maximum", "ms", "from the intended send time to the last byte", +1, false},
 	{CPUService, "CPU of the service", "µs/request", "CPU clocks of the service's processes, over requests answered", +1, false},
+	{CPUEntry, "CPU of the entry", "µs/request", "CPU clocks of the one service that clients ask, over requests answered; only where there are several services", +1, false},
+	{CPUMean, "CPU of a service, mean", "µs/request", "CPU clocks of the service's processes, by the number of services, replicas being one, over requests answered; only where there are several services", +1, false},
 	{CPUTracer, "CPU of the tracer", "µs/request", "CPU clocks of the tracer's own processes, over requests answered", +1, true},
 	{CPUMachine, "CPU of the machine", "µs/request", "busy time of all CPUs, load generator and sink included, over requests answered", +1, false},
 	{CPULab, "CPU of the laboratory", "µs/request", "CPU clock of the process with load generator, sink and meter, over requests answered", +1, false},
@@ -87,6 +95,10 @@ var Metrics = []Metric{
 	{FailedTraced, "failed requests with a trace", "share", "traces whose root is a server's span with the status error, over requests that failed, in the whole run; only where requests fail", -1, false},
 	{Complete, "complete traces", "share", "of the sampled traces, those with every span that the workload must produce", -1, false},
 	{Wrong, "wrong traces", "1", "traces that hold spans of two requests", +1, true},
+	{Covered, "services with spans", "share", "of the services that a request may reach, stores included, those of which at least one span arrived", -1, false},
+	{CausePrecision, "causes named rightly", "share", "of the services that `tare diagnose` names as causes, those that were late (precision); only where it names any", -1, false},
+	{CauseRecall, "causes found", "share", "of the services that were late, those that `tare diagnose` names as causes (recall)", -1, false},
+	{CauseFirst, "late service named first", "share", "1 if the first service that `tare diagnose` names, for the operation with most traces for which it names any, was late, else 0", -1, false},
 	{KernelPrograms, "kernel programs", "µs/request", "run time of the tracer's kernel programs, over requests answered; only where it was switched on", +1, true},
 	{GeneratorLagP99, "lag of the load generator", "ms", "p99 of what the generator itself was late with a free connection", 0, true},
 }

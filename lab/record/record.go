@@ -91,8 +91,10 @@ type Run struct {
 	Errors   map[string]uint64  `json:"errors,omitempty"`
 	Lost     map[string]uint64  `json:"lost,omitempty"`     // by the tracer's own reasons
 	Fidelity map[string]int     `json:"fidelity,omitempty"` // by FidelityComplete and the others, or a reason of incompleteness
-	Programs []Program          `json:"programs,omitempty"`
-	Shares   []Share            `json:"shares,omitempty"` // of the CPU profile, by category
+	// Diagnosis is of the spans of a checked run, where the workload asks for it.
+	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
+	Programs  []Program  `json:"programs,omitempty"`
+	Shares    []Share    `json:"shares,omitempty"` // of the CPU profile, by category
 	// Packages: the same CPU time by the package whose own functions used it.
 	Packages []Share  `json:"packages,omitempty"`
 	Profile  string   `json:"profile,omitempty"` // the CPU profile's file, from the directory of the results
@@ -105,15 +107,31 @@ type Run struct {
 }
 
 // Keys of Run.Fidelity. The other keys are reasons why traces are incomplete.
-// OrphanedSpans counts spans and SplitRequests counts requests; all others
-// count traces, each of them once, so no reason may have one of these two
-// names.
+// OrphanedSpans counts spans, SplitRequests counts requests, and CallsByMethod
+// those of the complete traces in which a call of gRPC names its method and not its
+// request; all others count traces, each of them once, so no reason may have one of
+// these three names.
 const (
 	FidelityComplete = "complete"
 	FidelityWrong    = "wrong"
 	OrphanedSpans    = "orphaned spans"
 	SplitRequests    = "split requests"
+	CallsByMethod    = "calls told by method"
 )
+
+// CountsTraces reports whether a key of Run.Fidelity is a class of traces: the
+// classes add up to all traces.
+func CountsTraces(key string) bool {
+	return key != OrphanedSpans && key != SplitRequests && key != CallsByMethod
+}
+
+// Diagnosis is what `tare diagnose` says of a run's spans.
+type Diagnosis struct {
+	Late     []string `json:"late"`  // services that were made late
+	Named    []string `json:"named"` // services that are named as causes
+	First    string   `json:"first"` // the first, by the entry operation with most traces; "" none
+	Verdicts []string `json:"verdicts"`
+}
 
 // Decisions counts root decisions.
 type Decisions struct {

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 
@@ -130,6 +131,15 @@ func (s *Sink) Each(f func(*collector.ExportTraceServiceRequest) error) error {
 			return err
 		}
 		return f(&req)
+	})
+}
+
+// Write writes everything that was kept as one message of OTLP: requests one after the other
+// are one that has the resources of all.
+func (s *Sink) Write(out io.Writer) error {
+	return s.kept.each(func(body []byte) error {
+		_, err := out.Write(body)
+		return err
 	})
 }
 

@@ -46,6 +46,24 @@ func TestKeepsWhatItIsToldTo(t *testing.T) {
 	}
 }
 
+// One message has the spans of all requests, whether they were compressed or not.
+func TestWriteIsOneMessage(t *testing.T) {
+	s := keeping(t)
+	accepted(t, s, body(chain(2)...))
+	accepted(t, s, zip(body(chain(3)...)), "Content-Encoding", "gzip")
+	var out bytes.Buffer
+	if err := s.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	again := keeping(t)
+	accepted(t, again, out.Bytes())
+	for _, of := range []*Sink{s, again} {
+		if tally, err := of.Count(); err != nil || tally.Spans != 6 {
+			t.Errorf("%+v, %v", tally, err)
+		}
+	}
+}
+
 func TestCountsWhatCameOverTheWire(t *testing.T) {
 	s := open(t, Options{})
 	plain := body(chain(1)...)

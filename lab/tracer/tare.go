@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -23,8 +24,10 @@ import (
 // binary, a configuration file, OpenTelemetry's environment variables.
 type tare struct{}
 
-// Facts: the start takes a while, since the kernel verifies the programs.
-func (tare) Facts() Facts { return Facts{Traces: true, StartsIn: time.Second} }
+// Facts: the start takes a while, since the kernel verifies the programs. Headers of
+// HTTP/2 refer to those before them, so what the agent has not seen all of has no more
+// than the method that the client's own program holds.
+func (tare) Facts() Facts { return Facts{Traces: true, CallsByMethod: true, StartsIn: time.Second} }
 
 // Check: without rates, the agent does not sample but reports everything.
 func (tare) Check(*experiment.Tracer) error { return nil }
@@ -130,6 +133,7 @@ func (a *agent) start(ctx context.Context, t Target) error {
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=",
 		"OTEL_EXPORTER_OTLP_HEADERS=", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=",
 		"OTEL_SERVICE_NAME=", "OTEL_RESOURCE_ATTRIBUTES=", "OTEL_TRACES_SAMPLER_ARG=",
+		"TARE_REQUEST_HEADERS=" + fidelity.RequestHeader, // the number, where gRPC is asked
 	}
 	for k, v := range a.asked {
 		env = append(env, k+"="+v)

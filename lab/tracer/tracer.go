@@ -43,6 +43,9 @@ type Facts struct {
 	// Within: they are of instrumentation within the services, which does not see
 	// what others see on the wire.
 	Within bool
+	// CallsByMethod: where not every request is sampled, a call of gRPC may name its
+	// method and not its request.
+	CallsByMethod bool
 	// StartsIn is about how long Start takes, for the progress line.
 	StartsIn time.Duration
 }

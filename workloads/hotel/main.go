@@ -20,8 +20,8 @@
 //	PIPELINE, SAMPLER, KEEP, KEEP_SLOWER_THAN, REDACT
 //	                as in tare-counter
 //
-// and what the SDK reads by itself, as in tare-counter. The role memcached stands in
-// front of one and delays its answers; DELAYED is the name by which DELAY knows it.
+// and what the SDK reads by itself, as in tare-counter. The roles memcached-… stand in
+// a memcached's place and answer late.
 package main
 
 import (
@@ -74,11 +74,11 @@ func run(ctx context.Context, env *service.Env) error {
 		return fmt.Errorf("DELAY: %w", err)
 	}
 	register, ok := roles[n.role]
-	if !ok && n.role != "frontend" && n.role != "memcached" {
-		return fmt.Errorf("there is no service %q", n.role)
+	if strings.HasPrefix(n.role, "memcached-") {
+		return n.lateMemcached(ctx)
 	}
-	if n.role == "memcached" {
-		return n.slowMemcached(ctx)
+	if !ok && n.role != "frontend" {
+		return fmt.Errorf("there is no service %q", n.role)
 	}
 	if n.tracing, err = service.Switched(ctx, env); err != nil {
 		return err

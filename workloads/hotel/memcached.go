@@ -16,17 +16,10 @@ import (
 	"github.com/tare-trace/tare/workloads/internal/service"
 )
 
-// slowMemcached passes commands on to a memcached and its answers back, late where
-// DELAY says so: memcached itself cannot be slowed for some requests. One connection
-// to it for each that it accepts, and one goroutine for both. It understands what
-// the services say: commands of one line that are answered by VALUE lines and END,
-// or by one line.
-func (n *node) slowMemcached(ctx context.Context) error {
-	n.role = n.env.String("DELAYED", n.role)
-	to, err := n.address("MEMCACHED")
-	if err != nil {
-		return err
-	}
+// lateMemcached stands in a memcached's place, which itself cannot be slowed for
+// some requests: it answers late where DELAY says so. It has nothing in memory, as
+// memcached has nothing for a key that is one request's alone.
+func (n *node) lateMemcached(ctx context.Context) error {
 	l, err := service.Listen(n.env)
 	if err != nil {
 		return err
@@ -46,7 +39,7 @@ func (n *node) slowMemcached(ctx context.Context) error {
 			go func() {
 				defer open.Delete(client)
 				defer client.Close()
-				if err := n.pass(client, to); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				if err := n.miss(client); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 					fmt.Fprintf(os.Stderr, "%s: %v\n", n.role, err)
 				}
 			}()
@@ -60,32 +53,23 @@ func (n *node) slowMemcached(ctx context.Context) error {
 	return service.Until(ctx, serve, stop, func(context.Context) error { return nil })
 }
 
-// pass serves one connection to its end.
-func (n *node) pass(client net.Conn, to string) error {
-	server, err := net.Dial("tcp", to)
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	commands, answers := bufio.NewReader(client), bufio.NewReader(server)
+// miss serves one connection to its end.
+func (n *node) miss(client net.Conn) error {
+	commands := bufio.NewReader(client)
 	for {
 		command, err := commands.ReadBytes('\n')
 		if err != nil {
 			return err
+		}
+		if !bytes.HasPrefix(command, []byte("get")) {
+			return fmt.Errorf("this stands in for a memcached that is only asked, not told %q", command)
 		}
 		if number, ok := trailing(command); ok {
 			if d := n.delays.Of(n.role, number); d > 0 {
 				time.Sleep(d)
 			}
 		}
-		if _, err := server.Write(command); err != nil {
-			return err
-		}
-		answer, err := readAnswer(answers)
-		if err != nil {
-			return err
-		}
-		if _, err := client.Write(answer); err != nil {
+		if _, err := io.WriteString(client, "END\r\n"); err != nil {
 			return err
 		}
 	}
@@ -100,30 +84,4 @@ func trailing(command []byte) (uint64, bool) {
 	}
 	number, err := strconv.ParseUint(string(line[i:]), 10, 64)
 	return number, err == nil
-}
-
-// readAnswer reads "VALUE key flags bytes[ cas]" with its data as often as it comes,
-// and the line that ends an answer.
-func readAnswer(r *bufio.Reader) ([]byte, error) {
-	var answer []byte
-	for {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			return nil, err
-		}
-		answer = append(answer, line...)
-		fields := bytes.Fields(line)
-		if len(fields) < 4 || string(fields[0]) != "VALUE" {
-			return answer, nil
-		}
-		size, err := strconv.Atoi(string(fields[3]))
-		if err != nil || size < 0 || size > 1<<20 {
-			return nil, fmt.Errorf("memcached answers %q", line)
-		}
-		data := make([]byte, size+2)
-		if _, err := io.ReadFull(r, data); err != nil {
-			return nil, err
-		}
-		answer = append(answer, data...)
-	}
 }

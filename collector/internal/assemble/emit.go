@@ -10,6 +10,9 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 	if t.cross && s.a.opts.Clock != IgnoreClocks {
 		s.setClocks(t)
 	}
+	for i := range t.items {
+		t.name(&t.items[i]) // before a span is given away
+	}
 	top := t.top()
 	for i := range t.items {
 		x := &t.items[i]
@@ -38,6 +41,31 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 		s.stats.Incomplete[r]++
 	}
 	out.endTrace()
+}
+
+// nameless is what Tare's agent calls a span of HTTP/2 whose headers it could not
+// decode, as it had not seen all that came before on the connection.
+const nameless = "http2"
+
+// name gives such a server span the method of its client's, if that is known: both are
+// of one request.
+func (t *trace) name(x *item) {
+	if x.kind != kindServer || x.parent == 0 || x.span.Name() != nameless {
+		return
+	}
+	up := t.find(x.parent)
+	if up == none || t.items[up].kind != kindClient {
+		return
+	}
+	asked := t.items[up].span
+	method, ok := asked.Attributes().Get("rpc.method")
+	if !ok {
+		return
+	}
+	x.span.SetName(asked.Name())
+	attrs := x.span.Attributes()
+	attrs.PutStr("rpc.system.name", "grpc")
+	attrs.PutStr("rpc.method", method.AsString())
 }
 
 // top is the span that carries the state of the trace: the earliest root, or the

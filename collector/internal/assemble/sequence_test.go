@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
 	"github.com/tare-trace/tare/span/semconv"
 )
 
@@ -47,6 +49,31 @@ func TestHalvesAreJoined(t *testing.T) {
 		// In time means within the wait.
 		newFixture(t, o).add(serverHalf(2, 4000, 77)...).after(2500*time.Millisecond).want("2/3<0 complete", "2/4<3").
 			add(clientHalf(1, 4000, 77)...).after(5*time.Second).want("1/1<0 complete", "1/2<1")
+	}
+}
+
+// A server span whose headers were not decoded has the name of the call that it answers,
+// whether a tag or their position has told which.
+func TestNamelessServerIsNamed(t *testing.T) {
+	call := func(id, parent uint64, kind ptrace.SpanKind, name string, attrs map[string]any) sp {
+		return sp{trace: 1, id: id, parent: parent, kind: kind, name: name, host: "a", end: 9, attrs: attrs}
+	}
+	method := map[string]any{"rpc.system.name": "grpc", "rpc.method": "test.Leaf/Get"}
+	asked := clientHalf(2, 4000, 77)
+	asked[1].name, asked[1].attrs["rpc.method"] = "test.Leaf/Get", "test.Leaf/Get"
+	answered := serverHalf(3, 4000, 77)
+	answered[0].name = "http2"
+	f := newFixture(t, Options{SequenceWait: time.Second}).add(append(append(asked, answered...),
+		call(11, 0, server, "http2", nil),
+		call(12, 11, client, "test.Leaf/Get", method), call(13, 12, server, "http2", nil),
+		call(14, 11, client, "http2", nil), call(15, 14, server, "http2", nil),
+		call(16, 11, client, "test.Leaf/Get", method), call(17, 16, server, "GET", nil))...).after(5 * time.Second)
+	for id, want := range map[uint64]string{3: "test.Leaf/Get", 11: "http2", 13: "test.Leaf/Get", 15: "http2", 17: "GET"} {
+		x := f.one(id)
+		named := want == "test.Leaf/Get"
+		if x.Name() != want || (text(x.Span, "rpc.method") == want) != named || (text(x.Span, "rpc.system.name") == "grpc") != named {
+			t.Errorf("%d is %s %v, want %s", id, x.Name(), x.Attributes().AsRaw(), want)
+		}
 	}
 }
 
