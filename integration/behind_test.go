@@ -15,7 +15,7 @@ func TestBehindUnlinked(t *testing.T) {
 	need(t, "nginx", "redis-server")
 	c, s := newServers(t, "backend", "redis"), newSink(t)
 	c.answers(c.service("service", "", append(c.env, goProxyEnv+"="+loopback(c.entry)+","+loopback(c.backend)), os.Args[0]))
-	a := trace(t, s, nil, c.ports...)
+	a := trace(t, s, nil, append(c.ports, "--linking", "service=none")...)
 	const requests = 2000
 	send(t, load.Options{Addr: loopback(c.entry), Connections: 16, Requests: requests, AppendPath: numbered})
 	m := a.settle()

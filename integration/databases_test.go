@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,15 +12,19 @@ import (
 	"github.com/tare-trace/tare/span/semconv"
 )
 
-// Databases with a process or a thread for each connection. Their spans have no
-// texts: the length of a query tells its request.
+// Databases with a process or a thread for each connection. A query's text tells its
+// request, where spans have it, and its length does.
 func TestDatabases(t *testing.T) {
-	for name, needs := range map[string][]string{
-		"postgres": {"python3", "postgres", "/usr/lib/python3/dist-packages/psycopg2"},
-		"mariadb":  {"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"},
+	for name, d := range map[string]struct {
+		needs []string
+		named string // spans of a query
+		text  string // db.query.text, a format of the number
+	}{
+		"postgres": {[]string{"python3", "postgres", "/usr/lib/python3/dist-packages/psycopg2"}, "SELECT", "SELECT ? AS n%05d, ?"},
+		"mariadb":  {[]string{"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"}, "tcp", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			need(t, needs...)
+			need(t, d.needs...)
 			c, s := newServers(t, name), newSink(t)
 			c.answers(python("threads")(c))
 			a := trace(t, s, nil, c.ports...)
@@ -29,18 +34,20 @@ func TestDatabases(t *testing.T) {
 			// A connection to the database is opened for each of the service's, before its
 			// first request: what is said then belongs to no request.
 			spans := below(s.all(), "service")
-			want := branch{service: "service", kind: span.Server, name: "GET", below: []branch{{service: "service", kind: span.Client, name: "*",
-				below: []branch{{service: name, kind: span.Server, name: "*"}}}}}
+			want := branch{service: "service", kind: span.Server, name: "GET", below: []branch{{service: "service", kind: span.Client, name: d.named,
+				below: []branch{{service: name, kind: span.Server, name: d.named}}}}}
 			wantBranches(t, spans, want, m, requests, 0.999)
 			wantNoErrors(t, s.all())
-			wantLengths(t, spans, func(root *span.Span) int {
+			number := func(root *span.Span) int {
 				path, _ := root.Attr("url.path")
 				n, err := strconv.Atoi(strings.TrimPrefix(path.Str, "/n/"))
 				if err != nil {
 					t.Fatal(err)
 				}
 				return n
-			})
+			}
+			wantLengths(t, spans, number)
+			wantTexts(t, spans, d.text, number)
 		})
 	}
 }
@@ -54,6 +61,32 @@ func below(spans []span.Span, service string) []span.Span {
 		}
 	}
 	return slices.DeleteFunc(spans, func(s span.Span) bool { return !roots[s.TraceID] })
+}
+
+// wantTexts requires that each query below a request has its number, "" that none has a text.
+func wantTexts(t *testing.T, spans []span.Span, format string, number func(root *span.Span) int) {
+	t.Helper()
+	texts := map[span.TraceID]string{}
+	for i := range spans {
+		if spans[i].Parent.IsZero() && format != "" {
+			texts[spans[i].TraceID] = fmt.Sprintf(format, number(&spans[i]))
+		}
+	}
+	right, other := 0, ""
+	for i := range spans {
+		if spans[i].Parent.IsZero() {
+			continue
+		}
+		if text, _ := spans[i].Attr("db.query.text"); text.Str == texts[spans[i].TraceID] {
+			right++
+		} else {
+			other = describe(&spans[i])
+		}
+	}
+	t.Logf("%d queries with the text of their request", right)
+	if other != "" || right == 0 {
+		t.Errorf("%d queries are right; another is %s", right, other)
+	}
 }
 
 // wantLengths requires that no trace holds spans of two requests, where a request's

@@ -3,19 +3,28 @@ package integration
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 )
 
-// What `make demo` ends with: the shop's traces and its map on the page, until
-// Ctrl-C, and nothing left behind.
-func TestDemoServesThePage(t *testing.T) {
+// What `make demo` shows: one trace, the tables of fidelity and cost; then the shop's
+// traces and its map on the page, until Ctrl-C, and nothing left behind.
+func TestDemo(t *testing.T) {
 	need(t, "redis-server", "memcached", "nginx", "python3")
 	tmp := t.TempDir()
 	w := &whole{page: loopback(freePort(t))}
 	w.child = spawn(t, "tare demo", os.Interrupt, 30*time.Second, append(os.Environ(), "TMPDIR="+tmp),
-		tare, "demo", "--chain", "shop", "--rounds", "0", "--requests", "200", "--page", w.page, "--no-install")
+		tare, "demo", "--chain", "shop", "--rounds", "1", "--window", "1s", "--requests", "200", "--page", w.page, "--no-install")
 	w.announced(2 * time.Minute)
+	for _, line := range []string{
+		`   └─ shop +server GET /item/\d+ .*`, `      │  └─ redis +server GET item:\d+ .*`,
+		`requests +200`, `failed +0`, `complete +200 +100%`, `wrong +0`, `machine CPU per request, µs .*`, `recv +\d+ .*`,
+	} {
+		if !regexp.MustCompile("(?m)^" + line + "$").MatchString(w.log.String()) {
+			t.Errorf("no line %q in:\n%s", line, w.log)
+		}
+	}
 	until(t, time.Minute, "the shop's traces are there, failed ones among them", func() bool {
 		return len(w.traces("state=complete&service=shop")) > 30 && len(w.traces("status=error&service=proxy")) > 0
 	})

@@ -65,6 +65,11 @@ func (j joining) passed(t *testing.T, agents ...*tracer) {
 	}
 	until(t, time.Minute, itoa(spans)+" spans have passed the collector", func() bool { return j.sink.count() >= spans })
 	j.awaitSpans(t, spans)
+}
+
+// wantNoMarks requires that no end of a connection was told that the other is traced.
+func (j joining) wantNoMarks(t *testing.T) {
+	t.Helper()
 	for _, sp := range j.sink.all() {
 		if _, traced := sp.Attr(semconv.PeerTraced); traced {
 			t.Fatal("a peer of which no mark can have come is taken for traced")
@@ -122,6 +127,7 @@ func TestJoinedByStreamOffset(t *testing.T) {
 			const requests = 3000
 			send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered, Close: v.anew})
 			j.joined(t, shapeOf(t, "nginx"), requests, requests, a, b)
+			j.wantNoMarks(t)
 
 			client.wantOptions(t, 2*requests, false)
 			between.wantOptions(t, 2*requests, v.writes && !v.strip)
@@ -161,6 +167,7 @@ func TestJoinedOnOneHost(t *testing.T) {
 	send(t, load.Options{Addr: c.Entry, Connections: 8, Requests: requests, AppendPath: c.AppendPath})
 	// proxy → shop → redis, memcached, stock
 	j.joined(t, shapeOf(t, "shop"), requests, 4*requests, a)
+	j.wantNoMarks(t)
 	local.wantOptions(t, 5*requests, false)
 }
 
@@ -176,6 +183,7 @@ func TestJoinedWhereBothSample(t *testing.T) {
 	const requests = 4000
 	send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered})
 	j.passed(t, a, b)
+	j.wantNoMarks(t)
 	sampled, behind := a.mustMetrics().sampled(), b.mustMetrics().sampled()
 	wantRate(t, sampled, requests, 0.5)
 	wantRate(t, behind, requests, 0.5)

@@ -35,8 +35,16 @@ func TestMain(m *testing.M) {
 		goProxy(spec) // this process is a service under test
 		return
 	}
+	if listen := os.Getenv(goServiceEnv); listen != "" {
+		goServe(listen)
+		return
+	}
 	if listen := os.Getenv(goHTTP2Env); listen != "" {
 		goHTTP2(listen)
+		return
+	}
+	if spec := os.Getenv(goGRPCEnv); spec != "" {
+		goGRPC(spec)
 		return
 	}
 	flag.Parse()

@@ -118,6 +118,12 @@ func (s server) test(t *testing.T) {
 	}
 	for i, d := range s.loads {
 		t.Run(d.name, func(t *testing.T) {
+			if d.slow && s.linked { // that threads work for what they have half read is to be seen first
+				learn := d
+				learn.connections, learn.requests = 1, 4
+				learn.run(t, loopback(c.entry))
+				a.settle()
+			}
 			before, counted := sink.count(), a.mustMetrics().unlinked()
 			addr := loopback(c.entry)
 			if d.rate > 0 {
@@ -334,9 +340,13 @@ func (s *slowly) Read(p []byte) (int, error) {
 // sendSlowly sends bodies in pieces.
 func (d drive) sendSlowly(t *testing.T, addr string) int {
 	t.Helper()
-	transport := &http.Transport{DisableKeepAlives: d.closing, MaxIdleConnsPerHost: d.connections, WriteBufferSize: piece}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	// Each on its own connection: a thread of gunicorn waits for one that was opened and is not used.
+	clients := make([]http.Client, d.connections)
+	for i := range clients {
+		transport := &http.Transport{DisableKeepAlives: d.closing, MaxConnsPerHost: 1, WriteBufferSize: piece}
+		defer transport.CloseIdleConnections()
+		clients[i] = http.Client{Transport: transport, Timeout: 30 * time.Second}
+	}
 	return inParallel(t, d.connections, d.requests, func(n int) error {
 		body := &slowly{3}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("http://%s/n/%d", addr, n), body)
@@ -344,7 +354,7 @@ func (d drive) sendSlowly(t *testing.T, addr string) int {
 			return err
 		}
 		req.ContentLength = 3 * piece
-		return asked(client.Do(req))
+		return asked(clients[n%d.connections].Do(req))
 	})
 }
 

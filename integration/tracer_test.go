@@ -28,6 +28,9 @@ type tracer struct {
 
 var noProxy = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patient(3 * time.Second)}
 
+// scraper asks once, where noProxy is for what is asked again and again.
+var scraper = &http.Client{Transport: noProxy.Transport, Timeout: patient(time.Minute)}
+
 // trace starts an agent and waits until it traces. It is stopped at the end of
 // the test if it still runs, and must then end well.
 func trace(t *testing.T, s *sink, env []string, args ...string) *tracer {
@@ -80,7 +83,7 @@ func (a *tracer) signal(s syscall.Signal) {
 type metrics map[string]float64
 
 func (a *tracer) metrics() (metrics, error) {
-	resp, err := noProxy.Get("http://" + a.listen + "/metrics")
+	resp, err := scraper.Get("http://" + a.listen + "/metrics")
 	if err != nil {
 		return nil, err
 	}

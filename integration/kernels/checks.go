@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,6 +27,7 @@ var checks = []check{
 	{what: "`tare doctor` finds what is expected", test: "doctor"},
 	{what: "the verifier accepts every program of every tier", pkg: kernelTests, test: "TestVerifierAccepts"},
 	{what: "every tier attaches what the table says", pkg: kernelTests, test: "TestProgramsOfTier"},
+	{what: "`make demo`: a trace, the tables, the page", pkg: wholeTests, test: "TestDemo"},
 	{what: "both chains, every request sampled", pkg: wholeTests, test: "TestEveryRequest"},
 	{what: "both chains, one of ten sampled", pkg: wholeTests, test: "TestOneOfTen"},
 	{what: "both chains in tier `kprobe`, every request sampled", pkg: wholeTests, test: "TestEveryRequest", args: "--tier kprobe"},
@@ -46,6 +46,7 @@ var checks = []check{
 	{what: "peers tell that they are traced", pkg: wholeTests, test: "TestTracedPeers"},
 	{what: "services that fork, exec and start again", pkg: wholeTests, test: "TestServiceRestarted"},
 	{what: "haproxy, linked by a queue", pkg: wholeTests, test: "TestHAProxy"},
+	{what: "Go: net/http, goroutines", pkg: wholeTests, test: "TestGoProxy"},
 	{what: "stream offsets equal at both ends", pkg: wholeTests, test: "TestStreamOffsets", needs: "open_connections"},
 }
 
@@ -93,8 +94,9 @@ func script(chosen []check) string {
 			}
 		}
 		fmt.Fprintf(&b, "echo '%s%s'\n", argsMark, first.args)
-		fmt.Fprintf(&b, "(cd %s && TARE_TEST_ARGS='%s' '%s' -test.v -test.timeout 0 -test.run '^(%s)$')\n", first.pkg, first.args,
-			filepath.Join(strings.Repeat("../", strings.Count(first.pkg, "/")+1), "bin", binary(first.pkg)), strings.Join(tests, "|"))
+		// By its absolute path, as go test runs it: some tests start their own binary as a service.
+		fmt.Fprintf(&b, "(cd %s && TARE_TEST_ARGS='%s' \"$OLDPWD/bin/%s\" -test.v -test.timeout 0 -test.run '^(%s)$')\n", first.pkg, first.args,
+			binary(first.pkg), strings.Join(tests, "|"))
 	}
 	b.WriteString("true\n") // what failed is in the output
 	return b.String()

@@ -67,7 +67,7 @@ class Postgres:
         self.cursor = self.db.cursor()
 
     def ask(self, n):
-        self.cursor.execute("SELECT " + padded(n))
+        self.cursor.execute(query(n))
         self.cursor.fetchall()
 
 
@@ -78,13 +78,13 @@ class MariaDB:
         self.cursor = self.db.cursor()
 
     def ask(self, n):
-        self.cursor.execute("SELECT " + padded(n))
+        self.cursor.execute(query(n))
         self.cursor.fetchall()
 
 
-def padded(n):
-    """A text whose length tells the number, for who sees lengths only."""
-    return "'" + "x" * n + "'"
+def query(n):
+    """A name tells the number, and the length, for who sees lengths only."""
+    return "SELECT 1 AS n%05d, '%s'" % (n, "x" * n)
 
 
 KINDS = {"BACKEND": Backend, "REDIS": Redis, "MEMCACHED": Memcached, "POSTGRES": Postgres, "MARIADB": MariaDB}

@@ -1,0 +1,568 @@
+package integration
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// newGoServers starts them; asks is what the service asks besides.
+func newGoServers(t *testing.T, asks ...string) *servers {
+	t.Helper()
+	c := newServers(t, asks...)
+	next := freePort(t)
+	c.selects("next", next)
+	c.ready(c.service("next", "", []string{goServiceEnv + "=" + loopback(next)}, os.Args[0]), loopback(next))
+	c.answers(c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(next)), os.Args[0]))
+	return c
+}
+
+// toNext is a call to the other service in Go, and what it does there.
+func toNext(prefix string) fidelity.Shape {
+	return call("service", prefix, serve("next", prefix))
+}
+
+func toRedis(prefix string) fidelity.Shape {
+	return call("service", "GET "+prefix, serve("redis", "GET "+prefix))
+}
+
+func toMemcached(prefix string) fidelity.Shape {
+	return call("service", "gets "+prefix, serve("memcached", "gets "+prefix))
+}
+
+// way is the path of a way of goService, for load.
+func way(name string) func([]byte, uint64) []byte {
+	return func(dst []byte, n uint64) []byte { return strconv.AppendUint(append(dst, "/"+name+"/"...), n, 10) }
+}
+
+// inTurnAndAtOnce sends requests over one connection, then over 64; returns how many.
+func inTurnAndAtOnce(t *testing.T, addr, name string) int {
+	t.Helper()
+	one, many := few(100), few(1400)
+	send(t, load.Options{Addr: addr, Connections: 1, Requests: uint64(one), AppendPath: way(name)})
+	send(t, load.Options{Addr: addr, Connections: 64, First: uint64(one), Requests: uint64(many), AppendPath: way(name)})
+	return one + many
+}
+
+// goWay is a way of goService, and what it asks; nil: that is not linked.
+type goWay struct {
+	name  string
+	calls []fidelity.Shape
+}
+
+// served is the part of a request's trace that is the service's.
+func (w goWay) served() fidelity.Shape { return serve("service", "/"+w.name+"/", w.calls...) }
+
+// run sends requests in this way, and requires that their traces are complete or, where
+// nothing is linked, that all spans of the service say so.
+func (w goWay) run(t *testing.T, s *sink, a *tracer, addr, name string, whole fidelity.Shape) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		before, counted := s.count(), a.mustMetrics().unlinked()
+		requests := inTurnAndAtOnce(t, addr, w.name)
+		m := a.settle()
+		spans := s.since(before)
+		wantNoErrors(t, spans)
+		r := judge(t, spans, whole)
+		if w.calls == nil {
+			wantUnlinked(t, spans, m, requests, m.unlinked()-counted)
+			wantNone(t, spans, "service", span.Client)
+			return
+		}
+		wantComplete(t, r, m, requests, 1)
+		wantLinked(t, m, counted)
+	})
+}
+
+// Every way in which a service in Go asks others while it works for a request, one
+// request at a time and 64 at once: linked whole or, where nothing in the program
+// tells whose the call is, said to be unlinked. None is ever linked to another
+// request.
+func TestGo(t *testing.T) {
+	need(t, "redis-server", "memcached")
+	asks := storages
+	if program("postgres") != "" {
+		asks = append(slices.Clone(asks), "postgres")
+	}
+	c, s := newGoServers(t, asks...), newSink(t)
+	a := trace(t, s, nil, c.ports...)
+	for _, w := range []goWay{
+		{"n", allAsked.Children},
+		{"client", []fidelity.Shape{toNext("/client/")}},
+		{"timeout", []fidelity.Shape{toNext("/timeout/")}},
+		{"queued", []fidelity.Shape{toNext("/queued/")}},
+		{"proxy", []fidelity.Shape{toNext("/proxy/")}},
+		{"redirect", []fidelity.Shape{toNext("/redirect/"), toNext("/redirected/")}},
+		{"redis", []fidelity.Shape{toRedis("n:")}},
+		{"memcached", []fidelity.Shape{toMemcached("n:")}},
+		{"errgroup", []fidelity.Shape{toRedis("a:"), toRedis("b:"), toNext("/errgroup/")}},
+		{"go", []fidelity.Shape{toRedis("n:"), toNext("/go/")}},
+		{"pool", []fidelity.Shape{toRedis("n:")}},
+		{"nocontext", nil},
+		{"bare", nil}, // an errgroup without a context
+		{"background", nil},
+		{"lazy", nil},
+	} {
+		w.run(t, s, a, loopback(c.entry), w.name, w.served())
+	}
+
+	since := func(t *testing.T, run func()) (metrics, []span.Span) {
+		t.Helper()
+		before := s.count()
+		run()
+		m := a.settle()
+		return m, s.since(before)
+	}
+	// A query's length is its number.
+	t.Run("sql", func(t *testing.T) {
+		need(t, "postgres")
+		requests := 0
+		m, spans := since(t, func() { requests = inTurnAndAtOnce(t, loopback(c.entry), "sql") })
+		wantBranches(t, spans, branch{service: "service", kind: span.Server, name: "GET", below: []branch{{service: "service", kind: span.Client, name: "*",
+			below: []branch{{service: "postgres", kind: span.Server, name: "*"}}}}}, m, requests, 1)
+		wantNoErrors(t, spans)
+		wantLengths(t, spans, pathNumber(t))
+	})
+	// The upstream closes every connection with its fifth request unanswered.
+	t.Run("retry", func(t *testing.T) {
+		requests := 0
+		m, spans := since(t, func() { requests = inTurnAndAtOnce(t, loopback(c.entry), "retry") })
+		judge(t, spans, serve("service", "/retry/", toNext("/retry/")))
+		wantAttempts(t, spans, m, requests, requests/10)
+	})
+	// Bodies in pieces, both ways at once.
+	t.Run("stream", func(t *testing.T) {
+		requests := few(640)
+		m, spans := since(t, func() { streamed(t, "http://"+loopback(c.entry)+"/stream/", requests) })
+		wantComplete(t, judge(t, spans, serve("service", "/stream/", toNext("/stream/"))), m, requests, 1)
+		wantNoErrors(t, spans)
+	})
+	// Clients leave when they know that their request is at the upstream.
+	t.Run("hold", func(t *testing.T) {
+		requests := few(640)
+		m, spans := since(t, func() { inParallel(t, 64, requests, func(n int) error { return leaves(loopback(c.entry), n) }) })
+		wantComplete(t, judge(t, spans, serve("service", "/hold/", toNext("/hold/"))), m, requests, 1)
+	})
+	// Calls are given up at any time: some never were sent.
+	t.Run("cancelled", func(t *testing.T) {
+		requests := 0
+		_, spans := since(t, func() { requests = inTurnAndAtOnce(t, loopback(c.entry), "cancelled") })
+		judge(t, spans, serve("service", "/cancelled/", toNext("/cancelled/"), toRedis("n:")))
+		wantCount(t, spans, "redis", span.Server, requests)
+		wantCount(t, spans, "service", span.Server, requests)
+		if n := orphans(spans); n > 0 {
+			t.Errorf("%d spans have parents that never came", n)
+		}
+	})
+	// What is said after the protocol was switched belongs to no request.
+	for _, name := range []string{"upgrade", "hijacked"} {
+		t.Run(name, func(t *testing.T) {
+			requests := few(320)
+			var below []fidelity.Shape
+			if name == "upgrade" {
+				below = append(below, toNext("/upgrade/"))
+			}
+			m, spans := since(t, func() {
+				inParallel(t, 16, requests, func(n int) error { return lines(loopback(c.entry), "/"+name+"/"+itoa(n)) })
+			})
+			wantComplete(t, judge(t, spans, serve("service", "/"+name+"/", below...)), m, requests, 1)
+		})
+	}
+	// What is late asks while a later request is served; of one connection, by the same
+	// goroutine, or with its connection gone.
+	for _, closing := range []bool{false, true} {
+		t.Run("late, connections closed "+onOff(closing), func(t *testing.T) {
+			requests, counted := few(400), a.mustMetrics().unlinked()
+			m, spans := since(t, func() {
+				send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: uint64(requests), Close: closing, AppendPath: way("late")})
+			})
+			judge(t, spans, serve("service", "/late/"))
+			wantNone(t, spans, "service", span.Client)
+			wantCount(t, spans, "service", span.Server, requests)
+			if n := m.unlinked() - counted; n < 3*(requests-1) {
+				t.Errorf("%d calls of %d requests are counted", n, requests)
+			}
+		})
+	}
+	t.Run("late, at once", func(t *testing.T) { // it may be in time here
+		_, spans := since(t, func() {
+			send(t, load.Options{Addr: loopback(c.entry), Connections: 64, Requests: uint64(few(1400)), AppendPath: way("late")})
+		})
+		judge(t, spans, serve("service", "/late/"))
+	})
+}
+
+// Requests that come over HTTP/2, many streams to a connection: each has a goroutine of
+// its own.
+func TestGoHTTP2(t *testing.T) {
+	need(t, "redis-server", "memcached")
+	for _, pkg := range []string{"net/http", "x/net"} {
+		c, s := newServers(t, storages...), newSink(t)
+		next, front := freePort(t), freePort(t)
+		c.selects("next", next)
+		c.selects("front", front)
+		c.ready(c.service("next", "", []string{goServiceEnv + "=" + loopback(next)}, os.Args[0]), loopback(next))
+		c.answers(c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(next), "HTTP2="+pkg), os.Args[0]))
+		c.ready(c.service("front", "", []string{goServiceEnv + "=" + loopback(front), "NEXT=" + loopback(c.entry), "FORWARD=" + pkg}, os.Args[0]), loopback(front))
+		a := trace(t, s, nil, c.ports...)
+		// What comes with a connection's preface is read before the goroutine that
+		// reads its frames has begun.
+		send(t, load.Options{Addr: loopback(front), Connections: 1, Requests: 2, AppendPath: way("n")})
+		a.settle()
+		for _, w := range []goWay{
+			{"n", allAsked.Children},
+			{"timeout", []fidelity.Shape{toNext("/timeout/")}},
+			{"queued", []fidelity.Shape{toNext("/queued/")}},
+			{"proxy", []fidelity.Shape{toNext("/proxy/")}},
+			{"errgroup", []fidelity.Shape{toRedis("a:"), toRedis("b:"), toNext("/errgroup/")}},
+			{"go", []fidelity.Shape{toRedis("n:"), toNext("/go/")}},
+			{"pool", []fidelity.Shape{toRedis("n:")}},
+			{"nocontext", nil},
+			{"background", nil},
+			{"lazy", nil},
+		} {
+			path := "/" + w.name + "/"
+			w.run(t, s, a, loopback(front), pkg+" "+w.name, serve("front", path, call("front", path, w.served())))
+		}
+	}
+}
+
+// A collector that runs all the time moves stacks about, and nothing clears them: what
+// lies on them of another request is not believed.
+func TestGoCollecting(t *testing.T) {
+	need(t, "redis-server", "memcached")
+	t.Setenv("GOGC", "2")
+	c, s := newGoServers(t, storages...), newSink(t)
+	a := trace(t, s, nil, c.ports...)
+	for _, name := range []string{"nocontext", "bare", "background", "lazy"} {
+		t.Run(name, func(t *testing.T) {
+			before, counted := s.count(), a.mustMetrics().unlinked()
+			requests := inTurnAndAtOnce(t, loopback(c.entry), name)
+			m := a.settle()
+			spans := s.since(before)
+			judge(t, spans, serve("service", "/"+name+"/"))
+			wantUnlinked(t, spans, m, requests, m.unlinked()-counted)
+			wantNone(t, spans, "service", span.Client)
+		})
+	}
+}
+
+// A thousand connections at once.
+func TestGoThousandConnections(t *testing.T) {
+	need(t, "redis-server", "memcached")
+	c, s := newGoServers(t, storages...), newSink(t)
+	a := trace(t, s, []string{"TARE_QUEUE=65536", "TARE_MAX_SPANS=65536"}, c.ports...)
+	requests := few(5000)
+	send(t, load.Options{Addr: loopback(c.entry), Connections: 1000, Requests: uint64(requests), Timeout: 30 * time.Second, AppendPath: numbered})
+	m := a.settle()
+	wantComplete(t, judge(t, s.all(), allAsked), m, requests, 0.999)
+	wantLinked(t, m, 0)
+}
+
+// allAsked is the trace of a request that asks each in turn.
+var allAsked = serve("service", "/n/", toNext("/n/"), toRedis("n:"), toMemcached("n:"))
+
+// wantLinked requires that no more calls are unlinked than those that were counted before.
+func wantLinked(t *testing.T, m metrics, counted int) {
+	t.Helper()
+	if n := m.unlinked() - counted; n > 0 {
+		t.Errorf("%d calls are not linked\n%v", n, m)
+	}
+}
+
+// Of four requests one is sampled, and its calls are known from the others', whose
+// goroutines, contexts and stacks look the same.
+func TestGoSampled(t *testing.T) {
+	need(t, "redis-server", "memcached")
+	c, s := newGoServers(t, storages...), newSink(t)
+	a := trace(t, s, nil, append(c.ports, ratio("0.25")...)...)
+	for _, w := range []struct {
+		name  string
+		calls []fidelity.Shape
+	}{
+		{"n", allAsked.Children},
+		{"errgroup", []fidelity.Shape{toRedis("a:"), toRedis("b:"), toNext("/errgroup/")}},
+		{"go", []fidelity.Shape{toRedis("n:"), toNext("/go/")}},
+		{"lazy", nil},
+		{"late", nil},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			before, m := s.count(), a.mustMetrics()
+			sampled, counted := m.sampled(), m.unlinked()
+			requests := few(2000)
+			send(t, load.Options{Addr: loopback(c.entry), Connections: 64, Requests: uint64(requests), AppendPath: way(w.name)})
+			m = a.settle()
+			r := judge(t, s.since(before), serve("service", "/"+w.name+"/", w.calls...))
+			if w.calls == nil {
+				return
+			}
+			wantRate(t, m.sampled()-sampled, requests, 0.25)
+			wantComplete(t, r, m, m.sampled()-sampled, 1)
+			wantLinked(t, m, counted)
+		})
+	}
+}
+
+// An agent that starts while connections are open and carry requests learns which
+// goroutine serves which.
+func TestGoStartedUnderLoad(t *testing.T) {
+	need(t, "redis-server", "memcached")
+	c, s := newGoServers(t, storages...), newSink(t)
+	l := keepSending(t, load.Options{Addr: loopback(c.entry), Connections: 16, AppendPath: numbered})
+	l.more(few(500))
+	a := trace(t, s, nil, c.ports...)
+	l.more(few(1000))
+	l.end()
+	m := a.settle()
+	wantComplete(t, judge(t, s.all(), allAsked), m, m.sampled(), 0.95)
+
+	before, counted := s.count(), m.unlinked()
+	requests := few(1000)
+	send(t, load.Options{Addr: loopback(c.entry), Connections: 16, Requests: uint64(requests), First: 1 << 32, AppendPath: numbered})
+	m = a.settle()
+	wantComplete(t, judge(t, s.since(before), allAsked), m, requests, 1)
+	wantLinked(t, m, counted)
+}
+
+// TLS at the entry and towards an upstream. What is in plain text behind it tells the
+// request by its path, what is not by its length.
+func TestGoTLS(t *testing.T) {
+	need(t, "nginx")
+	c, s := newServers(t, "backend"), newSink(t)
+	cert, key := certificate(t, c.stack)
+	plain, encrypted, entry := freePort(t), freePort(t), freePort(t)
+	c.ports = append(c.ports, "--port", "middle="+itoa(plain), "--port", "middle="+itoa(encrypted), "--port", "service="+itoa(entry))
+	start := func(name, listen string, env ...string) *workloads.Process {
+		return c.service(name, "", append(env, goServiceEnv+"="+listen, "CERTIFICATE="+cert, "KEY="+key), os.Args[0])
+	}
+	c.ready(start("middle", loopback(plain)+","+loopback(encrypted), "NEXT="+loopback(c.backend)), loopback(plain))
+	c.answers(start("service", loopback(c.entry)+","+loopback(entry), "NEXT="+loopback(plain), "NEXT_TLS="+loopback(encrypted)))
+	a := trace(t, s, nil, c.ports...)
+
+	encryptedCall := branch{service: "service", kind: span.Client, name: "tls", below: []branch{{service: "middle", kind: span.Server, name: "tls",
+		below: []branch{{service: "middle", kind: span.Client, name: "GET", below: []branch{{service: "backend", kind: span.Server, name: "GET"}}}}}}}
+	t.Run("upstream", func(t *testing.T) {
+		requests := inTurnAndAtOnce(t, loopback(c.entry), "tls")
+		m := a.settle()
+		judge(t, s.all(), serve("service", "/tls/"))
+		wantBranches(t, s.all(), branch{service: "service", kind: span.Server, name: "GET", below: []branch{encryptedCall}}, m, requests, 1)
+		wantNoErrors(t, s.all())
+		wantLinked(t, m, 0)
+	})
+	for _, keep := range []bool{true, false} {
+		t.Run("entry, connections kept "+onOff(keep), func(t *testing.T) {
+			before, counted := s.count(), a.mustMetrics().unlinked()
+			transport := &http.Transport{MaxIdleConnsPerHost: 32, DisableKeepAlives: !keep,
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true}} //nolint:gosec // made for this test
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport, Timeout: patient(30 * time.Second)}
+			requests := inParallel(t, 32, few(600), func(n int) error {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+loopback(entry)+"/padded/"+itoa(1000+n), nil)
+				if err != nil {
+					return err
+				}
+				req.Header.Set("Padding", strings.Repeat("x", n))
+				return asked(client.Do(req))
+			})
+			m := a.settle()
+			spans := s.since(before)
+			judge(t, spans, serve("service", "/padded/"))
+			wantBranches(t, spans, branch{service: "service", kind: span.Server, name: "tls", below: []branch{{service: "service", kind: span.Client, name: "GET",
+				below: []branch{{service: "middle", kind: span.Server, name: "GET", below: []branch{{service: "middle", kind: span.Client, name: "GET",
+					below: []branch{{service: "backend", kind: span.Server, name: "GET"}}}}}}}}}, m, requests, 1)
+			shortest := math.MaxInt
+			for i := range spans {
+				if spans[i].Parent.IsZero() {
+					shortest = min(shortest, length(&spans[i]))
+				}
+			}
+			ofService := slices.DeleteFunc(slices.Clone(spans), func(sp span.Span) bool { return sp.Resource.Service != "service" })
+			wantLengths(t, ofService, func(root *span.Span) int { return length(root) - shortest })
+			wantNoErrors(t, spans)
+			wantLinked(t, m, counted)
+		})
+	}
+}
+
+// Programs that are built in other ways, and several of them at once.
+func TestGoBuilds(t *testing.T) {
+	need(t, "nginx", "go")
+	c, s := newServers(t, "backend"), newSink(t)
+	entries := map[string]int{}
+	for name, args := range map[string][]string{"pie": {"-buildmode=pie"}, "stripped": {"-ldflags=-s -w"}} {
+		entries[name] = freePort(t)
+		c.selects(name, entries[name])
+		p := c.service(name, "", nil, goBuild(t, "goproxy", args...), loopback(entries[name]), loopback(c.backend))
+		c.ready(p, loopback(entries[name]))
+	}
+	a := trace(t, s, nil, c.ports...)
+	requests := few(1000)
+	for _, entry := range entries {
+		send(t, load.Options{Addr: loopback(entry), Connections: 64, Requests: uint64(requests), AppendPath: numbered})
+	}
+	m := a.settle()
+	wantLinked(t, m, 0)
+	for name := range entries {
+		wantComplete(t, judge(t, below(s.all(), name), serve(name, "/n/", call(name, "/n/", serve("backend", "/n/")))), m, requests, 1)
+	}
+	wantNoErrors(t, s.all())
+}
+
+// A program in Go whose server is not net/http's is not linked, and the log says why.
+func TestGoWithoutHTTP(t *testing.T) {
+	need(t, "nginx", "go")
+	c, s := newServers(t, "backend"), newSink(t)
+	c.answers(c.service("service", "", nil, goBuild(t, "gotcp", "-ldflags=-s -w"), loopback(c.entry), loopback(c.backend)))
+	a := trace(t, s, nil, c.ports...)
+	requests := few(1000)
+	send(t, load.Options{Addr: loopback(c.entry), Connections: 16, Requests: uint64(requests), AppendPath: numbered})
+	m := a.settle()
+	judge(t, s.all(), serve("service", "/n/"))
+	wantUnlinked(t, s.all(), m, requests, m.int(`tare_unlinked_total{reason="runtime"}`))
+	if want := "Go: http1 server: not in the program"; !strings.Contains(a.log.String(), want) {
+		t.Errorf("%q is not in the log:\n%s", want, a.log)
+	}
+}
+
+// goBuild builds a program of testdata; it costs seconds, the first time.
+func goBuild(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), name)
+	sh(t, slices.Concat([]string{"go", "build", "-trimpath", "-buildvcs=false"}, args, []string{"-o", out, "./testdata/" + name})...)
+	return out
+}
+
+func pathNumber(t *testing.T) func(*span.Span) int {
+	return func(root *span.Span) int {
+		url, _ := root.Attr("url.path")
+		_, number := filepath.Split(url.Str)
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+}
+
+// wantCount requires a number of spans.
+func wantCount(t *testing.T, spans []span.Span, service string, kind span.Kind, want int) {
+	t.Helper()
+	n := 0
+	for i := range spans {
+		if spans[i].Resource.Service == service && spans[i].Kind == kind {
+			n++
+		}
+	}
+	if n != want {
+		t.Errorf("%d %s spans of %s, want %d", n, kind, service, want)
+	}
+}
+
+// orphans is how many spans have a parent that is not there.
+func orphans(spans []span.Span) (n int) {
+	known := map[span.ID]bool{{}: true}
+	for i := range spans {
+		known[spans[i].ID] = true
+	}
+	for i := range spans {
+		if !known[spans[i].Parent] {
+			n++
+		}
+	}
+	return n
+}
+
+// streamed sends bodies of several pieces, whose lengths are not announced, and
+// reads as much.
+func streamed(t *testing.T, base string, requests int) {
+	t.Helper()
+	const pieces = 12
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, WriteBufferSize: piece}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: patient(30 * time.Second)}
+	inParallel(t, 64, requests, func(n int) error {
+		body := &slowly{left: pieces}
+		resp, err := client.Post(base+itoa(n), "application/octet-stream", body)
+		if err != nil {
+			return err
+		}
+		size, err := io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if err == nil && (resp.StatusCode != http.StatusOK || size < 64<<10) {
+			err = fmt.Errorf("%s, %d bytes", resp.Status, size)
+		}
+		return err
+	})
+}
+
+// leaves asks, and closes the connection when it hears that its request is at the upstream.
+func leaves(addr string, n int) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patient(30 * time.Second)))
+	if _, err := fmt.Fprintf(conn, "GET /hold/%d HTTP/1.1\r\nHost: service\r\n\r\n", n); err != nil {
+		return err
+	}
+	status, err := bufio.NewReader(conn).ReadString('\n')
+	if err == nil && !strings.Contains(status, " 102 ") {
+		err = errors.New(status)
+	}
+	return err
+}
+
+// lines switches protocols, and then sends lines and receives them.
+func lines(addr, path string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patient(30 * time.Second)))
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: service\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n", path); err != nil {
+		return err
+	}
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		return errors.New(resp.Status)
+	}
+	for i := range 4 {
+		line := fmt.Sprintf("line %d\n", i)
+		if _, err := io.WriteString(conn, line); err != nil {
+			return err
+		}
+		if got, err := in.ReadString('\n'); err != nil || got != line {
+			return fmt.Errorf("%q: %w", got, err)
+		}
+	}
+	return nil
+}
+
+// wantNone requires that there is no span of a kind of a service.
+func wantNone(t *testing.T, spans []span.Span, service string, kind span.Kind) {
+	t.Helper()
+	wantCount(t, spans, service, kind, 0)
+}
