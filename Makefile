@@ -48,11 +48,18 @@ check-go:
 	@go list -m >/dev/null || { \
 		echo "this is $$(go version); Tare is built with Go 1.26 or newer (from 1.21 on, go fetches it by itself)" >&2; exit 1; }
 
+# Before minutes of compiling what could not be started.
+.PHONY: check-root
+check-root:
+	@[[ -z "$(SUDO)" ]] || command -v sudo >/dev/null || { \
+		echo "this needs root, and sudo was not found: become root with su, keep go in PATH, and run make again" >&2; exit 1; }
+
 # Where binaries go; `make test-kernels` has those of other architectures elsewhere.
 BIN ?= bin
 
 .PHONY: build
 build: check-go ## build bin/tare, the small bin/tare-agent, and the services of the laboratory; no clang is needed
+	@[[ -e $(BIN)/tare ]] || echo "building: the first time, go fetches what is imported, and compiles for minutes"
 	go build -trimpath $(VCS) -o $(BIN)/tare ./cmd/tare
 	go build -trimpath $(VCS) -o $(BIN)/tare-agent ./cmd/tare-agent
 	go build -trimpath -o $(BIN)/tare-thesis ./workloads/thesis
@@ -65,7 +72,7 @@ cross: check-go ## build everything for arm64, too
 	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build ./...); done
 
 .PHONY: demo
-demo: build ## trace a chain of real services and measure the cost (root or sudo); CHAIN=nginx, ARGS="--sample 0.01"
+demo: check-root build ## trace a chain of real services and measure the cost (root or sudo); CHAIN=nginx, ARGS="--sample 0.01"
 	$(SUDO) bin/tare demo --chain $(CHAIN) $(ARGS)
 
 .PHONY: test
@@ -148,12 +155,12 @@ EXPERIMENT ?= null
 PROFILE    ?= quick
 
 .PHONY: bench-run
-bench-run: build ## run an experiment of the laboratory (root or sudo for all of it): EXPERIMENT=coroot PROFILE=smoke
+bench-run: check-root build ## run an experiment of the laboratory (root or sudo for all of it): EXPERIMENT=coroot PROFILE=smoke
 	$(SUDO) bin/tare bench run $(EXPERIMENT) --profile $(PROFILE) $(ARGS)
 
 .PHONY: results
-results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; two hours, on an idle machine)
-	@for e in null thesis coroot chainscope-nginx placement pipelines failures; do \
+results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; three hours, on an idle machine)
+	@for e in null thesis coroot chainscope-nginx chainscope-hotel chainscope-rootcause placement pipelines failures; do \
 		rm -rf docs/results/$$e.new && $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new && \
 		rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \
 	done
