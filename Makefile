@@ -99,6 +99,15 @@ test-integration: build ## real services under load, against the ground truth (r
 test-go-matrix: check-go ## what is read of Go programs: every toolchain from 1.21 on, stripped, PIE, trimpath, cgo (an hour)
 	go test -vet=off -timeout 4h -v -run '^TestMatrix$$' ./agent/runtime/golang -matrix
 
+.PHONY: go-calls
+go-calls: build ## a million calls of services in Go, in every way: which are linked, and to what (root; ten minutes)
+	go -C integration test -vet=off -trimpath -count=1 -timeout 60m -v -run '^TestGoCalls$$' . -args -record-calls $(CURDIR)/docs/results/go-calls.json -calls-commit "$(COMMIT)"
+	@$(MAKE) --no-print-directory go-report
+
+.PHONY: go-report
+go-report: ## write the targets of linking Go in README.md and docs/linking.md again, from docs/results
+	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/linking.md README.md
+
 # With all tests, docs/kernels.md gets the columns of the kernels that ran. EXEC runs a shell command in place of tests.
 .PHONY: test-kernels
 test-kernels: check-go ## boot kernels that people run, emulated, and run tests in them (an hour; KERNELS="6.1-amd64 6.12-arm64" TESTS="TLS|doctor")
@@ -159,7 +168,7 @@ bench-run: check-root build ## run an experiment of the laboratory (root or sudo
 	$(SUDO) bin/tare bench run $(EXPERIMENT) --profile $(PROFILE) $(ARGS)
 
 .PHONY: results
-results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; three hours, on an idle machine)
+results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; four hours, on an idle machine)
 	@for e in null thesis coroot chainscope-nginx chainscope-hotel chainscope-rootcause placement pipelines failures; do \
 		rm -rf docs/results/$$e.new && $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new && \
 		rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \

@@ -89,40 +89,52 @@ func wantTexts(t *testing.T, spans []span.Span, format string, number func(root 
 	}
 }
 
-// wantLengths requires that no trace holds spans of two requests, where a request's
-// number is in the length of its messages: the length without the number is the
-// same for all spans of one kind of one service.
-func wantLengths(t *testing.T, spans []span.Span, number func(root *span.Span) int) {
-	t.Helper()
+// ofLength counts the spans of one kind of one service that are below a request, and
+// those of them whose length, without the number, is what it mostly is.
+type ofLength struct {
+	service   string
+	kind      span.Kind
+	all, most int
+}
+
+// lengthsOf are the lengths of spans where a request's number is in the length of its
+// messages: the length without the number is the same for all spans of one kind of one
+// service, if no trace holds spans of two requests.
+func lengthsOf(spans []span.Span, number func(root *span.Span) int) []ofLength {
 	numbers := map[span.TraceID]int{}
 	for i := range spans {
 		if spans[i].Parent.IsZero() {
 			numbers[spans[i].TraceID] = number(&spans[i])
 		}
 	}
-	type group struct {
-		service string
-		kind    span.Kind
-	}
-	rest := map[group]map[int]int{} // length without number: how often
+	groups := map[ofLength]map[int]int{} // length without number: how often
 	for i := range spans {
 		s := &spans[i]
 		if n, ok := numbers[s.TraceID]; ok && !s.Parent.IsZero() {
-			g := group{s.Resource.Service, s.Kind}
-			if rest[g] == nil {
-				rest[g] = map[int]int{}
+			g := ofLength{service: s.Resource.Service, kind: s.Kind}
+			if groups[g] == nil {
+				groups[g] = map[int]int{}
 			}
-			rest[g][length(s)-n]++
+			groups[g][length(s)-n]++
 		}
 	}
-	for g, lengths := range rest {
-		all, most := 0, 0
+	var counted []ofLength
+	for g, lengths := range groups {
 		for _, n := range lengths {
-			all, most = all+n, max(most, n)
+			g.all, g.most = g.all+n, max(g.most, n)
 		}
-		t.Logf("%s %s: %d of %d spans below a request have its length", g.service, g.kind, most, all)
-		if most < all {
-			t.Errorf("%d of %d %s spans of %s are below another request", all-most, all, g.kind, g.service)
+		counted = append(counted, g)
+	}
+	return counted
+}
+
+// wantLengths requires that no trace holds spans of two requests, by their lengths.
+func wantLengths(t *testing.T, spans []span.Span, number func(root *span.Span) int) {
+	t.Helper()
+	for _, l := range lengthsOf(spans, number) {
+		t.Logf("%s %s: %d of %d spans below a request have its length", l.service, l.kind, l.most, l.all)
+		if l.most < l.all {
+			t.Errorf("%d of %d %s spans of %s are below another request", l.all-l.most, l.all, l.kind, l.service)
 		}
 	}
 }

@@ -209,18 +209,26 @@ func TestGo(t *testing.T) {
 	})
 }
 
+// newGoHTTP2Servers starts a service that is asked over HTTP/2 of a package, by one that
+// passes on, at a port, what comes over HTTP/1.
+func newGoHTTP2Servers(t *testing.T, pkg string) (*servers, *sink, int) {
+	t.Helper()
+	c, s := newServers(t, storages...), newSink(t)
+	next, front := freePort(t), freePort(t)
+	c.selects("next", next)
+	c.selects("front", front)
+	c.ready(c.service("next", "", []string{goServiceEnv + "=" + loopback(next)}, os.Args[0]), loopback(next))
+	c.answers(c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(next), "HTTP2="+pkg), os.Args[0]))
+	c.ready(c.service("front", "", []string{goServiceEnv + "=" + loopback(front), "NEXT=" + loopback(c.entry), "FORWARD=" + pkg}, os.Args[0]), loopback(front))
+	return c, s, front
+}
+
 // Requests that come over HTTP/2, many streams to a connection: each has a goroutine of
 // its own.
 func TestGoHTTP2(t *testing.T) {
 	need(t, "redis-server", "memcached")
 	for _, pkg := range []string{"net/http", "x/net"} {
-		c, s := newServers(t, storages...), newSink(t)
-		next, front := freePort(t), freePort(t)
-		c.selects("next", next)
-		c.selects("front", front)
-		c.ready(c.service("next", "", []string{goServiceEnv + "=" + loopback(next)}, os.Args[0]), loopback(next))
-		c.answers(c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(next), "HTTP2="+pkg), os.Args[0]))
-		c.ready(c.service("front", "", []string{goServiceEnv + "=" + loopback(front), "NEXT=" + loopback(c.entry), "FORWARD=" + pkg}, os.Args[0]), loopback(front))
+		c, s, front := newGoHTTP2Servers(t, pkg)
 		a := trace(t, s, nil, c.ports...)
 		// What comes with a connection's preface is read before the goroutine that
 		// reads its frames has begun.

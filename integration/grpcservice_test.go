@@ -39,7 +39,7 @@ const (
 
 func goGRPC(spec string) {
 	f := strings.Split(spec, ",")
-	s := &grpcService{kind: os.Getenv("GRPC_CASE"), role: f[0], redis: make(chan *bufio.ReadWriter, 256), ping: sync.NewCond(new(sync.Mutex))}
+	s := &grpcService{kind: os.Getenv("GRPC_CASE"), role: f[0], redis: make(chan *bufio.ReadWriter, 4096), ping: sync.NewCond(new(sync.Mutex))}
 	if f[2] != "" {
 		var err error
 		if s.next, err = grpc.NewClient("passthrough:///"+f[2], s.dial()...); err != nil {

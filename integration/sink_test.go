@@ -19,6 +19,7 @@ type sink struct {
 
 	mu    sync.Mutex
 	spans []span.Span
+	taken int // spans that are not kept any more
 	bad   error
 }
 
@@ -78,11 +79,22 @@ func (s *sink) all() []span.Span {
 	return slices.Clone(s.spans)
 }
 
+// take returns what has come so far, and keeps none of it.
+func (s *sink) take() []span.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	spans := s.spans
+	s.spans, s.taken = nil, s.taken+len(spans)
+	return spans
+}
+
+// count is how many have come so far.
 func (s *sink) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.spans)
+	return s.taken + len(s.spans)
 }
 
-// since returns what has come after the first n spans.
+// since returns what has come after the first n spans, of a sink of which nothing was
+// taken.
 func (s *sink) since(n int) []span.Span { return s.all()[n:] }

@@ -171,11 +171,10 @@ func claims(b *strings.Builder, dir string, wanted ...claim) error {
 	}
 	b.WriteString("| what | workload | tracer | measured |\n|---|---|---|---|\n")
 	for _, w := range wanted {
-		i := slices.IndexFunc(s.Answers, func(a analysis.Answer) bool { return a.ID == w.question })
-		if i < 0 || w.number >= len(s.Answers[i].Claims) {
-			return fmt.Errorf("%s has no claim %d of question %s", dir, w.number, w.question)
+		c, err := claimOf(s, dir, w)
+		if err != nil {
+			return err
 		}
-		c := s.Answers[i].Claims[w.number]
 		m, _ := record.MetricOf(c.Metric)
 		for _, f := range c.Findings {
 			tracer := f.Tracer
@@ -187,4 +186,13 @@ func claims(b *strings.Builder, dir string, wanted ...claim) error {
 	}
 	b.WriteString("\n")
 	return nil
+}
+
+// claimOf finds the answer to a claim of an experiment.
+func claimOf(s *analysis.Summary, dir string, w claim) (analysis.ClaimAnswer, error) {
+	i := slices.IndexFunc(s.Answers, func(a analysis.Answer) bool { return a.ID == w.question })
+	if i < 0 || w.number >= len(s.Answers[i].Claims) {
+		return analysis.ClaimAnswer{}, fmt.Errorf("%s has no claim %d of question %s", dir, w.number, w.question)
+	}
+	return s.Answers[i].Claims[w.number], nil
 }
