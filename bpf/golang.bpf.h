@@ -34,8 +34,7 @@
 #define GO_DEAD	   6   /* runtime._Gdead */
 #define GO_SHAKING 4   /* connections on whose stacks one context is remembered */
 #define GO_GROUPS  256 /* of a map that are searched for a stream */
-#define GO_LOOKS                                                                                   \
-	8 /* receives of a connection of HTTP/2, until one is by the goroutine that reads its frames */
+#define GO_LOOKS   8   /* receives over HTTP/2 until one is by the goroutine that reads frames */
 
 /* What a goroutine is for, by the function that its first one calls. */
 enum go_place {
@@ -925,12 +924,15 @@ __noinline int go_reads_frames(struct conn *c)
 	struct go_program *p = bpf_map_lookup_elem(&go_programs, &tgid);
 	if (!p || !s)
 		return 0;
-	c->server.go.looks++;
 	struct goroutine *r = &s->goroutine;
 	if (!goroutine_here(p, r))
 		return 0;
 	s->tgid = tgid;
-	if (go_place_of(HOOK_RECEIVES, &conn) != GO_HTTP2_READ)
+	u32 place = go_place_of(HOOK_RECEIVES, &conn);
+	/* conn.serve has the preface, and what came with it, in any number of segments. */
+	if (place != GO_SERVE)
+		c->server.go.looks++;
+	if (place != GO_HTTP2_READ)
 		return 0;
 	struct go_key k = {.word = go_word(conn + go_http2_of(p, r->copy)->base + 8), .tgid = tgid};
 	struct go_http2_conn of = {.reader = {.id = r->id, .g = r->g},

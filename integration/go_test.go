@@ -249,6 +249,20 @@ func TestGoHTTP2(t *testing.T) {
 			path := "/" + w.name + "/"
 			w.run(t, s, a, loopback(front), pkg+" "+w.name, serve("front", path, call("front", path, w.served())))
 		}
+		// New connections, each with so many requests that they are received in pieces before
+		// anybody reads frames: what comes later is linked.
+		t.Run(pkg+" thousand at once", func(t *testing.T) {
+			whole := serve("front", "/n/", call("front", "/n/", goWay{"n", allAsked.Children}.served()))
+			before := s.count()
+			send(t, load.Options{Addr: loopback(front), Connections: 1000, Requests: uint64(few(2000)), Timeout: 30 * time.Second, AppendPath: way("n")})
+			a.settle()
+			judge(t, s.since(before), whole)
+			before = s.count()
+			requests := few(2000)
+			send(t, load.Options{Addr: loopback(front), Connections: 200, First: 1 << 32, Requests: uint64(requests), Timeout: 30 * time.Second, AppendPath: way("n")})
+			m := a.settle()
+			wantComplete(t, judge(t, s.since(before), whole), m, requests, 0.99)
+		})
 	}
 }
 
