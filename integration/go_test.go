@@ -147,6 +147,31 @@ func TestGo(t *testing.T) {
 		judge(t, spans, serve("service", "/retry/", toNext("/retry/")))
 		wantAttempts(t, spans, m, requests, requests/10)
 	})
+	// Requests that come at the same time share a call: it is below the one whose handler
+	// makes it.
+	t.Run("shared", func(t *testing.T) {
+		requests := 0
+		_, spans := since(t, func() { requests = inTurnAndAtOnce(t, loopback(c.entry), "shared") })
+		numbers, calls := map[span.TraceID]int{}, 0
+		for i := range spans {
+			if spans[i].Parent.IsZero() {
+				numbers[spans[i].TraceID] = pathNumber(t)(&spans[i])
+			}
+		}
+		for i := range spans {
+			query, asks := spans[i].Attr("db.query.text")
+			if !asks || spans[i].Kind != span.Client {
+				continue
+			}
+			calls++
+			if n := numbers[spans[i].TraceID]; query.Str != "GET "+key("n", n/4) {
+				t.Errorf("%q is below request %d", query.Str, n)
+			}
+		}
+		if calls < requests/4 || calls > requests || len(numbers) != requests {
+			t.Errorf("%d calls, %d traces, of %d requests", calls, len(numbers), requests)
+		}
+	})
 	// Bodies in pieces, both ways at once.
 	t.Run("stream", func(t *testing.T) {
 		requests := few(640)
@@ -447,6 +472,58 @@ func TestGoBuilds(t *testing.T) {
 	wantNoErrors(t, s.all())
 }
 
+// Libraries that ask in ways of their own: drivers of database/sql, and Connect, over
+// HTTP/2 and in both of its protocols.
+func TestGoDrivers(t *testing.T) {
+	need(t, "postgres", "mariadbd", "go")
+	c, s := newServers(t, "postgres", "mariadb"), newSink(t)
+	binary, next := goBuild(t, "godrivers"), freePort(t)
+	c.selects("next", next)
+	c.ready(c.service("next", "", c.env, binary, loopback(next), loopback(next)), loopback(next))
+	c.answers(c.service("service", "", c.env, binary, loopback(c.entry), loopback(next)))
+	a := trace(t, s, nil, c.ports...)
+	asked := func(service, database string) branch {
+		return branch{service: service, kind: span.Client, name: "*", below: []branch{{service: database, kind: span.Server, name: "*"}}}
+	}
+	procedure := branch{service: "service", kind: span.Client, name: "*", below: []branch{{service: "next", kind: span.Server, name: "*",
+		below: []branch{asked("next", "postgres")}}}}
+	for _, w := range []struct {
+		name  string
+		calls branch
+	}{{"mysql", asked("service", "mariadb")}, {"pq", asked("service", "postgres")}, {"connect", procedure}, {"grpc", procedure}} {
+		t.Run(w.name, func(t *testing.T) {
+			called := len(w.calls.below) > 0 && w.calls.below[0].service == "next"
+			before, counted := s.count(), a.mustMetrics().unlinked()
+			requests := inTurnAndAtOnce(t, loopback(c.entry), w.name)
+			m := a.settle()
+			spans := s.since(before)
+			wantBranches(t, spans, branch{service: "service", kind: span.Server, name: "GET", below: []branch{w.calls}}, m, requests, 1)
+			wantNoErrors(t, spans)
+			wantLinked(t, m, counted)
+			// Queries are as long as their number, calls of Connect are not.
+			wantLengths(t, slices.DeleteFunc(spans, func(sp span.Span) bool {
+				of := sp.Resource.Service
+				return called && (of == "service" && sp.Kind == span.Client || of == "next" && sp.Kind == span.Server)
+			}), pathNumber(t))
+		})
+	}
+}
+
+// What a library in C sends that a handler has called is not linked: it runs on a stack of
+// its own.
+func TestGoCallsC(t *testing.T) {
+	need(t, "redis-server", "go", "gcc")
+	c, s := newServers(t, "redis"), newSink(t)
+	c.answers(c.service("service", "", c.env, goBuild(t, "gocgo"), loopback(c.entry)))
+	a := trace(t, s, nil, c.ports...)
+	requests := few(1000)
+	send(t, load.Options{Addr: loopback(c.entry), Connections: 16, Requests: uint64(requests), AppendPath: numbered})
+	m := a.settle()
+	judge(t, s.all(), serve("service", "/n/"))
+	wantUnlinked(t, s.all(), m, requests, m.int(`tare_unlinked_total{reason="no_request"}`))
+	wantNone(t, s.all(), "service", span.Client)
+}
+
 // A program in Go whose server is not net/http's is not linked, and the log says why.
 func TestGoWithoutHTTP(t *testing.T) {
 	need(t, "nginx", "go")
@@ -467,7 +544,7 @@ func TestGoWithoutHTTP(t *testing.T) {
 func goBuild(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), name)
-	sh(t, slices.Concat([]string{"go", "build", "-trimpath", "-buildvcs=false"}, args, []string{"-o", out, "./testdata/" + name})...)
+	sh(t, slices.Concat([]string{"go", "-C", "testdata/" + name, "build", "-trimpath", "-buildvcs=false"}, args, []string{"-o", out, "."})...)
 	return out
 }
 

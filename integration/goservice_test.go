@@ -27,6 +27,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/h2c" //nolint:staticcheck // deprecated, and in programs that people run
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 )
 
 // goServiceEnv makes the test binary a service in Go at an address. What it asks is
@@ -51,6 +52,8 @@ type goService struct {
 	redis         *redis.Client
 	memcached     *memcache.Client
 	db            *sql.DB
+
+	shared singleflight.Group
 
 	jobs   chan goJob // for workers that were there before the first request
 	lazy   sync.Once
@@ -255,6 +258,10 @@ func (s *goService) ways() map[string]goWayOf {
 		"sql": func(_ http.ResponseWriter, r *http.Request, n int) error {
 			var text string
 			return s.db.QueryRowContext(r.Context(), "SELECT '"+strings.Repeat("x", n)+"'").Scan(&text)
+		},
+		"shared": func(_ http.ResponseWriter, r *http.Request, n int) error {
+			_, err, _ := s.shared.Do(strconv.Itoa(n/4), func() (any, error) { return nil, s.askRedis(r.Context(), key("n", n/4)) })
+			return err
 		},
 		"errgroup": s.errgroup, "bare": s.bareErrgroup, "go": s.goroutine, "background": s.background,
 		"pool": func(_ http.ResponseWriter, r *http.Request, n int) error { return handOver(r.Context(), s.jobs, n) },

@@ -12,23 +12,23 @@ import (
 )
 
 // goTarget is a target of linking Go: a claim of an experiment, and the findings of it
-// that are of one tracer.
+// that are of one variant, at one load if there is one.
 type goTarget struct {
-	what, target, experiment, tracer string
-	claim                            claim
+	what, target, experiment, variant, load string
+	claim                                   claim
 }
 
 var goTargets = []goTarget{
-	{"hotel mesh, complete traces at 5,000 requests at once, 100% sampled, between nodes", "≥ 99.9%, 0 wrong", "chainscope-hotel", "tare-joined", claim{"Q3", 0}},
-	{"the same: wrong traces", "0", "chainscope-hotel", "tare-joined", claim{"Q3", 3}},
-	{"hotel mesh, requests/s at 1%, inside one node", "≥ −2%", "chainscope-hotel", "tare", claim{"Q1", 0}},
-	{"the same between nodes", "≥ −2%", "chainscope-hotel", "tare-nodes", claim{"Q1", 0}},
-	{"CPU that is added to a Go service at 1%, by what the official SDK adds: `coroot`", "≤ 1/10", "coroot", "tare", claim{"C1", 4}},
-	{"the same at 100%", "≤ 1/4", "coroot", "tare", claim{"C1", 5}},
-	{"CPU that is added to all services of the hotel mesh at 1%, by what the official SDK adds", "≤ 1/10", "chainscope-hotel", "tare", claim{"Q1", 2}},
-	{"the same at 100%", "≤ 1/4", "chainscope-hotel", "tare", claim{"Q1", 3}},
-	{"root cause: the right service first, over 50 placements, 10% sampled", "≥ 95%", "chainscope-rootcause", "tare", claim{"Q5", 2}},
-	{"CPU of a Go service with nothing sampled", "not distinguishable from no tracer", "coroot", "tare", claim{"C1", 3}},
+	{"hotel mesh, complete traces at 5,000 requests at once, 100% sampled, between nodes", "≥ 99.9%", "chainscope-hotel", "tare-joined@1", "", claim{"Q3", 0}},
+	{"the same, wrong traces", "0", "chainscope-hotel", "tare-joined@1", "closed-5000", claim{"Q3", 3}},
+	{"hotel mesh, requests/s at 1%, inside one node", "≥ −2%", "chainscope-hotel", "tare@0.01", "", claim{"Q1", 0}},
+	{"the same between nodes", "≥ −2%", "chainscope-hotel", "tare-nodes@0.01", "", claim{"Q1", 0}},
+	{"CPU that is added to a Go service at 1%, by what the official SDK adds: `coroot`", "≤ 1/10", "coroot", "tare@0.01", "", claim{"C1", 4}},
+	{"the same at 100%", "≤ 1/4", "coroot", "tare@1", "", claim{"C1", 5}},
+	{"CPU that is added to all services of the hotel mesh at 1%, by what the official SDK adds", "≤ 1/10", "chainscope-hotel", "tare@0.01", "", claim{"Q1", 2}},
+	{"the same at 100%", "≤ 1/4", "chainscope-hotel", "tare@1", "", claim{"Q1", 3}},
+	{"root cause: the right service first, over 50 placements, 10% sampled", "≥ 95%", "chainscope-rootcause", "tare@0.1", "", claim{"Q5", 2}},
+	{"CPU of a Go service with nothing sampled", "not distinguishable from no tracer", "coroot", "tare@0", "", claim{"C1", 3}},
 }
 
 // goLinking writes the targets of linking Go, with what was measured.
@@ -54,17 +54,16 @@ func goLinking(calls, results string, docs ...string) error {
 		}
 		var texts []string
 		for _, f := range c.Findings {
-			if f.Tracer != t.tracer || t.claim == (claim{"C1", 3}) && f.Rate > 0 {
+			if f.Variant != t.variant || t.load != "" && f.Load != t.load {
 				continue
 			}
-			text := f.Text
-			if load := f.Load; t.experiment == "chainscope-hotel" {
-				text = strings.Replace(load, "closed-", "", 1) + " at once: " + text
+			texts = append(texts, f.Text)
+			if at, closed := strings.CutPrefix(f.Load, "closed-"); closed && t.load == "" {
+				texts[len(texts)-1] = at + " at once: " + f.Text
 			}
-			texts = append(texts, text)
 		}
 		if len(texts) == 0 {
-			return fmt.Errorf("%s has no finding of %s for %s", t.experiment, t.tracer, t.what)
+			return fmt.Errorf("%s has no finding of %s for %s", t.experiment, t.variant, t.what)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | [%s](%s) |\n", t.what, t.target, strings.Join(texts, "<br>"), t.experiment, "results/"+t.experiment+"/report.md")
 	}
