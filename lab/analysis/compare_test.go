@@ -75,7 +75,7 @@ func TestCompareWritesTables(t *testing.T) {
 	}
 	golden(t, "compare.txt", text.Bytes())
 	golden(t, "compare.md", markdown.Bytes())
-	for _, want := range []string{"6.12.0", "the version of go differs", "the version of nginx differs: 1.22.1 in before, none in after", "Only in A: counter/10000rps tare@0.01"} {
+	for _, want := range []string{"6.12.0", "the version of go differs", "the version of nginx differs: 1.22.1 in before, none in after", "Only in A: counter/10000rps tare@0"} {
 		if !strings.Contains(text.String(), want) || !strings.Contains(markdown.String(), want) {
 			t.Errorf("%q is not said", want)
 		}
