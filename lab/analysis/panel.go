@@ -141,7 +141,28 @@ func (l layout) fill(p *Panel, items []item, m record.Metric, numeric bool) bool
 		slices.SortStableFunc(s.Points, func(x, y Point) int { return cmp.Compare(x.X, y.X) })
 		p.Series = append(p.Series, s)
 	}
+	p.shorten()
 	return len(p.Series) > 0
+}
+
+// shorten leaves out labels that no point is at: a profile may run some of the
+// variants on some of the workloads only.
+func (p *Panel) shorten() {
+	var kept []string
+	for i, label := range p.Labels {
+		used := false
+		for _, s := range p.Series {
+			for k := range s.Points {
+				if pt := &s.Points[k]; pt.X == float64(i) {
+					pt.X, used = float64(len(kept)), true
+				}
+			}
+		}
+		if used {
+			kept = append(kept, label)
+		}
+	}
+	p.Labels = kept
 }
 
 // labels of an axis without numbers, in the order of the experiment; rates by
