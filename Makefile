@@ -67,6 +67,17 @@ build: check-go ## build bin/tare, the small bin/tare-agent, and the services of
 	go build -trimpath -o $(BIN)/tare-hotel ./workloads/hotel
 	go build -trimpath -o $(BIN)/tare-plain-collector ./collector/internal/plain
 
+.PHONY: shims
+shims: ## build bin/tare-java.jar (JDK 17 or newer; Maven fetches ASM); the shims of Node.js and Python need no build
+	@runtimes/java/build.sh $(CURDIR)/$(BIN)/tare-java.jar
+
+# With the versions in PATH; the READMEs in runtimes/ say how to run others. What all shims have in common is tested by
+# test-unit (runtimes/kernel).
+.PHONY: test-shims
+test-shims: ## tests of the shims for Node.js and Python, in their languages
+	cd runtimes/node && node --test test/*.test.js
+	cd runtimes/python/tests && python3 -m unittest
+
 .PHONY: cross
 cross: check-go ## build everything for arm64, too
 	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build ./...); done
@@ -74,6 +85,11 @@ cross: check-go ## build everything for arm64, too
 .PHONY: demo
 demo: check-root build ## trace a chain of real services and measure the cost (root or sudo); CHAIN=nginx, ARGS="--sample 0.01"
 	$(SUDO) bin/tare demo --chain $(CHAIN) $(ARGS)
+
+.PHONY: polyglot
+polyglot: check-go ## get and build a service of every runtime and framework (workloads/polyglot), and say what is missing and why (root: installs packages)
+	@mkdir -p bin
+	@go run ./workloads/polyglot/build -bin bin
 
 .PHONY: test
 test: test-unit ## unit tests with the race detector; as root, integration tests too (20 minutes on two cores, if nothing is built yet)
@@ -94,6 +110,10 @@ test-integration: build ## real services under load, against the ground truth (r
 	@echo "integration tests: a line as each begins"
 	@go -C integration test -vet=off -trimpath -count=1 -timeout 30m
 
+.PHONY: test-polyglot
+test-polyglot: build polyglot ## trace a service of every runtime and framework: is linked what is expected, and nothing wrongly (root; ten minutes)
+	go -C integration test -vet=off -trimpath -count=1 -timeout 60m -v -run '^TestPolyglot$$' . -args -polyglot
+
 # Toolchains that are not there come from Go's proxy.
 .PHONY: test-go-matrix
 test-go-matrix: check-go ## what is read of Go programs: every toolchain from 1.21 on, stripped, PIE, trimpath, cgo (an hour)
@@ -107,6 +127,29 @@ go-calls: build ## a million calls of services in Go, in every way: which are li
 .PHONY: go-report
 go-report: ## write the targets of linking Go in README.md and docs/linking.md again, from docs/results
 	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/linking.md README.md
+
+# Runs an experiment, puts its results in the place of those before, and writes the docs again.
+define record
+@rm -rf docs/results/$(1).new && $(SUDO) bin/tare bench run $(1) --profile quick --out docs/results/$(1).new
+@rm -rf docs/results/$(1) && mv docs/results/$(1).new docs/results/$(1)
+@$(MAKE) --no-print-directory $(1)-report
+endef
+
+.PHONY: runtimes
+runtimes: build polyglot ## measure which runtimes and frameworks are linked, and what that costs them (root; an hour)
+	$(call record,runtimes)
+
+.PHONY: runtimes-report
+runtimes-report: ## write docs/linking.md's table of runtimes and frameworks again from docs/results
+	go run ./internal/costdoc runtimes docs/results/runtimes docs/linking.md
+
+.PHONY: shims-cost
+shims-cost: build polyglot ## measure what shims cost beside OpenTelemetry's instrumentation (root; a quarter of an hour)
+	$(call record,shims)
+
+.PHONY: shims-report
+shims-report: ## write docs/linking.md's table of what shims cost again from docs/results
+	go run ./internal/costdoc shims docs/results/shims docs/linking.md
 
 # With all tests, docs/kernels.md gets the columns of the kernels that ran. EXEC runs a shell command in place of tests.
 .PHONY: test-kernels

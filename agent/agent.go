@@ -110,6 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a.builder = spans.New(spans.Config{
 		Resource:   a.discovery.resource,
+		Keep:       a.discovery.services.keep,
 		Emit:       a.emit,
 		Lost:       a.losses.Lost,
 		Unfinished: a.losses.Unfinished,

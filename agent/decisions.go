@@ -18,6 +18,7 @@ const maxDecisions = 4096
 type decisions struct {
 	log      *slog.Logger
 	resource func(index uint16) *span.Resource
+	header   func(number uint16) string // name of a correlation header
 
 	mu     sync.Mutex
 	logged map[decision]bool
@@ -25,18 +26,35 @@ type decisions struct {
 
 type decision struct {
 	service string
-	reason  uint32 // 0: linked
+	kind    bpf.TareControlType
+	reason  uint32 // why it is refused; or which workers are linked
 }
 
-func newDecisions(log *slog.Logger, resource func(uint16) *span.Resource) *decisions {
-	return &decisions{log: log, resource: resource, logged: map[decision]bool{}}
+// workerHeader is WORKER_HEADER of bpf/state.bpf.h.
+const workerHeader = 5
+
+// workers are those of enum worker_kind, and why what they send is linked.
+var workers = [...]struct{ linking, why string }{
+	{"thread", "each thread works for one request at a time"},
+	{"task", "virtual threads of Java are told apart by their ids"},
+	{"task", "greenlets are told apart by their addresses"},
+	{"task", "asyncio's tasks are told apart by the transport that they were made for"},
+	{"task", "a shim in the process tells whose work a thread does"},
+	workerHeader: {"header", "of calls that nothing else links, a header that the service forwards tells whose they are"},
+}
+
+func newDecisions(log *slog.Logger, resource func(uint16) *span.Resource, header func(uint16) string) *decisions {
+	return &decisions{log: log, resource: resource, header: header, logged: map[decision]bool{}}
 }
 
 // control takes a record of the control ring.
 func (d *decisions) control(r bpf.Control) {
-	of := decision{reason: r.Reason}
-	switch bpf.TareControlType(r.Type) {
+	of := decision{kind: bpf.TareControlType(r.Type), reason: r.Reason}
+	switch of.kind {
 	case bpf.TareControlTypeTARE_LINKS:
+		if int(r.Reason) >= len(workers) {
+			return
+		}
 	case bpf.TareControlTypeTARE_REFUSED:
 	default:
 		return
@@ -55,8 +73,12 @@ func (d *decisions) control(r bpf.Control) {
 		clear(d.logged)
 	}
 	d.logged[of] = true
-	if of.reason == 0 {
-		d.log.Info("calls are linked", "service", of.service, "linking", "thread", "why", "each thread works for one request at a time")
+	if of.kind == bpf.TareControlTypeTARE_LINKS {
+		how := []any{"service", of.service, "linking", workers[of.reason].linking, "why", workers[of.reason].why}
+		if of.reason == workerHeader {
+			how = append(how, "header", d.header(r.Port))
+		}
+		d.log.Info("calls are linked", how...)
 		return
 	}
 	d.log.Warn("calls are not linked any more", "service", of.service, "reason", event.UnlinkedName(of.reason),

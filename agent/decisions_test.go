@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestDecisionsAreLoggedOnce(t *testing.T) {
 			return shop
 		}
 		return nil
-	})
+	}, func(number uint16) string { return "x-" + strconv.Itoa(int(number)) })
 	record := func(kind bpf.TareControlType, service uint16, reason bpf.TareUnlinked) {
 		d.control(bpf.Control{Type: uint32(kind), Service: service, Reason: uint32(reason)})
 	}
@@ -30,8 +31,9 @@ func TestDecisionsAreLoggedOnce(t *testing.T) {
 	record(bpf.TareControlTypeTARE_REFUSED, 2, bpf.TareUnlinkedTARE_UNLINKED_OVERLAP)
 	record(bpf.TareControlTypeTARE_REFUSED, 3, bpf.TareUnlinkedTARE_UNLINKED_STACK)
 	record(bpf.TareControlTypeTARE_EXEC, 1, 0)
+	d.control(bpf.Control{Type: uint32(bpf.TareControlTypeTARE_LINKS), Service: 2, Reason: workerHeader, Port: 7})
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "service=shop linking=thread") || !strings.Contains(lines[1], "reason=overlap") {
+	if len(lines) != 3 || !strings.Contains(lines[2], "service=shop linking=header") || !strings.Contains(lines[2], "header=x-7") || !strings.Contains(lines[0], "service=shop linking=thread") || !strings.Contains(lines[1], "reason=overlap") {
 		t.Errorf("logged:\n%s", log.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/agent/runtime"
+	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
 )
@@ -30,7 +31,7 @@ const (
 // tracer is the kernel side as discovery needs it; kernel.Tracer is one.
 type tracer interface {
 	EnableEntry(on bool) error
-	SetService(index uint16, name string) error
+	SetService(index uint16, name string, headers uint32) error
 	AddProcess(pid uint32, s bpf.Service) error
 	RemoveProcess(pid uint32) error
 	Processes() (map[uint32]bpf.Service, error)
@@ -41,6 +42,7 @@ type tracer interface {
 	Trust(prefixes []netip.Prefix) error
 	Arm() error
 	Control(ctx context.Context, handle func(bpf.Control)) error
+	Demand(d tier.Demand, on bool) error
 	runtime.Maps
 }
 
@@ -69,6 +71,7 @@ type discovery struct {
 	log       *slog.Logger
 	newSystem func(config.Config) system
 	changes   *changes
+	looks     *looks
 	// released, if set, is called before an index may be used again, and keeps
 	// it from that by an error.
 	released func(index uint16) error
@@ -79,6 +82,7 @@ type discovery struct {
 	cfg        config.Config
 	system     system
 	services   *services
+	headers    headers
 	known      map[int]*traced
 	sockets    map[uint64]*socket                    // of known processes
 	listening  map[bpf.PortKey]int                   // how many known processes listen there
@@ -103,16 +107,25 @@ func (f *failures) add(err error) {
 }
 
 func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(config.Config) system) *discovery {
-	return &discovery{
+	d := &discovery{
 		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg,
 		system:     newSystem(cfg),
-		services:   newServices(log, t.SetService),
+		headers:    headers{log: log, put: t.Put},
 		known:      map[int]*traced{},
 		sockets:    map[uint64]*socket{},
 		listening:  map[bpf.PortKey]int{},
 		doubted:    map[bpf.PortKey]bool{},
 		namespaces: map[uint32][]netip.Addr{},
 	}
+	d.services = newServices(log, func(index uint16, s *discover.Service) error {
+		bits, err := d.headers.bits(s.Correlation)
+		if err != nil {
+			return err
+		}
+		return t.SetService(index, s.Name, bits)
+	})
+	d.looks = newLooks(d)
+	return d
 }
 
 // resource finds the resource of a service index; nil if there is none.
@@ -275,11 +288,14 @@ func (d *discovery) watch(ctx context.Context) error {
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	defer cancel()
-	decided := newDecisions(d.log, d.resource)
+	decided, wanted := newDecisions(d.log, d.resource, d.headers.name), newDemands(d.tracer.Demand, d.log)
+	reader.Go(func() { d.looks.run(ctx) })
 	reader.Go(func() {
 		failed <- d.tracer.Control(ctx, func(r bpf.Control) {
 			d.changes.control(r)
 			decided.control(r)
+			wanted.control(r)
+			d.looks.control(r)
 		})
 	})
 

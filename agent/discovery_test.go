@@ -19,6 +19,7 @@ import (
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/agent/runtime"
+	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
 )
@@ -40,7 +41,7 @@ func (k *fakeKernel) note(format string, args ...any) {
 	k.calls = append(k.calls, fmt.Sprintf(format, args...))
 }
 
-func (k *fakeKernel) SetService(uint16, string) error { return nil }
+func (k *fakeKernel) SetService(uint16, string, uint32) error { return nil }
 
 func (k *fakeKernel) EnableEntry(on bool) error { k.note("entry %v", on); return nil }
 
@@ -90,6 +91,8 @@ func (k *fakeKernel) Listeners() (map[bpf.PortKey]bpf.Service, error) {
 }
 func (k *fakeKernel) Put(string, any, any) error { return nil }
 func (k *fakeKernel) Delete(string, any) error   { return nil }
+
+func (k *fakeKernel) Demand(tier.Demand, bool) error { return nil }
 
 func (k *fakeKernel) Control(ctx context.Context, handle func(bpf.Control)) error {
 	for {

@@ -48,6 +48,7 @@ func (d *discovery) tell(p discover.Process) error {
 	if !now.attached {
 		now.attached = true
 		d.failed.add(p.Attach(d.tracer))
+		d.looks.attached(p)
 	}
 	if old == nil {
 		old = now

@@ -6,9 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // An index that its service has left rests before anything else may get it:
@@ -44,15 +46,16 @@ func (s *service) kernel() bpf.Service {
 // goroutine, the rest by one at a time.
 type services struct {
 	log   *slog.Logger
-	tell  func(index uint16, name string) error // the kernel side, of a service's index
+	tell  func(index uint16, s *discover.Service) error // the kernel side, of a service's index
 	limit int
 	byKey map[string]*service
 	next  int      // the lowest index that was never used
 	left  []uint16 // indices that may be used again, the one first that has rested longest
 
 	resources [bpf.Services]atomic.Pointer[span.Resource]
-	said      map[treatment]int // how many indices have services that are treated so
-	count     atomic.Int64      // of services that have an index
+	published [bpf.Services]atomic.Uint32 // config.Published
+	said      map[treatment]int           // how many indices have services that are treated so
+	count     atomic.Int64                // of services that have an index
 }
 
 // treatment is what the log says of a service, once and not for every container.
@@ -60,7 +63,7 @@ type treatment struct{ name, linking, why string }
 
 func treatmentOf(s *discover.Service) treatment { return treatment{s.Name, s.Linking.String(), s.Why} }
 
-func newServices(log *slog.Logger, tell func(index uint16, name string) error) *services {
+func newServices(log *slog.Logger, tell func(index uint16, s *discover.Service) error) *services {
 	return &services{log: log, tell: tell, limit: maxServices, next: 1, byKey: map[string]*service{}, said: map[treatment]int{}}
 }
 
@@ -89,18 +92,32 @@ func (t *services) get(s discover.Service) (*service, error) {
 	default:
 		return nil, fmt.Errorf("no index is left for service %s: there are %d services in containers", s.Name, len(t.byKey))
 	}
-	if err := t.tell(added.index, s.Name); err != nil {
+	if err := t.tell(added.index, &s); err != nil {
 		t.left = append(t.left, added.index)
 		return nil, err
 	}
 	t.byKey[key] = added
 	t.count.Add(1)
+	t.published[added.index].Store(uint32(s.Published))
 	t.resources[added.index].Store(s.Resource())
 	how := treatmentOf(&s)
 	if t.said[how]++; t.said[how] == 1 {
 		t.log.Info("service", "name", how.name, "linking", how.linking, "why", how.why)
 	}
 	return added, nil
+}
+
+// keep is which of two spans of one request is to be kept, as semconv.SDKKeep.
+func (t *services) keep(index uint16) string {
+	if int(index) < len(t.published) {
+		switch config.Published(t.published[index].Load()) {
+		case config.KeepSDK:
+			return semconv.KeepSDK
+		case config.KeepTare:
+			return semconv.KeepTare
+		}
+	}
+	return ""
 }
 
 // use notes that a service has so many processes and sockets more, or fewer.

@@ -142,6 +142,7 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	c->linking = svc->linking;
 	if (state == TCP_LISTEN) {
 		c->flags = C_LISTENER;
+		proof_listens(c, (u64)tp);
 		listener_note(k, &port, svc);
 		return 0;
 	}

@@ -65,6 +65,8 @@ INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, str
 	a->sequence = cfg_sequence ? v->write_seq + skip : 0;
 	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
 		c->flags |= C_HTTP;
+	if (by_thread(c))
+		publish(a->ctx.span);
 }
 
 /* What ends a connection, and will not be answered. */
@@ -112,6 +114,8 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	/* an event loop may work for another request while it goes on with a body */
 	bool more = !fresh && c->linking == TARE_LINK_LOOP;
 	int why = more ? 0 : worker_asks(c, v, &a->b, fresh, &a->ctx);
+	if (why && fresh && !(why = header_asks(c, v, &a->b, why, &a->ctx)))
+		a->flags = TARE_F_HEADER;
 	bool have = !more && !why && a->ctx.span;
 	if (have && fresh && x->span && c->flags & C_HTTP && a->ctx.span == x->caller.span &&
 	    peek(&a->b) != PAYLOAD_HTTP_REQUEST)

@@ -39,6 +39,7 @@ struct start {
 	u64 ends;	    /* span that ends with this, 0: none */
 	u64 now;
 	u64 offset;
+	u64 threshold; /* TARE_F_ROOT: that the decision was made by; it may change meanwhile */
 	u32 sequence;
 	u8 head[FRAME_HEADER + 3]; /* TARE_F_HTTP2: what the payload begins with */
 	struct bytes b;
@@ -50,7 +51,7 @@ struct start {
  * Room for one, which is too large for the stack on Linux 6.1. A hook that receives may be preempted
  * by one that sends.
  */
-enum hook { HOOK_RECEIVES, HOOK_SENDS };
+enum hook { HOOK_RECEIVES, HOOK_SENDS, HOOK_LOOKS_UP };
 
 struct start_room {
 	u64 words[sizeof(struct start) / 8];
@@ -58,7 +59,7 @@ struct start_room {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, 3);
 	__type(key, u32); /* enum hook */
 	__type(value, struct start_room);
 } starts SEC(".maps");
@@ -82,18 +83,11 @@ INLINE u32 headers_payload(u8 *payload, const u8 *head, const struct bytes *b)
 	return FRAME_HEADER + len;
 }
 
-/* Returns what the payload looks like, so that it need not be read again. */
-__noinline int emit_start(struct conn *c, struct start *a)
+/* All of a record but its payload. */
+INLINE void fill_start(struct start_record *e, const struct conn *c, const struct start *a)
 {
-	if (!c || !a)
-		return PAYLOAD_OTHER;
-	struct start_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-	if (!e) {
-		count(TARE_C_RING_FULL);
-		return PAYLOAD_OTHER;
-	}
 	e->ends = a->ends;
-	e->threshold = sampling_threshold;
+	e->threshold = a->threshold;
 	e->type = TARE_START;
 	e->role = a->role;
 	e->flags = a->flags;
@@ -109,7 +103,7 @@ __noinline int emit_start(struct conn *c, struct start *a)
 	e->connection = c->http2.id;
 	e->offset = a->offset;
 	e->sequence = a->sequence;
-	e->pad = 0;
+	e->transport = TARE_OVER_TCP;
 	e->bytes = a->b.size;
 	e->local_port = c->local_port;
 	e->remote_port = c->remote_port;
@@ -119,6 +113,19 @@ __noinline int emit_start(struct conn *c, struct start *a)
 	if (a->flags & TARE_F_BEHIND)
 		__builtin_memcpy(e->behind, c->server.behind, sizeof(e->behind));
 	e->payload_len = 0;
+}
+
+/* Returns what the payload looks like, so that it need not be read again. */
+__noinline int emit_start(struct conn *c, struct start *a)
+{
+	if (!c || !a)
+		return PAYLOAD_OTHER;
+	struct start_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	if (!e) {
+		count(TARE_C_RING_FULL);
+		return PAYLOAD_OTHER;
+	}
+	fill_start(e, c, a);
 	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_START);
 	int kind = PAYLOAD_OTHER;
 	if (a->flags & TARE_F_HTTP2) {

@@ -9,6 +9,7 @@
  *	START  request received (server) or sent (client), with its context and its socket
  *	DATA   more bytes of the request, or bytes of the response (its first are marked)
  *	END    nothing more will come: next request on the socket, socket closed
+ *	PUBLISHED  which span of an SDK in the process is current: published.bpf.h
  *
  * A START that follows on the same socket stands for the END of the span before it.
  *
@@ -23,6 +24,7 @@ enum record_type {
 	TARE_START = 1,
 	TARE_DATA = 2,
 	TARE_END = 3,
+	TARE_PUBLISHED = 4,
 };
 
 enum control_type {
@@ -30,7 +32,10 @@ enum control_type {
 	TARE_EXIT = 2,	 /* a traced process is gone */
 	TARE_LISTEN = 3, /* a process that is not traced listens */
 	TARE_LINKS = 4,	 /* what a service sends is linked; for TARE_LINK_AUTO, at the first link */
-	TARE_REFUSED = 5, /* it will not be linked any more, with the reason */
+	TARE_REFUSED = 5,  /* it will not be linked any more, with the reason */
+	TARE_UNREAD = 7,   /* a process's runtime is to be read; of Go, tables of code (reason) */
+	TARE_UNPROVEN = 6, /* the hook where threads are switched is wanted; proof.bpf.h */
+	TARE_LOOKS_UP = 8, /* a traced process looks names up: the hooks for that are wanted */
 };
 
 enum role {
@@ -52,6 +57,7 @@ enum linking {
 	TARE_LINK_QUEUE =
 	    4, /* event loop: several receives, then what they cause, see queue.bpf.h */
 	TARE_LINK_GOROUTINE = 5, /* Go: golang.bpf.h */
+	TARE_LINK_TASK = 6,	 /* Java, Python: task.bpf.h; what runs no task, as auto */
 };
 
 /* What carries the context of a request between hosts. */
@@ -79,6 +85,13 @@ enum unlinked {
 	TARE_UNLINKED_AMBIGUOUS,  /* several waiting requests look the same */
 	TARE_UNLINKED_NO_MATCH,	  /* no waiting request looks like it */
 	TARE_UNLINKED_HTTP2,	  /* on an HTTP/2 connection: streams are not told apart */
+	TARE_UNLINKED_LOOP,	  /* its threads wait for connections while they work */
+	TARE_UNLINKED_TASK,	  /* which task runs cannot be read, or not yet */
+	TARE_UNLINKED_SHARED,	  /* on a connection whose previous request is not answered */
+	TARE_UNLINKED_UNPROVEN,	  /* no thread of the service was seen to wait for an answer yet */
+	TARE_UNLINKED_UNWATCHED,  /* a look-up of a name, before the hooks for that were attached */
+	TARE_UNLINKED_QUIC,	  /* a connection of QUIC was begun */
+	TARE_UNLINKED_HEADER,	  /* several requests have, or may have, the value of its header */
 	TARE_UNLINKED_MAX,
 };
 
@@ -89,8 +102,19 @@ enum start_flags {
 	TARE_F_UNTAGGED = 1 << 3,  /* client: nothing leaves: no trust, no carrier */
 	TARE_F_PIPELINED = 1 << 4, /* began before the response to the one before it */
 	TARE_F_UNLINKED = 1 << 5,  /* server: this service's sends cannot be linked */
+	TARE_F_HEADER = 1 << 5,	   /* client: linked by a correlation header */
 	TARE_F_BEHIND = 1 << 6,	   /* server: asked by a service whose sends cannot be linked */
 	TARE_F_HTTP2 = 1 << 7,	   /* a stream: the payload is its HEADERS frame */
+};
+
+enum transport {
+	TARE_OVER_TCP = 0,
+	TARE_OVER_UDP = 1, /* a look-up of a name; dns.bpf.h */
+};
+
+/* How long a look-up waits for its answer; then it has none. */
+enum lookup_limit {
+	TARE_LOOKUP_SECONDS = 30,
 };
 
 enum data_flags {
@@ -146,8 +170,8 @@ struct start_record {
 	__u64 connection; /* TARE_F_HTTP2: random, never another's */
 	__u64 offset;	  /* bytes that the client had sent before; 0 unless cfg_sequence */
 	__u32 sequence;	  /* number of the first byte; 0 likewise */
-	__u32 pad;
-	__u32 bytes; /* of this message so far */
+	__u32 transport;  /* enum transport */
+	__u32 bytes;	  /* of this message so far */
 	__u16 local_port;
 	__u16 remote_port;
 	__u8 local[16]; /* IPv4: the first 4 bytes */
@@ -180,13 +204,36 @@ struct end_record {
 	__u64 span_id;
 };
 
+/* After a client span's START, and before the response of a server span. */
+struct published_record {
+	__u8 type;  /* TARE_PUBLISHED */
+	__u8 flags; /* of the SDK's trace, as in traceparent */
+	__u8 pad[6];
+	__u64 span_id; /* of Tare's span */
+	__u8 sdk_trace[16];
+	__u8 sdk_span[8];
+};
+
 struct control_record {
 	__u32 type;
 	__u32 tgid;
 	__u32 netns;   /* inode number, TARE_LISTEN */
-	__u16 port;    /* TARE_LISTEN */
-	__u16 service; /* TARE_LINKS, TARE_REFUSED: its index */
-	__u32 reason;  /* TARE_REFUSED: enum unlinked */
+	__u16 port;    /* TARE_LISTEN; TARE_LINKS by a header: its index */
+	__u16 service; /* of decisions: its index */
+	__u32 reason;  /* TARE_REFUSED: enum unlinked; TARE_LINKS: enum worker_kind; TARE_UNREAD */
+};
+
+#define TARE_HEADERS	  32 /* names of correlation headers, in all */
+#define TARE_HEADER_WORDS 4  /* of 8 bytes, a name with its colon */
+
+/* A name in lower case, and which part of its value counts. */
+struct header_name {
+	__u64 word[TARE_HEADER_WORDS];
+	__u64 mask[TARE_HEADER_WORDS]; /* of the bytes that there are */
+	__u8 len;		       /* with the colon */
+	__u8 skip;		       /* bytes of the value before that part, at most 3 */
+	__u8 separator;		       /* ends it; a line end: all of the value counts */
+	__u8 pad[5];
 };
 
 /* What a message looks like. */

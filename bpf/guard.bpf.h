@@ -7,6 +7,7 @@
  *		     unanswered, or sends a request with two half read
  *	handed over  a request is answered, or read on, by another thread than read it whole
  *	stack        a thread runs on a stack that is not its own: a coroutine
+ *	loop         a thread waits for several connections with a request unanswered: proof.bpf.h
  *
  * A request counts as half read only where that is known: HTTP/1, until the end of its header, or
  * of the body that Content-Length announces. Servers of threads read slow requests side by side
@@ -21,8 +22,7 @@
  *
  * All requests are watched, sampled or not: two of a select loop may overlap, one sampled. Besides,
  * what is sent on a socket that is in an epoll set is not linked: a thread that waits for its
- * answer does not register it. One hole is known: a loop that sends only after it has answered, and
- * that never has two requests at once.
+ * answer does not register it. What the guard cannot see, proof.bpf.h is for.
  */
 #ifndef TARE_GUARD_H
 #define TARE_GUARD_H
@@ -33,9 +33,10 @@ enum evidence {
 	EVIDENCE_OVERLAP = 1,
 	EVIDENCE_HANDED_OVER = 2,
 	EVIDENCE_STACK = 4,
+	EVIDENCE_LOOP = 8, /* it waited for connections, with a request unanswered: proof.bpf.h */
 };
 
-/* Of a thread. Other threads touch it when they answer. */
+/* Of a worker. Others touch it when they answer. */
 struct guard {
 	s32 open;     /* requests received and not answered */
 	s32 complete; /* those of them that were read whole */
@@ -45,11 +46,28 @@ struct guard {
 
 static const struct guard guard_none;
 
+INLINE bool guarded(const struct conn *c)
+{
+	return c->linking == TARE_LINK_AUTO || c->linking == TARE_LINK_TASK;
+}
+
+INLINE bool by_thread(const struct conn *c)
+{
+	return guarded(c) || c->linking == TARE_LINK_THREAD;
+}
+
+/* The same of a service's mode; that of a connection costs the verifier less as it is. */
+INLINE bool links_threads(u32 linking)
+{
+	return linking == TARE_LINK_AUTO || linking == TARE_LINK_TASK ||
+	       linking == TARE_LINK_THREAD;
+}
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32); /* thread id */
+	__type(key, struct worker);
 	__type(value, struct guard);
 } guards SEC(".maps");
 
@@ -58,9 +76,35 @@ INLINE u32 thread_id(void)
 	return bpf_get_current_task_btf()->pid; /* in sock_ops, too, on Linux 6.1 */
 }
 
-INLINE struct guard *guard_of(u32 thread)
+INLINE struct worker this_thread(void)
 {
-	return bpf_map_lookup_elem(&guards, &thread);
+	struct worker w = {.id = thread_id()};
+	return w;
+}
+
+INLINE bool same_worker(const struct worker *a, const struct worker *b)
+{
+	return a->id == b->id && a->tgid == b->tgid;
+}
+
+/* Linux 6.1 takes keys and values from the stack, not from where an argument points. */
+INLINE struct guard *guard_of(const struct worker *w)
+{
+	struct worker key = *w;
+	return bpf_map_lookup_elem(&guards, &key);
+}
+
+INLINE void guard_forget(const struct worker *w)
+{
+	struct worker key = *w;
+	bpf_map_delete_elem(&guards, &key);
+}
+
+/* A task works for no sampled request. */
+INLINE void task_clear(const struct worker *w)
+{
+	struct worker key = *w;
+	bpf_map_delete_elem(&tasks, &key);
 }
 
 INLINE u64 thread_pointer(struct task_struct *task)
@@ -87,13 +131,14 @@ INLINE bool on_foreign_stack(void)
 	return !(svc && svc->thread_stack && thread_pointer(task) - sp <= STACK_MAX);
 }
 
-INLINE struct guard *guard_create(u32 thread)
+INLINE struct guard *guard_create(const struct worker *w)
 {
-	struct guard *g = guard_of(thread);
+	struct guard *g = guard_of(w);
 	if (g)
 		return g;
-	bpf_map_update_elem(&guards, &thread, &guard_none, BPF_NOEXIST);
-	g = guard_of(thread);
+	struct worker key = *w;
+	bpf_map_update_elem(&guards, &key, &guard_none, BPF_NOEXIST);
+	g = guard_of(w);
 	if (!g)
 		count(TARE_C_STORAGE_FULL);
 	return g;
@@ -114,25 +159,31 @@ INLINE void guard_works_on(struct conn *c, struct guard *g)
 		svc->works_half = 1;
 }
 
-/* The request in progress is answered by a thread; by 0: its connection ends. */
-__noinline int guard_end(struct conn *c, u32 by)
+/* The request in progress is answered by a worker; by 0: its connection ends. */
+__noinline int guard_end(struct conn *c, const struct worker *by)
 {
 	if (!c || !c->server.x.open)
 		return 0;
 	struct server_exchange *x = &c->server.x;
 	u8 was = x->open;
 	x->open = 0;
-	struct guard *g = guard_of(x->holder);
+	struct guard *g = guard_of(&x->holder);
 	if (!g)
 		return 0;
-	if (was == OPEN_HALF && by == x->holder)
+	bool another = by && !same_worker(by, &x->holder);
+	if (was == OPEN_HALF && by && !another)
 		guard_works_on(c, g);
 	guard_dec(&g->open);
 	if (was == OPEN_COMPLETE) {
 		guard_dec(&g->complete);
-		if (by && by != x->holder)
+		if (another)
 			g->evidence |= EVIDENCE_HANDED_OVER;
 	}
+	if (x->holder.kind == WORKER_THREAD)
+		return 0;
+	task_clear(&x->holder);
+	if (x->holder.kind != WORKER_TRANSPORT && g->open <= 0 && !g->evidence)
+		guard_forget(&x->holder);
 	return 0;
 }
 
@@ -147,53 +198,52 @@ INLINE void guard_read(struct conn *c, struct guard *g, u32 rest)
 		__sync_fetch_and_add(&g->complete, 1);
 }
 
-/* The thread receives a request, sampled or not. */
-__noinline int guard_begin(struct conn *c, const struct bytes *b)
+/* A worker receives a request, sampled or not. */
+__noinline int guard_begin(struct conn *c, const struct bytes *b, const struct worker *w)
 {
-	if (!c || !b)
+	if (!c || !b || !w)
 		return 0;
 	guard_end(c, 0);
-	u32 thread = thread_id();
-	struct guard *g = guard_create(thread);
+	struct guard *g = guard_create(w);
 	if (!g)
 		return 0;
-	if (on_foreign_stack())
+	if (w->kind == WORKER_THREAD && on_foreign_stack())
 		g->evidence |= EVIDENCE_STACK;
 	__sync_fetch_and_add(&g->open, 1);
 	g->asked = 0;
-	c->server.x.holder = thread;
+	c->server.x.holder = *w;
 	guard_read(c, g, c->flags & C_HTTP ? request_rest(b) : 0);
 	return 0;
 }
 
-/* The thread receives more of a request. */
-__noinline int guard_more(struct conn *c, struct bytes *b)
+/* A worker receives more of a request. */
+__noinline int guard_more(struct conn *c, struct bytes *b, const struct worker *w)
 {
-	if (!c || !b)
+	if (!c || !b || !w)
 		return 0;
 	struct server_exchange *x = &c->server.x;
-	u32 thread = thread_id();
-	struct guard *g = x->open ? guard_of(x->holder) : 0;
+	struct guard *g = x->open ? guard_of(&x->holder) : 0;
+	bool another = !same_worker(w, &x->holder);
 	if (!g)
 		return 0;
 	if (x->open == OPEN_COMPLETE) {
-		if (x->holder != thread)
+		if (another)
 			g->evidence |= EVIDENCE_HANDED_OVER;
 		return 0;
 	}
-	if (x->holder != thread) { /* half read, and read on by another */
+	if (another) { /* half read, and read on by another */
 		struct service_state *svc = service_of(c->service);
 		if (svc)
 			svc->passes_on = 1;
 		guard_dec(&g->open);
-		g = guard_create(thread);
+		g = guard_create(w);
 		if (!g) {
 			x->open = 0;
 			return 0;
 		}
 		__sync_fetch_and_add(&g->open, 1);
 		g->asked = 0;
-		x->holder = thread;
+		x->holder = *w;
 	}
 	guard_works_on(c, g);
 	u32 rest = x->rest;
@@ -211,6 +261,8 @@ INLINE enum unlinked guard_reason(u32 evidence)
 {
 	if (evidence & EVIDENCE_STACK)
 		return TARE_UNLINKED_STACK;
+	if (evidence & EVIDENCE_LOOP)
+		return TARE_UNLINKED_LOOP;
 	return evidence & EVIDENCE_OVERLAP ? TARE_UNLINKED_OVERLAP : TARE_UNLINKED_HANDED_OVER;
 }
 

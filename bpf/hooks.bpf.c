@@ -13,6 +13,8 @@
  *		  repeated: the first pass reports all bytes (msg_end), later ones at most the time.
  *		  The function's entry comes once per call, and before the size of segments is
  *		  settled (cfg_early)
+ *	turns	  sock_recv_length, or the functions behind it: something is received on a socket
+ *		  that is not traced because it is not TCP's
  *	state	  inet_sock_set_state: a process connects, a connection is shut down
  *	destroy	  tcp_destroy_sock: nothing more will come
  */
@@ -82,6 +84,36 @@ int BPF_PROG(tare_recv, struct sock *sk)
 	return 0;
 }
 
+/* What is received on sockets of other kinds; the tracepoint is called for all (Linux 6.3). */
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(tare_turns, struct sock *sk)
+{
+	if (sk->__sk_common.skc_family == AF_UNIX || sk->sk_protocol == IPPROTO_UDP)
+		worker_turned_unseen();
+	return 0;
+}
+
+SEC("fentry/unix_stream_recvmsg")
+int tare_unix_turns(void *ctx)
+{
+	worker_turned_unseen();
+	return 0;
+}
+
+SEC("fentry/udp_recvmsg")
+int tare_udp_turns(void *ctx)
+{
+	worker_turned_unseen();
+	return 0;
+}
+
+SEC("fentry/udpv6_recvmsg")
+int tare_udp6_turns(void *ctx)
+{
+	worker_turned_unseen();
+	return 0;
+}
+
 /* Its file is in an epoll set. */
 INLINE bool in_epoll(struct sock *sk)
 {
@@ -103,7 +135,7 @@ INLINE bool server_is_idle(const struct conn *c, u64 size)
 {
 	const struct server_exchange *x = &c->server.x;
 	return !(x->ctx.span | x->responding | c->tags | x->open |
-		 (c->flags & (C_WAITING | C_HTTP2))) &&
+		 (c->flags & (C_WAITING | C_HTTP2 | C_NOTED | C_BLIND))) &&
 	       size != INTERIM_SIZE;
 }
 

@@ -349,7 +349,7 @@ __noinline int stream_request(struct conn *c, struct tcp_view *v, const struct f
 	c->server.x.begin_seq = from + f->at;
 	if (cfg_sequence || apart)
 		stream_position(c, a, from + f->at);
-	a->flags |= TARE_F_HTTP2 | (service_unlinked(c) ? TARE_F_UNLINKED : 0);
+	a->flags |= TARE_F_HTTP2 | (service_silent(c) ? TARE_F_UNLINKED : 0);
 	frame_head(a->head, f);
 	emit_start(c, a);
 	return 0;

@@ -18,7 +18,6 @@
 
 #define ETH_P_IP	0x0800
 #define ETH_P_IPV6	0x86dd
-#define IPPROTO_TCP	6
 #define IPPROTO_DSTOPTS 60
 #define IP_HEADER	20
 #define IP6_HEADER	40

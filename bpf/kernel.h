@@ -23,8 +23,12 @@ typedef _Bool bool;
 #define false 0
 #endif
 
+#define AF_UNIX	 1
 #define AF_INET	 2
 #define AF_INET6 10
+
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -76,6 +80,38 @@ struct file {
 	struct hlist_head *f_ep; /* epoll sets that watch it; Linux 5.11 */
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
+struct wait_queue_entry {
+	void *private; /* who waits: a task, or what poll has of one */
+	struct list_head entry;
+};
+
+struct wait_queue_head {
+	struct list_head head;
+};
+
+struct socket_wq {
+	struct wait_queue_head wait;
+};
+
+struct poll_table_entry {
+	struct file *filp;
+};
+
+struct poll_table_page;
+
+struct task_struct;
+
+struct poll_wqueues {
+	struct poll_table_page *table; /* entries beyond the inline ones */
+	struct task_struct *polling_task;
+	int inline_index; /* how many entries are used */
+	struct poll_table_entry inline_entries[1];
+};
+
 struct sock;
 
 struct socket {
@@ -96,7 +132,10 @@ struct bpf_local_storage {
 	int unused;
 };
 
+struct sock;
+
 struct sk_buff {
+	struct sock *sk;
 	unsigned char *head, *data;
 	u16 network_header;
 	u16 transport_header;
@@ -112,6 +151,8 @@ struct sock {
 		struct sk_buff *tail;
 	} sk_backlog;
 	socket_lock_t sk_lock;
+	struct socket_wq *sk_wq;
+	int sk_write_pending; /* threads that wait for room to send */
 	struct socket *sk_socket;
 	u16 sk_type;
 	u16 sk_protocol;
@@ -167,6 +208,7 @@ struct msghdr {
 };
 
 struct mm_struct {
+	unsigned long exec_vm; /* pages of code that are mapped */
 	unsigned long start_stack;
 };
 
@@ -191,7 +233,18 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1]; /* by pid namespace, the innermost last */
+};
+
 struct task_struct {
+	unsigned int __state;
+	struct pid *thread_pid;
 	int pid;
 	int tgid;
 	unsigned long nvcsw;
@@ -220,6 +273,7 @@ struct bpf_iter__tcp {
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long r14;
+	unsigned long bp;
 	unsigned long sp;
 	unsigned long cx;
 	unsigned long dx;

@@ -20,6 +20,9 @@ int BPF_PROG(tare_fork, struct task_struct *parent, struct task_struct *child)
 	struct service of = *svc;
 	of.thread_stack |= parent->pid != from;
 	bpf_map_update_elem(&processes, &to, &of, BPF_ANY);
+	published_forked(from, to);
+	if (svc->linking == TARE_LINK_TASK)
+		task_forked(to);
 	return 0;
 }
 
@@ -29,10 +32,22 @@ INLINE void tell(u32 type, u32 tgid)
 	bpf_ringbuf_output(&control, &c, sizeof(c), 0);
 }
 
+/* The agent attaches this while some service wants it: proof.bpf.h. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(tare_switch, bool preempt, struct task_struct *prev)
+{
+	if (prev->bpf_storage && prev->__state & TASK_INTERRUPTIBLE)
+		proof_sleeps(prev);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(tare_exec, struct task_struct *task)
 {
-	tell(TARE_EXEC, task->tgid);
+	u32 tgid = task->tgid;
+	bpf_map_delete_elem(&task_programs, &tgid);
+	bpf_map_delete_elem(&publishers, &tgid);
+	tell(TARE_EXEC, tgid);
 	return 0;
 }
 
@@ -41,7 +56,10 @@ int BPF_PROG(tare_exit, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
 	worker_exited(task);
-	if (task->pid == tgid && !bpf_map_delete_elem(&processes, &tgid))
+	if (task->pid == tgid && !bpf_map_delete_elem(&processes, &tgid)) {
+		bpf_map_delete_elem(&task_programs, &tgid);
+		bpf_map_delete_elem(&publishers, &tgid);
 		tell(TARE_EXIT, tgid);
+	}
 	return 0;
 }

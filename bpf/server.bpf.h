@@ -70,7 +70,7 @@ __noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
 	x->ends = 0;
 	x->got = a->b.size;
 	x->ctx = a->ctx;
-	if (service_unlinked(c))
+	if (service_silent(c))
 		a->flags |= TARE_F_UNLINKED;
 	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
 		c->flags |= C_HTTP;
@@ -124,6 +124,7 @@ __noinline int decide_root(struct conn *c, struct start *a)
 	}
 	a->ctx.hi = random_id();
 	a->ctx.lo = bpf_cpu_to_be64((low & 0xff000000) << 32 | rv);
+	a->threshold = threshold;
 	a->flags |= TARE_F_ROOT;
 	if (c->flags & C_BEHIND && c->flags & C_TRUSTED)
 		a->flags |= TARE_F_BEHIND;
@@ -164,6 +165,7 @@ __noinline int server_next(struct conn *c, struct tcp_view *v)
 	if (take_tag(c, tag, &a)) {
 		server_begin(c, v, &a);
 		worker_received(c, v->sock, &a.b);
+		header_unseen(c);
 	}
 	return 0;
 }
@@ -184,6 +186,7 @@ INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct s
 		server_begin(c, v, a);
 	}
 	worker_received(c, v->sock, &a->b);
+	header_received(c, &a->b);
 	if (x->ends) { /* no START took it along */
 		emit_end(x->ends, TARE_END_NEXT, 0);
 		x->ends = 0;
@@ -384,18 +387,19 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		x->responding = 0;
 		if (x->tickets && may_be_ticket(b)) {
 			exchange_seems_answered(c, m.now);
-			guard_end(c, thread_id());
+			worker_seems_answered(c);
 			emit_data(&m);
 			return 0;
 		}
+		worker_publishes(c);
 		exchange_end(c, x);
-		worker_answered(c);
+		worker_answered(c, b);
 		x->responding = x->ctx.span;
 		x->ctx.span = 0;
 		emit_data(&m);
 	} else {
 		if (begins)
-			worker_answered(c);
+			worker_answered(c, b);
 		if (x->responding) {
 			m.now = c->sent_at = bpf_ktime_get_ns();
 			m.span = x->responding;
@@ -411,7 +415,7 @@ INLINE void server_closed(struct conn *c, u32 error)
 {
 	struct server_exchange *x = &c->server.x;
 	inbox_close(c);
-	guard_end(c, 0);
+	worker_closed(c);
 	go_closed(c);
 	if (x->ctx.span) {
 		exchange_end(c, x);

@@ -48,6 +48,7 @@ INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	c->flags = C_LISTENER;
 	c->service = svc->index;
 	c->linking = svc->linking;
+	proof_listens(c, (u64)tp);
 	listener_note(common_of(tp), &k, svc);
 	worker_listens(svc->linking, &k);
 }
@@ -65,7 +66,7 @@ INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 INLINE void connected(struct conn *c, const struct tcp_sock *tp, bool trusted_peer)
 {
 	conn_connected(c, tp, trusted_peer);
-	if (service_unlinked(c))
+	if (service_silent(c))
 		c->flags |= C_SILENT;
 }
 

@@ -42,6 +42,9 @@ u64 live_requests __attribute__((aligned(64))) SEC(".data.live");
 /* Until when (CLOCK_MONOTONIC, ns) some request counts as in flight though it seems answered. */
 volatile u64 grace_until SEC(".data.live");
 
+/* The hooks for look-ups of names are attached: dns.bpf.h. */
+volatile bool lookups_watched = false;
+
 /* A loop has received HTTP/2: what it sends next is not known to belong to no sampled request. */
 volatile bool loops_http2 SEC(".data.live");
 
@@ -69,14 +72,17 @@ enum conn_flags {
 	C_ARMED = 1 << 12,    /* WRITE is armed, and by nobody else; server: for the answer */
 	C_HTTP2 = 1 << 13,    /* without TLS; http2.bpf.h */
 	C_FASTCGI = 1 << 14,
-	C_SILENT = 1 << 15,  /* client: the last mark took the promise of tags back */
-	C_BEHIND = 1 << 16,  /* server: the peer took its promise back */
-	C_FLIP = 1 << 17,    /* client: the promise is to change when there is room to tell it */
-	C_TOLD = 1 << 18,    /* the mark was written */
-	C_IGNORED = 1 << 19, /* of a thread to itself */
-	C_LOCAL = 1 << 20,   /* client: it writes to the inbox of the other end */
-	C_STANDS = 1 << 21,  /* client: the connection was established */
-	C_NV = 1 << 22,	     /* arming by nv was tried, and failed */
+	C_SILENT = 1 << 15,    /* client: the last mark took the promise of tags back */
+	C_BEHIND = 1 << 16,    /* server: the peer took its promise back */
+	C_FLIP = 1 << 17,      /* client: the promise is to change when there is room to tell it */
+	C_TOLD = 1 << 18,      /* the mark was written */
+	C_IGNORED = 1 << 19,   /* of a thread to itself */
+	C_LOCAL = 1 << 20,     /* client: it writes to the inbox of the other end */
+	C_STANDS = 1 << 21,    /* client: the connection was established */
+	C_NV = 1 << 22,	       /* arming by nv was tried, and failed */
+	C_NOTED = 1 << 23,     /* server: its request's values are in flight; header.bpf.h */
+	C_BLIND = 1 << 24,     /* server: its request may have values that are not */
+	C_BY_HEADER = 1 << 25, /* client: its request was linked by one */
 };
 
 /* What of a connection's beginning is still to be looked at; opening.bpf.h. */
@@ -110,22 +116,38 @@ enum open {
 	OPEN_COMPLETE = 2,
 };
 
+/* Who works for a request: a thread, or a task of the runtime of a process; task.bpf.h. */
+enum worker_kind {
+	WORKER_THREAD = 0,    /* id: of the thread; tgid 0 */
+	WORKER_VIRTUAL = 1,   /* of a virtual thread of Java */
+	WORKER_GREENLET = 2,  /* its address */
+	WORKER_TRANSPORT = 3, /* its address; of a connection as long as it lasts */
+	WORKER_TOKEN = 4,     /* what a shim in the process has given out: shim.bpf.h */
+	WORKER_HEADER = 5,    /* in TARE_LINKS: nobody, but a header: header.bpf.h */
+};
+
+struct worker {
+	u64 id;
+	u32 tgid;
+	u32 kind;
+};
+
 /*
  * One request and its response. A connection carries one at a time, in its half below; or, with
  * HTTP/2, one in each stream.
  */
 struct server_exchange {
-	struct context ctx; /* the sampled request in flight, until its response begins */
-	u64 responding;	    /* span whose response is being sent */
-	u64 ends;	    /* span that the next START ends, within one call */
-	u32 got;	    /* bytes of the request so far, approximately beyond the first few */
-	u32 begin_seq;	    /* where the request began */
-	u32 unlinked;	    /* the service's count of unlinked sends when it began */
-	u32 holder;	    /* thread that received it, if open */
-	u32 rest;	    /* bytes of it that are still to be read, if OPEN_HALF */
-	u8 open;	    /* enum open */
-	u8 tickets;	    /* sends that may be TLS session tickets and not the response */
-	u8 answered;	    /* such a send has been seen */
+	struct context ctx;   /* the sampled request in flight, until its response begins */
+	u64 responding;	      /* span whose response is being sent */
+	u64 ends;	      /* span that the next START ends, within one call */
+	struct worker holder; /* who received it, if open; of a transport also later */
+	u32 got;	      /* bytes of the request so far, approximately beyond the first few */
+	u32 begin_seq;	      /* where the request began */
+	u32 unlinked;	      /* the service's count of unlinked sends when it began */
+	u32 rest;	      /* bytes of it that are still to be read, if OPEN_HALF */
+	u8 open;	      /* enum open */
+	u8 tickets;	      /* sends that may be TLS session tickets and not the response */
+	u8 answered;	      /* such a send has been seen */
 	u8 pad[5];
 };
 
@@ -147,6 +169,8 @@ struct go_conn {
 	u32 pad;
 };
 
+#define HEADER_VALUES 4 /* of correlation headers, in a request */
+
 struct server_half {
 	struct server_exchange x;
 	u64 last_tag;	  /* that began a request */
@@ -156,8 +180,9 @@ struct server_half {
 	u32 waiting;	  /* C_WAITING: its place in the queue of the thread */
 
 	struct go_conn go;
-	u32 interim;	      /* bytes of interim responses (1xx) sent since */
-	u8 behind[TARE_NAME]; /* C_BEHIND: the peer's name */
+	u64 value[HEADER_VALUES]; /* C_NOTED; 0: none */
+	u32 interim;		  /* bytes of interim responses (1xx) sent since */
+	u8 behind[TARE_NAME];	  /* C_BEHIND: the peer's name */
 	struct rx_tag rx[TAGS];
 };
 
@@ -165,6 +190,8 @@ struct client_half {
 	struct client_exchange x;
 	u32 read_seq; /* copied_seq at the last send */
 	u32 why;      /* C_BOUND: enum unlinked, why no caller was bound */
+	u64 token;    /* shim.bpf.h: that of the last request */
+	u64 shared;   /* when one was sent before the answer to the one before, ns */
 	struct tx_tag tx[TAGS];
 };
 
@@ -286,6 +313,15 @@ struct {
 	__type(value, struct stream);
 } streams SEC(".maps");
 
+/* A request of a service without proof, and how its thread slept; addresses of struct sock. */
+struct proof {
+	u64 accepted; /* 0: none */
+	u64 asked;    /* where it sent something last, 0: nothing yet */
+	u16 service;
+	u8 alone; /* it slept for the answer alone */
+	u8 pad[5];
+};
+
 struct thread_state {
 	struct context ctx;
 	u64 started;  /* inherited: when the thread was, ns */
@@ -295,8 +331,10 @@ struct thread_state {
 	u8 loop;      /* ctx was set by loop linking */
 	u8 inherited; /* ctx is of the request that started this thread */
 	u8 http2;     /* loop: what was received last came over HTTP/2 */
-	u8 taken;     /* loop: ctx was taken by what was sent first */
+	u8 taken;     /* loop: enum taken, by what was sent first */
 	u8 pad[2];
+	struct proof proof;
+	u64 receipt; /* shim.bpf.h: that which the last bytes of a request were bound to */
 };
 
 struct {
@@ -305,6 +343,15 @@ struct {
 	__type(key, int);
 	__type(value, struct thread_state);
 } threads SEC(".maps");
+
+/* The contexts of sampled requests that tasks work for; task.bpf.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct worker);
+	__type(value, struct context);
+} tasks SEC(".maps");
 
 /*
  * Sampled requests without a response yet: the server span's id in a slot that its context names,
@@ -341,15 +388,26 @@ struct service {
 #define SERVICES 4096
 
 struct service_state {
-	u32 in_flight;	    /* sampled requests */
-	u32 unlinked;	    /* sends that were not linked */
-	u32 refused;	    /* enum unlinked: why nothing is linked any more */
-	u32 joined;	    /* threads that ended before the request that started them */
-	u8 reason;	    /* enum unlinked of the last send that was not linked */
-	u8 linked;	    /* the first link was reported */
-	u8 outlived;	    /* a thread outlived the request that started it: a pool's */
-	u8 passes_on;	    /* threads read on what others have half read */
-	u8 works_half;	    /* threads work for what they themselves have half read */
+	u64 asked_at;	   /* when a proof was asked for, ns */
+	u64 listener;	   /* struct sock that it listens on, one of them */
+	u32 in_flight;	   /* sampled requests */
+	u32 unlinked;	   /* sends that were not linked */
+	u32 refused;	   /* enum unlinked: why nothing is linked any more */
+	u32 joined;	   /* threads that ended before the request that started them */
+	u8 reason;	   /* enum unlinked of the last send that was not linked */
+	u8 linked;	   /* the first link was reported */
+	u8 asks;	   /* how often a proof was asked for */
+	u8 proofs;	   /* requests whose thread slept for answers alone; proof.bpf.h */
+	u8 outlived;	   /* a thread outlived the request that started it: a pool's */
+	u8 passes_on;	   /* threads read on what others have half read */
+	u8 works_half;	   /* threads work for what they themselves have half read */
+	u8 headers_linked; /* calls linked by a correlation header, up to HEADER_PROOFS */
+	u8 headers_late;   /* one was made for a request that was over */
+	u8 headers_told;   /* the first such link was reported */
+	u8 pad[6];
+	u64 headers_since;  /* when requests' values began to be noted, ns; header.bpf.h */
+	u32 headers;	    /* bits of the names that count; by the agent */
+	s32 blind;	    /* requests in flight whose values are not known */
 	u8 name[TARE_NAME]; /* zeroes behind it */
 };
 
@@ -430,7 +488,7 @@ struct {
 	__uint(max_entries, 1 << 16);
 } control SEC(".maps");
 
-#define UNLINKED_ROOM 16 /* a power of two, for the verifier */
+#define UNLINKED_ROOM 32 /* a power of two, for the verifier */
 _Static_assert(TARE_UNLINKED_MAX <= UNLINKED_ROOM, "room for each reason");
 
 struct counters {

@@ -63,7 +63,6 @@ INLINE struct pt_regs *call_regs(void)
 }
 
 #define SOCK_STREAM 1
-#define IPPROTO_TCP 6
 
 INLINE bool is_tcp(struct sock *sk)
 {
@@ -83,6 +82,8 @@ int tare_call_received(void *ctx)
 	if (!c) {
 		if (is_tcp(sk))
 			worker_turned();
+		else
+			worker_turned_unseen();
 		return 0;
 	}
 	const struct tcp_sock *tp = (void *)sk;

@@ -29,13 +29,18 @@
 #include "golang.bpf.h"
 #include "opening.bpf.h"
 #include "guard.bpf.h"
+#include "proof.bpf.h"
+#include "task.bpf.h"
+#include "published.bpf.h"
 #include "queue.bpf.h"
+#include "header.bpf.h"
 #include "worker.bpf.h"
 #include "measure.bpf.h"
 #include "server.bpf.h"
 #include "client.bpf.h"
 #include "streams.bpf.h"
 #include "http2.bpf.h"
+#include "dns.bpf.h"
 
 /* Hooks: thin. */
 #include "hooks.bpf.c"
@@ -44,11 +49,14 @@
 #include "sockops.bpf.c"
 #include "arm.bpf.c"
 #include "process.bpf.c"
+#include "dns.bpf.c"
 
 /* bpf2go makes Go types of what is named here. */
 const struct start_record *unused_start __attribute__((unused));
 const struct data_record *unused_data __attribute__((unused));
 const struct end_record *unused_end __attribute__((unused));
+const struct published_record *unused_published __attribute__((unused));
+const struct publisher *unused_publisher __attribute__((unused));
 const struct control_record *unused_control __attribute__((unused));
 const struct measure_key *unused_measure_key __attribute__((unused));
 const struct measure *unused_measure __attribute__((unused));
@@ -59,7 +67,10 @@ const enum role *unused_role __attribute__((unused));
 const enum direction *unused_direction __attribute__((unused));
 const enum linking *unused_linking __attribute__((unused));
 const enum unlinked *unused_unlinked __attribute__((unused));
+const struct header_name *unused_header_name __attribute__((unused));
 const enum start_flags *unused_start_flags __attribute__((unused));
+const enum transport *unused_transport __attribute__((unused));
+const enum lookup_limit *unused_lookup_limit __attribute__((unused));
 const enum data_flags *unused_data_flags __attribute__((unused));
 const enum end_reason *unused_end_reason __attribute__((unused));
 const enum go_place *unused_go_place __attribute__((unused));

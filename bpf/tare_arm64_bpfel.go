@@ -98,16 +98,15 @@ type TareConn struct {
 			Ctx        TareContext
 			Responding uint64
 			Ends       uint64
+			Holder     TareWorker
 			Got        uint32
 			BeginSeq   uint32
 			Unlinked   uint32
-			Holder     uint32
 			Rest       uint32
 			Open       uint8
 			Tickets    uint8
 			Answered   uint8
 			Pad        [5]uint8
-			_          [4]byte
 		}
 		LastTag     uint64
 		Socket      uint64
@@ -124,6 +123,7 @@ type TareConn struct {
 			Looks     uint32
 			Pad       uint32
 		}
+		Value   [4]uint64
 		Interim uint32
 		Behind  [24]uint8
 		_       [4]byte
@@ -158,11 +158,14 @@ type TareControlRecord struct {
 type TareControlType uint32
 
 const (
-	TareControlTypeTARE_EXEC    TareControlType = 1
-	TareControlTypeTARE_EXIT    TareControlType = 2
-	TareControlTypeTARE_LISTEN  TareControlType = 3
-	TareControlTypeTARE_LINKS   TareControlType = 4
-	TareControlTypeTARE_REFUSED TareControlType = 5
+	TareControlTypeTARE_EXEC     TareControlType = 1
+	TareControlTypeTARE_EXIT     TareControlType = 2
+	TareControlTypeTARE_LISTEN   TareControlType = 3
+	TareControlTypeTARE_LINKS    TareControlType = 4
+	TareControlTypeTARE_REFUSED  TareControlType = 5
+	TareControlTypeTARE_UNREAD   TareControlType = 7
+	TareControlTypeTARE_UNPROVEN TareControlType = 6
+	TareControlTypeTARE_LOOKS_UP TareControlType = 8
 )
 
 type TareCounter uint32
@@ -203,7 +206,7 @@ const (
 type TareCounters struct {
 	_        structs.HostLayout
 	N        [29]uint64
-	Unlinked [16]uint64
+	Unlinked [32]uint64
 }
 
 type TareDataFlags uint32
@@ -411,6 +414,13 @@ type TareGoProgram struct {
 	RequestContext uint32
 	RequestVia     int32
 	_              [4]byte
+	Text           uint64
+	Functions      uint64
+	Pctab          uint64
+	Gofunc         uint64
+	AskedAt        uint64
+	Nfunc          uint32
+	Pad2           uint32
 	Entry          [64]struct {
 		_     structs.HostLayout
 		Start uint64
@@ -429,7 +439,8 @@ type TareGoScratch struct {
 	N     uint32
 	Next  uint32
 	Tgid  uint32
-	Pad   uint32
+	Id    uint32
+	Key   TareGoKey
 	Walk  struct {
 		_          structs.HostLayout
 		Itab       uint64
@@ -451,6 +462,38 @@ type TareGoScratch struct {
 		High  uint64
 		Start uint64
 		Copy  uint64
+	}
+	Frame struct {
+		_         structs.HostLayout
+		At        uint64
+		Arguments uint64
+		End       uint64
+		Returns   uint64
+		Called    uint64
+		Next      uint64
+		Record    uint64
+		Table     uint64
+		Target    uint64
+		Low       uint64
+		High      uint64
+		Begins    uint32
+		Tables    uint32
+		Maps      uint8
+		_         [3]byte
+		Value     uint32
+		Number    uint32
+		Shift     uint32
+		OfCode    uint32
+		Found     uint32
+		Piece     [64]uint8
+		Use       uint8
+		_         [3]byte
+		Half      uint32
+		Entry     [2]uint32
+		Map       uint64
+		Word      TareGoWordKey
+		Asks      TareControlRecord
+		_         [4]byte
 	}
 	Method [2]uint64
 	Map    struct {
@@ -494,12 +537,76 @@ type TareGoServer struct {
 	G  uint64
 }
 
+type TareGoWordKey struct {
+	_        structs.HostLayout
+	Returns  uint64
+	Tgid     uint32
+	Distance int32
+}
+
 type TareGuard struct {
 	_        structs.HostLayout
 	Open     int32
 	Complete int32
 	Evidence uint32
 	Asked    uint32
+}
+
+type TareHeaderKey struct {
+	_       structs.HostLayout
+	Value   uint64
+	Service uint32
+	Pad     uint32
+}
+
+type TareHeaderName struct {
+	_         structs.HostLayout
+	Word      [4]uint64
+	Mask      [4]uint64
+	Len       uint8
+	Skip      uint8
+	Separator uint8
+	Pad       [5]uint8
+}
+
+type TareHeaderNames struct {
+	_   structs.HostLayout
+	At  [32]TareHeaderName
+	N   uint32
+	Pad uint32
+}
+
+type TareHeaderPast struct {
+	_        structs.HostLayout
+	Hi       uint64
+	Lo       uint64
+	Doubtful uint32
+	Pad      uint32
+}
+
+type TareHeaderScan struct {
+	_      structs.HostLayout
+	Bytes  [8448]uint8
+	Value  [4]uint64
+	Name   [4]uint8
+	Line   [64]uint16
+	Len    uint32
+	Lines  uint32
+	N      uint32
+	Wanted uint32
+	Ended  uint32
+	More   uint32
+	_      [4]byte
+}
+
+type TareHeaderValue struct {
+	_        structs.HostLayout
+	Ctx      TareContext
+	Open     int32
+	Several  uint8
+	Again    uint8
+	Doubtful uint8
+	Pad      uint8
 }
 
 type TareInbox struct {
@@ -527,6 +634,7 @@ const (
 	TareLinkingTARE_LINK_NONE      TareLinking = 3
 	TareLinkingTARE_LINK_QUEUE     TareLinking = 4
 	TareLinkingTARE_LINK_GOROUTINE TareLinking = 5
+	TareLinkingTARE_LINK_TASK      TareLinking = 6
 )
 
 type TareListenKey struct {
@@ -534,6 +642,24 @@ type TareListenKey struct {
 	Port    TarePortKey
 	Address [16]uint8
 }
+
+type TareLookup struct {
+	_     structs.HostLayout
+	Span  uint64
+	Asked uint64
+}
+
+type TareLookupKey struct {
+	_      structs.HostLayout
+	Socket uint64
+	Id     uint64
+}
+
+type TareLookupLimit uint32
+
+const (
+	TareLookupLimitTARE_LOOKUP_SECONDS TareLookupLimit = 30
+)
 
 type TareMeasure struct {
 	_      structs.HostLayout
@@ -603,12 +729,33 @@ const (
 	TareProtocolTARE_PROTOCOL_MEMCACHED TareProtocol = 4
 )
 
+type TarePublishedRecord struct {
+	_        structs.HostLayout
+	Type     uint8
+	Flags    uint8
+	Pad      [6]uint8
+	SpanId   uint64
+	SdkTrace [16]uint8
+	SdkSpan  [8]uint8
+}
+
+type TarePublisher struct {
+	_      structs.HostLayout
+	Record struct {
+		_  structs.HostLayout
+		N  uint32
+		At [6]int32
+	}
+	Module uint32
+}
+
 type TareRecordType uint32
 
 const (
-	TareRecordTypeTARE_START TareRecordType = 1
-	TareRecordTypeTARE_DATA  TareRecordType = 2
-	TareRecordTypeTARE_END   TareRecordType = 3
+	TareRecordTypeTARE_START     TareRecordType = 1
+	TareRecordTypeTARE_DATA      TareRecordType = 2
+	TareRecordTypeTARE_END       TareRecordType = 3
+	TareRecordTypeTARE_PUBLISHED TareRecordType = 4
 )
 
 type TareRole uint32
@@ -633,18 +780,28 @@ type TareService struct {
 }
 
 type TareServiceState struct {
-	_         structs.HostLayout
-	InFlight  uint32
-	Unlinked  uint32
-	Refused   uint32
-	Joined    uint32
-	Reason    uint8
-	Linked    uint8
-	Outlived  uint8
-	PassesOn  uint8
-	WorksHalf uint8
-	Name      [24]uint8
-	_         [3]byte
+	_             structs.HostLayout
+	AskedAt       uint64
+	Listener      uint64
+	InFlight      uint32
+	Unlinked      uint32
+	Refused       uint32
+	Joined        uint32
+	Reason        uint8
+	Linked        uint8
+	Asks          uint8
+	Proofs        uint8
+	Outlived      uint8
+	PassesOn      uint8
+	WorksHalf     uint8
+	HeadersLinked uint8
+	HeadersLate   uint8
+	HeadersTold   uint8
+	Pad           [6]uint8
+	HeadersSince  uint64
+	Headers       uint32
+	Blind         int32
+	Name          [24]uint8
 }
 
 type TareStartFlags uint32
@@ -656,6 +813,7 @@ const (
 	TareStartFlagsTARE_F_UNTAGGED  TareStartFlags = 8
 	TareStartFlagsTARE_F_PIPELINED TareStartFlags = 16
 	TareStartFlagsTARE_F_UNLINKED  TareStartFlags = 32
+	TareStartFlagsTARE_F_HEADER    TareStartFlags = 32
 	TareStartFlagsTARE_F_BEHIND    TareStartFlags = 64
 	TareStartFlagsTARE_F_HTTP2     TareStartFlags = 128
 )
@@ -680,7 +838,7 @@ type TareStartRecord struct {
 	Connection uint64
 	Offset     uint64
 	Sequence   uint32
-	Pad        uint32
+	Transport  uint32
 	Bytes      uint32
 	LocalPort  uint16
 	RemotePort uint16
@@ -692,7 +850,7 @@ type TareStartRecord struct {
 
 type TareStartRoom struct {
 	_     structs.HostLayout
-	Words [13]uint64
+	Words [14]uint64
 }
 
 type TareStream struct {
@@ -702,16 +860,15 @@ type TareStream struct {
 		Ctx        TareContext
 		Responding uint64
 		Ends       uint64
+		Holder     TareWorker
 		Got        uint32
 		BeginSeq   uint32
 		Unlinked   uint32
-		Holder     uint32
 		Rest       uint32
 		Open       uint8
 		Tickets    uint8
 		Answered   uint8
 		Pad        [5]uint8
-		_          [4]byte
 	}
 }
 
@@ -791,6 +948,78 @@ type TareTagContext struct {
 	Span uint64
 }
 
+type TareTaskFind struct {
+	_     structs.HostLayout
+	Found TareWorker
+	N     uint64
+	At    uint64
+	Step  uint64
+	Left  uint64
+	Tag   uint64
+}
+
+type TareTaskProgram struct {
+	_       structs.HostLayout
+	AskedAt uint64
+	State   uint32
+	Pad     uint32
+	Code    uint64
+	Shim    struct {
+		_      structs.HostLayout
+		Table  uint64
+		Slots  uint32
+		Needed uint32
+	}
+	Java struct {
+		_      structs.HostLayout
+		Thread struct {
+			_  structs.HostLayout
+			N  uint32
+			At [6]int32
+		}
+		Entry         int32
+		Owner         int32
+		VirtualThread int32
+		ThreadObject  int32
+		Id            int32
+		Handles       uint32
+		_             [4]byte
+		Active        uint64
+		Collections   uint64
+	}
+	Greenlet struct {
+		_     structs.HostLayout
+		State struct {
+			_  structs.HostLayout
+			N  uint32
+			At [6]int32
+		}
+		Main    int32
+		Current int32
+		_       [4]byte
+		Type    uint64
+	}
+	Python struct {
+		_     structs.HostLayout
+		Frame struct {
+			_  structs.HostLayout
+			N  uint32
+			At [6]int32
+		}
+		Previous int32
+		Owner    int32
+		Locals   int32
+		Dict     int32
+		Values   int32
+		Valid    int32
+		First    int32
+		Capacity int32
+		_        [4]byte
+		Tag      uint64
+		Flag     uint64
+	}
+}
+
 type TareThreadQueue struct {
 	_          structs.HostLayout
 	BlindUntil uint64
@@ -822,7 +1051,23 @@ type TareThreadState struct {
 	Http2     uint8
 	Taken     uint8
 	Pad       [2]uint8
+	Proof     struct {
+		_        structs.HostLayout
+		Accepted uint64
+		Asked    uint64
+		Service  uint16
+		Alone    uint8
+		Pad      [5]uint8
+	}
+	Receipt uint64
 }
+
+type TareTransport uint32
+
+const (
+	TareTransportTARE_OVER_TCP TareTransport = 0
+	TareTransportTARE_OVER_UDP TareTransport = 1
+)
 
 type TareUnlinked uint32
 
@@ -840,8 +1085,22 @@ const (
 	TareUnlinkedTARE_UNLINKED_AMBIGUOUS   TareUnlinked = 10
 	TareUnlinkedTARE_UNLINKED_NO_MATCH    TareUnlinked = 11
 	TareUnlinkedTARE_UNLINKED_HTTP2       TareUnlinked = 12
-	TareUnlinkedTARE_UNLINKED_MAX         TareUnlinked = 13
+	TareUnlinkedTARE_UNLINKED_LOOP        TareUnlinked = 13
+	TareUnlinkedTARE_UNLINKED_TASK        TareUnlinked = 14
+	TareUnlinkedTARE_UNLINKED_SHARED      TareUnlinked = 15
+	TareUnlinkedTARE_UNLINKED_UNPROVEN    TareUnlinked = 16
+	TareUnlinkedTARE_UNLINKED_UNWATCHED   TareUnlinked = 17
+	TareUnlinkedTARE_UNLINKED_QUIC        TareUnlinked = 18
+	TareUnlinkedTARE_UNLINKED_HEADER      TareUnlinked = 19
+	TareUnlinkedTARE_UNLINKED_MAX         TareUnlinked = 20
 )
+
+type TareWorker struct {
+	_    structs.HostLayout
+	Id   uint64
+	Tgid uint32
+	Kind uint32
+}
 
 // Names of all BPF objects in the ELF.
 //
@@ -852,6 +1111,7 @@ const (
 	TareMapControl              = "control"
 	TareMapCounters             = "counters"
 	TareMapEvents               = "events"
+	TareMapFinds                = "finds"
 	TareMapFrameScratches       = "frame_scratches"
 	TareMapGoConnections        = "go_connections"
 	TareMapGoContexts           = "go_contexts"
@@ -860,18 +1120,24 @@ const (
 	TareMapGoPrograms           = "go_programs"
 	TareMapGoRequests           = "go_requests"
 	TareMapGoScratches          = "go_scratches"
-	TareMapGoServed             = "go_served"
 	TareMapGoSockets            = "go_sockets"
+	TareMapGoWords              = "go_words"
 	TareMapGuards               = "guards"
+	TareMapHeaderNames          = "header_names"
+	TareMapHeaderPasts          = "header_pasts"
+	TareMapHeaderScans          = "header_scans"
+	TareMapHeaderValues         = "header_values"
 	TareMapInboxes              = "inboxes"
 	TareMapInodes               = "inodes"
 	TareMapListeners            = "listeners"
 	TareMapListening            = "listening"
+	TareMapLookups              = "lookups"
 	TareMapMeasures             = "measures"
 	TareMapMeasuresOther        = "measures_other"
 	TareMapOwnPorts             = "own_ports"
 	TareMapPaths                = "paths"
 	TareMapProcesses            = "processes"
+	TareMapPublishers           = "publishers"
 	TareMapQueues               = "queues"
 	TareMapRequests             = "requests"
 	TareMapScratch              = "scratch"
@@ -882,25 +1148,39 @@ const (
 	TareMapStreams              = "streams"
 	TareMapStreamsAsked         = "streams_asked"
 	TareMapStreamsTold          = "streams_told"
+	TareMapTaskPrograms         = "task_programs"
+	TareMapTasks                = "tasks"
 	TareMapThreads              = "threads"
+	TareMapTokens               = "tokens"
 	TareMapTrusted              = "trusted"
 	TareMapWaking               = "waking"
 	TareProgTareArm             = "tare_arm"
+	TareProgTareAsksName        = "tare_asks_name"
 	TareProgTareCallReceived    = "tare_call_received"
 	TareProgTareCallSends       = "tare_call_sends"
+	TareProgTareConnect4        = "tare_connect4"
+	TareProgTareConnect6        = "tare_connect6"
 	TareProgTareDestroy         = "tare_destroy"
 	TareProgTareEgress          = "tare_egress"
 	TareProgTareExec            = "tare_exec"
 	TareProgTareExit            = "tare_exit"
 	TareProgTareFork            = "tare_fork"
+	TareProgTareHearsName       = "tare_hears_name"
 	TareProgTareIngress         = "tare_ingress"
 	TareProgTareKprobeSend      = "tare_kprobe_send"
 	TareProgTareKprobeSendpages = "tare_kprobe_sendpages"
 	TareProgTareRecv            = "tare_recv"
 	TareProgTareSend            = "tare_send"
+	TareProgTareSendmsg4        = "tare_sendmsg4"
+	TareProgTareSendmsg6        = "tare_sendmsg6"
 	TareProgTareSendpages       = "tare_sendpages"
 	TareProgTareSockops         = "tare_sockops"
 	TareProgTareState           = "tare_state"
+	TareProgTareSwitch          = "tare_switch"
+	TareProgTareTurns           = "tare_turns"
+	TareProgTareUdp6Turns       = "tare_udp6_turns"
+	TareProgTareUdpTurns        = "tare_udp_turns"
+	TareProgTareUnixTurns       = "tare_unix_turns"
 	TareVarCfgArmNv             = "cfg_arm_nv"
 	TareVarCfgByAddress         = "cfg_by_address"
 	TareVarCfgEarly             = "cfg_early"
@@ -915,6 +1195,8 @@ const (
 	TareVarEntryEnabled         = "entry_enabled"
 	TareVarGraceUntil           = "grace_until"
 	TareVarLiveRequests         = "live_requests"
+	TareVarLookupsTold          = "lookups_told"
+	TareVarLookupsWatched       = "lookups_watched"
 	TareVarLoopsHttp2           = "loops_http2"
 	TareVarNotesUnread          = "notes_unread"
 	TareVarSamplingThreshold    = "sampling_threshold"
@@ -929,15 +1211,20 @@ const (
 	TareVarUnusedEndReason      = "unused_end_reason"
 	TareVarUnusedGoContextKind  = "unused_go_context_kind"
 	TareVarUnusedGoPlace        = "unused_go_place"
+	TareVarUnusedHeaderName     = "unused_header_name"
 	TareVarUnusedLinking        = "unused_linking"
+	TareVarUnusedLookupLimit    = "unused_lookup_limit"
 	TareVarUnusedMeasure        = "unused_measure"
 	TareVarUnusedMeasureKey     = "unused_measure_key"
 	TareVarUnusedOutcome        = "unused_outcome"
 	TareVarUnusedProtocol       = "unused_protocol"
+	TareVarUnusedPublished      = "unused_published"
+	TareVarUnusedPublisher      = "unused_publisher"
 	TareVarUnusedRecord         = "unused_record"
 	TareVarUnusedRole           = "unused_role"
 	TareVarUnusedStart          = "unused_start"
 	TareVarUnusedStartFlags     = "unused_start_flags"
+	TareVarUnusedTransport      = "unused_transport"
 	TareVarUnusedUnlinked       = "unused_unlinked"
 )
 
@@ -984,21 +1271,32 @@ type TareSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareProgramSpecs struct {
 	TareArm             *ebpf.ProgramSpec `ebpf:"tare_arm"`
+	TareAsksName        *ebpf.ProgramSpec `ebpf:"tare_asks_name"`
 	TareCallReceived    *ebpf.ProgramSpec `ebpf:"tare_call_received"`
 	TareCallSends       *ebpf.ProgramSpec `ebpf:"tare_call_sends"`
+	TareConnect4        *ebpf.ProgramSpec `ebpf:"tare_connect4"`
+	TareConnect6        *ebpf.ProgramSpec `ebpf:"tare_connect6"`
 	TareDestroy         *ebpf.ProgramSpec `ebpf:"tare_destroy"`
 	TareEgress          *ebpf.ProgramSpec `ebpf:"tare_egress"`
 	TareExec            *ebpf.ProgramSpec `ebpf:"tare_exec"`
 	TareExit            *ebpf.ProgramSpec `ebpf:"tare_exit"`
 	TareFork            *ebpf.ProgramSpec `ebpf:"tare_fork"`
+	TareHearsName       *ebpf.ProgramSpec `ebpf:"tare_hears_name"`
 	TareIngress         *ebpf.ProgramSpec `ebpf:"tare_ingress"`
 	TareKprobeSend      *ebpf.ProgramSpec `ebpf:"tare_kprobe_send"`
 	TareKprobeSendpages *ebpf.ProgramSpec `ebpf:"tare_kprobe_sendpages"`
 	TareRecv            *ebpf.ProgramSpec `ebpf:"tare_recv"`
 	TareSend            *ebpf.ProgramSpec `ebpf:"tare_send"`
+	TareSendmsg4        *ebpf.ProgramSpec `ebpf:"tare_sendmsg4"`
+	TareSendmsg6        *ebpf.ProgramSpec `ebpf:"tare_sendmsg6"`
 	TareSendpages       *ebpf.ProgramSpec `ebpf:"tare_sendpages"`
 	TareSockops         *ebpf.ProgramSpec `ebpf:"tare_sockops"`
 	TareState           *ebpf.ProgramSpec `ebpf:"tare_state"`
+	TareSwitch          *ebpf.ProgramSpec `ebpf:"tare_switch"`
+	TareTurns           *ebpf.ProgramSpec `ebpf:"tare_turns"`
+	TareUdp6Turns       *ebpf.ProgramSpec `ebpf:"tare_udp6_turns"`
+	TareUdpTurns        *ebpf.ProgramSpec `ebpf:"tare_udp_turns"`
+	TareUnixTurns       *ebpf.ProgramSpec `ebpf:"tare_unix_turns"`
 }
 
 // TareMapSpecs contains maps before they are loaded into the kernel.
@@ -1010,6 +1308,7 @@ type TareMapSpecs struct {
 	Control        *ebpf.MapSpec `ebpf:"control"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
+	Finds          *ebpf.MapSpec `ebpf:"finds"`
 	FrameScratches *ebpf.MapSpec `ebpf:"frame_scratches"`
 	GoConnections  *ebpf.MapSpec `ebpf:"go_connections"`
 	GoContexts     *ebpf.MapSpec `ebpf:"go_contexts"`
@@ -1018,18 +1317,24 @@ type TareMapSpecs struct {
 	GoPrograms     *ebpf.MapSpec `ebpf:"go_programs"`
 	GoRequests     *ebpf.MapSpec `ebpf:"go_requests"`
 	GoScratches    *ebpf.MapSpec `ebpf:"go_scratches"`
-	GoServed       *ebpf.MapSpec `ebpf:"go_served"`
 	GoSockets      *ebpf.MapSpec `ebpf:"go_sockets"`
+	GoWords        *ebpf.MapSpec `ebpf:"go_words"`
 	Guards         *ebpf.MapSpec `ebpf:"guards"`
+	HeaderNames    *ebpf.MapSpec `ebpf:"header_names"`
+	HeaderPasts    *ebpf.MapSpec `ebpf:"header_pasts"`
+	HeaderScans    *ebpf.MapSpec `ebpf:"header_scans"`
+	HeaderValues   *ebpf.MapSpec `ebpf:"header_values"`
 	Inboxes        *ebpf.MapSpec `ebpf:"inboxes"`
 	Inodes         *ebpf.MapSpec `ebpf:"inodes"`
 	Listeners      *ebpf.MapSpec `ebpf:"listeners"`
 	Listening      *ebpf.MapSpec `ebpf:"listening"`
+	Lookups        *ebpf.MapSpec `ebpf:"lookups"`
 	Measures       *ebpf.MapSpec `ebpf:"measures"`
 	MeasuresOther  *ebpf.MapSpec `ebpf:"measures_other"`
 	OwnPorts       *ebpf.MapSpec `ebpf:"own_ports"`
 	Paths          *ebpf.MapSpec `ebpf:"paths"`
 	Processes      *ebpf.MapSpec `ebpf:"processes"`
+	Publishers     *ebpf.MapSpec `ebpf:"publishers"`
 	Queues         *ebpf.MapSpec `ebpf:"queues"`
 	Requests       *ebpf.MapSpec `ebpf:"requests"`
 	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
@@ -1040,7 +1345,10 @@ type TareMapSpecs struct {
 	Streams        *ebpf.MapSpec `ebpf:"streams"`
 	StreamsAsked   *ebpf.MapSpec `ebpf:"streams_asked"`
 	StreamsTold    *ebpf.MapSpec `ebpf:"streams_told"`
+	TaskPrograms   *ebpf.MapSpec `ebpf:"task_programs"`
+	Tasks          *ebpf.MapSpec `ebpf:"tasks"`
 	Threads        *ebpf.MapSpec `ebpf:"threads"`
+	Tokens         *ebpf.MapSpec `ebpf:"tokens"`
 	Trusted        *ebpf.MapSpec `ebpf:"trusted"`
 	Waking         *ebpf.MapSpec `ebpf:"waking"`
 }
@@ -1063,6 +1371,8 @@ type TareVariableSpecs struct {
 	EntryEnabled        *ebpf.VariableSpec `ebpf:"entry_enabled"`
 	GraceUntil          *ebpf.VariableSpec `ebpf:"grace_until"`
 	LiveRequests        *ebpf.VariableSpec `ebpf:"live_requests"`
+	LookupsTold         *ebpf.VariableSpec `ebpf:"lookups_told"`
+	LookupsWatched      *ebpf.VariableSpec `ebpf:"lookups_watched"`
 	LoopsHttp2          *ebpf.VariableSpec `ebpf:"loops_http2"`
 	NotesUnread         *ebpf.VariableSpec `ebpf:"notes_unread"`
 	SamplingThreshold   *ebpf.VariableSpec `ebpf:"sampling_threshold"`
@@ -1077,15 +1387,20 @@ type TareVariableSpecs struct {
 	UnusedEndReason     *ebpf.VariableSpec `ebpf:"unused_end_reason"`
 	UnusedGoContextKind *ebpf.VariableSpec `ebpf:"unused_go_context_kind"`
 	UnusedGoPlace       *ebpf.VariableSpec `ebpf:"unused_go_place"`
+	UnusedHeaderName    *ebpf.VariableSpec `ebpf:"unused_header_name"`
 	UnusedLinking       *ebpf.VariableSpec `ebpf:"unused_linking"`
+	UnusedLookupLimit   *ebpf.VariableSpec `ebpf:"unused_lookup_limit"`
 	UnusedMeasure       *ebpf.VariableSpec `ebpf:"unused_measure"`
 	UnusedMeasureKey    *ebpf.VariableSpec `ebpf:"unused_measure_key"`
 	UnusedOutcome       *ebpf.VariableSpec `ebpf:"unused_outcome"`
 	UnusedProtocol      *ebpf.VariableSpec `ebpf:"unused_protocol"`
+	UnusedPublished     *ebpf.VariableSpec `ebpf:"unused_published"`
+	UnusedPublisher     *ebpf.VariableSpec `ebpf:"unused_publisher"`
 	UnusedRecord        *ebpf.VariableSpec `ebpf:"unused_record"`
 	UnusedRole          *ebpf.VariableSpec `ebpf:"unused_role"`
 	UnusedStart         *ebpf.VariableSpec `ebpf:"unused_start"`
 	UnusedStartFlags    *ebpf.VariableSpec `ebpf:"unused_start_flags"`
+	UnusedTransport     *ebpf.VariableSpec `ebpf:"unused_transport"`
 	UnusedUnlinked      *ebpf.VariableSpec `ebpf:"unused_unlinked"`
 }
 
@@ -1114,6 +1429,7 @@ type TareMaps struct {
 	Control        *ebpf.Map `ebpf:"control"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	Events         *ebpf.Map `ebpf:"events"`
+	Finds          *ebpf.Map `ebpf:"finds"`
 	FrameScratches *ebpf.Map `ebpf:"frame_scratches"`
 	GoConnections  *ebpf.Map `ebpf:"go_connections"`
 	GoContexts     *ebpf.Map `ebpf:"go_contexts"`
@@ -1122,18 +1438,24 @@ type TareMaps struct {
 	GoPrograms     *ebpf.Map `ebpf:"go_programs"`
 	GoRequests     *ebpf.Map `ebpf:"go_requests"`
 	GoScratches    *ebpf.Map `ebpf:"go_scratches"`
-	GoServed       *ebpf.Map `ebpf:"go_served"`
 	GoSockets      *ebpf.Map `ebpf:"go_sockets"`
+	GoWords        *ebpf.Map `ebpf:"go_words"`
 	Guards         *ebpf.Map `ebpf:"guards"`
+	HeaderNames    *ebpf.Map `ebpf:"header_names"`
+	HeaderPasts    *ebpf.Map `ebpf:"header_pasts"`
+	HeaderScans    *ebpf.Map `ebpf:"header_scans"`
+	HeaderValues   *ebpf.Map `ebpf:"header_values"`
 	Inboxes        *ebpf.Map `ebpf:"inboxes"`
 	Inodes         *ebpf.Map `ebpf:"inodes"`
 	Listeners      *ebpf.Map `ebpf:"listeners"`
 	Listening      *ebpf.Map `ebpf:"listening"`
+	Lookups        *ebpf.Map `ebpf:"lookups"`
 	Measures       *ebpf.Map `ebpf:"measures"`
 	MeasuresOther  *ebpf.Map `ebpf:"measures_other"`
 	OwnPorts       *ebpf.Map `ebpf:"own_ports"`
 	Paths          *ebpf.Map `ebpf:"paths"`
 	Processes      *ebpf.Map `ebpf:"processes"`
+	Publishers     *ebpf.Map `ebpf:"publishers"`
 	Queues         *ebpf.Map `ebpf:"queues"`
 	Requests       *ebpf.Map `ebpf:"requests"`
 	Scratch        *ebpf.Map `ebpf:"scratch"`
@@ -1144,7 +1466,10 @@ type TareMaps struct {
 	Streams        *ebpf.Map `ebpf:"streams"`
 	StreamsAsked   *ebpf.Map `ebpf:"streams_asked"`
 	StreamsTold    *ebpf.Map `ebpf:"streams_told"`
+	TaskPrograms   *ebpf.Map `ebpf:"task_programs"`
+	Tasks          *ebpf.Map `ebpf:"tasks"`
 	Threads        *ebpf.Map `ebpf:"threads"`
+	Tokens         *ebpf.Map `ebpf:"tokens"`
 	Trusted        *ebpf.Map `ebpf:"trusted"`
 	Waking         *ebpf.Map `ebpf:"waking"`
 }
@@ -1156,6 +1481,7 @@ func (m *TareMaps) Close() error {
 		m.Control,
 		m.Counters,
 		m.Events,
+		m.Finds,
 		m.FrameScratches,
 		m.GoConnections,
 		m.GoContexts,
@@ -1164,18 +1490,24 @@ func (m *TareMaps) Close() error {
 		m.GoPrograms,
 		m.GoRequests,
 		m.GoScratches,
-		m.GoServed,
 		m.GoSockets,
+		m.GoWords,
 		m.Guards,
+		m.HeaderNames,
+		m.HeaderPasts,
+		m.HeaderScans,
+		m.HeaderValues,
 		m.Inboxes,
 		m.Inodes,
 		m.Listeners,
 		m.Listening,
+		m.Lookups,
 		m.Measures,
 		m.MeasuresOther,
 		m.OwnPorts,
 		m.Paths,
 		m.Processes,
+		m.Publishers,
 		m.Queues,
 		m.Requests,
 		m.Scratch,
@@ -1186,7 +1518,10 @@ func (m *TareMaps) Close() error {
 		m.Streams,
 		m.StreamsAsked,
 		m.StreamsTold,
+		m.TaskPrograms,
+		m.Tasks,
 		m.Threads,
+		m.Tokens,
 		m.Trusted,
 		m.Waking,
 	)
@@ -1210,6 +1545,8 @@ type TareVariables struct {
 	EntryEnabled        *ebpf.Variable `ebpf:"entry_enabled"`
 	GraceUntil          *ebpf.Variable `ebpf:"grace_until"`
 	LiveRequests        *ebpf.Variable `ebpf:"live_requests"`
+	LookupsTold         *ebpf.Variable `ebpf:"lookups_told"`
+	LookupsWatched      *ebpf.Variable `ebpf:"lookups_watched"`
 	LoopsHttp2          *ebpf.Variable `ebpf:"loops_http2"`
 	NotesUnread         *ebpf.Variable `ebpf:"notes_unread"`
 	SamplingThreshold   *ebpf.Variable `ebpf:"sampling_threshold"`
@@ -1224,15 +1561,20 @@ type TareVariables struct {
 	UnusedEndReason     *ebpf.Variable `ebpf:"unused_end_reason"`
 	UnusedGoContextKind *ebpf.Variable `ebpf:"unused_go_context_kind"`
 	UnusedGoPlace       *ebpf.Variable `ebpf:"unused_go_place"`
+	UnusedHeaderName    *ebpf.Variable `ebpf:"unused_header_name"`
 	UnusedLinking       *ebpf.Variable `ebpf:"unused_linking"`
+	UnusedLookupLimit   *ebpf.Variable `ebpf:"unused_lookup_limit"`
 	UnusedMeasure       *ebpf.Variable `ebpf:"unused_measure"`
 	UnusedMeasureKey    *ebpf.Variable `ebpf:"unused_measure_key"`
 	UnusedOutcome       *ebpf.Variable `ebpf:"unused_outcome"`
 	UnusedProtocol      *ebpf.Variable `ebpf:"unused_protocol"`
+	UnusedPublished     *ebpf.Variable `ebpf:"unused_published"`
+	UnusedPublisher     *ebpf.Variable `ebpf:"unused_publisher"`
 	UnusedRecord        *ebpf.Variable `ebpf:"unused_record"`
 	UnusedRole          *ebpf.Variable `ebpf:"unused_role"`
 	UnusedStart         *ebpf.Variable `ebpf:"unused_start"`
 	UnusedStartFlags    *ebpf.Variable `ebpf:"unused_start_flags"`
+	UnusedTransport     *ebpf.Variable `ebpf:"unused_transport"`
 	UnusedUnlinked      *ebpf.Variable `ebpf:"unused_unlinked"`
 }
 
@@ -1241,41 +1583,63 @@ type TareVariables struct {
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TarePrograms struct {
 	TareArm             *ebpf.Program `ebpf:"tare_arm"`
+	TareAsksName        *ebpf.Program `ebpf:"tare_asks_name"`
 	TareCallReceived    *ebpf.Program `ebpf:"tare_call_received"`
 	TareCallSends       *ebpf.Program `ebpf:"tare_call_sends"`
+	TareConnect4        *ebpf.Program `ebpf:"tare_connect4"`
+	TareConnect6        *ebpf.Program `ebpf:"tare_connect6"`
 	TareDestroy         *ebpf.Program `ebpf:"tare_destroy"`
 	TareEgress          *ebpf.Program `ebpf:"tare_egress"`
 	TareExec            *ebpf.Program `ebpf:"tare_exec"`
 	TareExit            *ebpf.Program `ebpf:"tare_exit"`
 	TareFork            *ebpf.Program `ebpf:"tare_fork"`
+	TareHearsName       *ebpf.Program `ebpf:"tare_hears_name"`
 	TareIngress         *ebpf.Program `ebpf:"tare_ingress"`
 	TareKprobeSend      *ebpf.Program `ebpf:"tare_kprobe_send"`
 	TareKprobeSendpages *ebpf.Program `ebpf:"tare_kprobe_sendpages"`
 	TareRecv            *ebpf.Program `ebpf:"tare_recv"`
 	TareSend            *ebpf.Program `ebpf:"tare_send"`
+	TareSendmsg4        *ebpf.Program `ebpf:"tare_sendmsg4"`
+	TareSendmsg6        *ebpf.Program `ebpf:"tare_sendmsg6"`
 	TareSendpages       *ebpf.Program `ebpf:"tare_sendpages"`
 	TareSockops         *ebpf.Program `ebpf:"tare_sockops"`
 	TareState           *ebpf.Program `ebpf:"tare_state"`
+	TareSwitch          *ebpf.Program `ebpf:"tare_switch"`
+	TareTurns           *ebpf.Program `ebpf:"tare_turns"`
+	TareUdp6Turns       *ebpf.Program `ebpf:"tare_udp6_turns"`
+	TareUdpTurns        *ebpf.Program `ebpf:"tare_udp_turns"`
+	TareUnixTurns       *ebpf.Program `ebpf:"tare_unix_turns"`
 }
 
 func (p *TarePrograms) Close() error {
 	return _TareClose(
 		p.TareArm,
+		p.TareAsksName,
 		p.TareCallReceived,
 		p.TareCallSends,
+		p.TareConnect4,
+		p.TareConnect6,
 		p.TareDestroy,
 		p.TareEgress,
 		p.TareExec,
 		p.TareExit,
 		p.TareFork,
+		p.TareHearsName,
 		p.TareIngress,
 		p.TareKprobeSend,
 		p.TareKprobeSendpages,
 		p.TareRecv,
 		p.TareSend,
+		p.TareSendmsg4,
+		p.TareSendmsg6,
 		p.TareSendpages,
 		p.TareSockops,
 		p.TareState,
+		p.TareSwitch,
+		p.TareTurns,
+		p.TareUdp6Turns,
+		p.TareUdpTurns,
+		p.TareUnixTurns,
 	)
 }
 

@@ -46,6 +46,23 @@ __noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 	return SCAN_ON;
 }
 
+struct traceparent_walk {
+	u64 len, found;
+	struct payload_parent parent;
+};
+
+static int parse_word(u32 i, struct traceparent_walk *w)
+{
+	u32 zero = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	u64 at = 8 * (u64)i;
+	if (!sc || at >= SCRATCH || at >= w->len)
+		return 1;
+	if (has_newline(*(u64 *)&sc->bytes[at]))
+		w->found = parse_lines(at, w->len, &w->parent);
+	return w->found != SCAN_ON;
+}
+
 /* Whether an HTTP/1 request carries a valid traceparent. */
 __noinline int find_traceparent(const struct bytes *b, struct payload_parent *out)
 {
@@ -58,13 +75,12 @@ __noinline int find_traceparent(const struct bytes *b, struct payload_parent *ou
 		return 0;
 	if (payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)
 		return 0;
-	for (u32 at = 0; at < SCRATCH && at < len; at += 8)
-		if (has_newline(*(u64 *)&sc->bytes[at])) {
-			int r = parse_lines(at, len, out);
-			if (r)
-				return r == SCAN_FOUND;
-		}
-	return 0;
+	struct traceparent_walk w = {.len = len};
+	bpf_loop(SCRATCH / 8, parse_word, &w, 0);
+	if (w.found != SCAN_FOUND)
+		return 0;
+	*out = w.parent;
+	return 1;
 }
 
 #endif

@@ -8,14 +8,19 @@ type (
 	Data    = TareDataRecord
 	End     = TareEndRecord
 	Control = TareControlRecord
-	Service = TareService
-	Prefix  = TarePrefix
-	Linking = TareLinking
-	Counter = TareCounter
+
+	Published = TarePublishedRecord
+	Publisher = TarePublisher
+	Service   = TareService
+	Prefix    = TarePrefix
+	Linking   = TareLinking
+	Counter   = TareCounter
 
 	MeasureKey = TareMeasureKey
 	Measure    = TareMeasure
 	PortKey    = TarePortKey
+
+	TaskProgram = TareTaskProgram
 
 	GoProgram = TareGoProgram
 	GoContext = TareGoContext
@@ -34,6 +39,17 @@ const (
 	LinkNone      = TareLinkingTARE_LINK_NONE
 	LinkQueue     = TareLinkingTARE_LINK_QUEUE
 	LinkGoroutine = TareLinkingTARE_LINK_GOROUTINE
+	LinkTask      = TareLinkingTARE_LINK_TASK
+)
+
+// PublisherPath is how many loads the path of a Publisher has room for.
+const PublisherPath = len(Publisher{}.Record.At)
+
+// What task.bpf.h has: the state of a TaskProgram that was read, and how many loads
+// its paths have room for.
+const (
+	TaskRead = 1
+	TaskPath = len(TaskProgram{}.Java.Thread.At)
 )
 
 // What a goroutine is for.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Workers: who works for which request within a service. Today a worker is a thread; here, and
- * nowhere else, the mode of linking chooses how it is known:
+ * Workers: who works for which request within a service. Here, and nowhere else, the mode of
+ * linking chooses how it is known:
  *
  *	thread, auto  set by each receive of a request, cleared when its response begins; auto only
  *		      while the guard has no evidence. A thread that a request starts inherits it
@@ -11,7 +11,11 @@
  *		      receive says what it works for then
  *	queue	      found among the waiting requests by what is sent: queue.bpf.h
  *	goroutine     read from the memory of a program in Go: golang.bpf.h
+ *	task	      read from the memory of Java and Python: task.bpf.h; what runs no task, as auto
  *	none	      not known
+ *
+ * One file, since a receive, a send, a response and the end of each mode stand beside those of the
+ * others: what is told of one mode has to hold in all. What a mode reads is in a file of its own.
  */
 #ifndef TARE_WORKER_H
 #define TARE_WORKER_H
@@ -22,9 +26,9 @@
  * Something was sent that was not linked. It counts if a request of the service is in flight that
  * may have caused it: that request says so when it is answered.
  */
-INLINE void not_linked(struct conn *c, enum unlinked why)
+INLINE void service_not_linked(u16 service, enum unlinked why)
 {
-	struct service_state *svc = service_of(c->service);
+	struct service_state *svc = service_of(service);
 	if (!svc || !(svc->in_flight || in_grace()))
 		return;
 	struct counters *n = counters_here();
@@ -36,21 +40,9 @@ INLINE void not_linked(struct conn *c, enum unlinked why)
 	__sync_fetch_and_add(&svc->unlinked, 1);
 }
 
-INLINE void tell_decision(u32 type, u16 service, u32 reason)
+INLINE void not_linked(struct conn *c, enum unlinked why)
 {
-	struct control_record r = {.type = type, .service = service, .reason = reason};
-	r.tgid = bpf_get_current_pid_tgid() >> 32;
-	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
-}
-
-INLINE bool guarded(const struct conn *c)
-{
-	return c->linking == TARE_LINK_AUTO;
-}
-
-INLINE bool by_thread(const struct conn *c)
-{
-	return c->linking == TARE_LINK_AUTO || c->linking == TARE_LINK_THREAD;
+	service_not_linked(c->service, why);
 }
 
 /* Why nothing that this service sends is linked; 0 if that is not so. */
@@ -62,6 +54,12 @@ INLINE enum unlinked service_unlinked(struct conn *c)
 		return 0;
 	struct service_state *svc = service_of(c->service);
 	return svc ? svc->refused : 0;
+}
+
+/* None of its sends is linked, and it promises no tags. */
+INLINE bool service_silent(struct conn *c)
+{
+	return service_unlinked(c) && !header_links(c);
 }
 
 /* ---- the thread's context ---- */
@@ -96,6 +94,13 @@ INLINE void thread_clear(void)
 		t->ctx.span = 0;
 }
 
+enum taken {
+	TAKEN_NOT = 0,
+	TAKEN = 1,
+	TAKEN_BY_NAME = 2, /* by look-ups of names: further ones have the same cause */
+	TAKEN_UNSEEN = 3,  /* what comes next has a cause that is not seen */
+};
+
 /* Loop linking: what the thread received last caused this. Returns 0, or enum unlinked. */
 INLINE int loop_take(struct context *ctx)
 {
@@ -105,13 +110,37 @@ INLINE int loop_take(struct context *ctx)
 	if (t->http2)
 		return TARE_UNLINKED_HTTP2;
 	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
+	if (t->taken == TAKEN_BY_NAME) { /* what needs the name comes when it is known */
+		t->ctx.span = 0;
+		t->taken = TAKEN_UNSEEN;
+	}
+	if (t->taken == TAKEN_UNSEEN)
+		return slept ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
 	if (!t->ctx.span) /* the same request's, or another's */
 		return t->taken && !slept ? TARE_UNLINKED_NO_REQUEST : 0;
 	if (!slept)
 		*ctx = t->ctx;
 	t->ctx.span = 0;
-	t->taken = 1;
+	t->taken = TAKEN;
 	return slept ? TARE_UNLINKED_STALE : 0;
+}
+
+/* The same of a look-up of a name. */
+INLINE int loop_looks_up(struct context *ctx)
+{
+	struct thread_state *t = thread_held();
+	if (!t)
+		return 0;
+	if (t->http2)
+		return TARE_UNLINKED_HTTP2;
+	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
+	if (!t->ctx.span)
+		return !t->taken ? 0 : slept ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
+	if (slept)
+		return TARE_UNLINKED_STALE;
+	*ctx = t->ctx;
+	t->taken = TAKEN_BY_NAME;
+	return 0;
 }
 
 /* The same of the first send, whose caller was bound at connect. */
@@ -141,11 +170,12 @@ INLINE bool children_are_joined(struct service_state *svc)
 /* A thread is cloned. */
 INLINE void worker_cloned(struct task_struct *parent, struct task_struct *child)
 {
-	u32 tgid = parent->tgid, thread = parent->pid;
+	u32 tgid = parent->tgid;
+	struct worker w = {.id = parent->pid};
 	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
-	if (!svc || (svc->linking != TARE_LINK_AUTO && svc->linking != TARE_LINK_THREAD))
+	if (!svc || !links_threads(svc->linking))
 		return;
-	struct guard *g = guard_of(thread);
+	struct guard *g = guard_of(&w);
 	struct thread_state *from = thread_of(parent);
 	bool grandchild = from && from->inherited;
 	if (!grandchild && (!g || g->open <= 0))
@@ -163,8 +193,8 @@ INLINE void worker_cloned(struct task_struct *parent, struct task_struct *child)
 /* A thread ends. */
 INLINE void worker_exited(struct task_struct *task)
 {
-	u32 thread = task->pid;
-	bpf_map_delete_elem(&guards, &thread);
+	struct worker w = {.id = task->pid};
+	guard_forget(&w);
 	struct thread_state *t = thread_of(task);
 	if (t && t->inherited) {
 		struct service_state *svc = service_of(t->service);
@@ -175,35 +205,105 @@ INLINE void worker_exited(struct task_struct *task)
 
 /* ---- the modes ---- */
 
+/* Who works now, at a receive on an accepted connection. Returns 0, or enum unlinked. */
+INLINE int works(struct conn *c, struct worker *w)
+{
+	*w = this_thread();
+	if (c->linking != TARE_LINK_TASK)
+		return 0;
+	if (c->server.x.holder.kind != WORKER_TRANSPORT)
+		return task_receives(w);
+	*w = c->server.x.holder;
+	return 0;
+}
+
+/* Who answers. */
+INLINE struct worker answers(struct conn *c)
+{
+	struct worker w = this_thread();
+	if (c->server.x.holder.kind == WORKER_THREAD)
+		return w;
+	if (c->server.x.holder.kind == WORKER_TRANSPORT || task_receives(&w))
+		return c->server.x.holder;
+	return w;
+}
+
+__noinline int queue_received(struct conn *c, u64 socket, struct bytes *b)
+{
+	struct look look = {};
+	if (!c || !b)
+		return 0;
+	received_bytes(c, b);
+	look_at(b, &look);
+	if (c->flags & C_WAITING)
+		queue_drop(c->server.waiting, socket);
+	c->flags |= C_WAITING;
+	int why = queue_push(c, socket, &look);
+	if (why)
+		not_linked(c, why);
+	return 0;
+}
+
+/* Who receives a request under the guard; returns whether it is the thread. */
+__noinline int guarded_received(struct conn *c, struct bytes *b)
+{
+	struct worker w;
+	if (!c || !b)
+		return 0;
+	if (works(c, &w)) {
+		guard_end(c, 0);
+		thread_clear();
+		return 0;
+	}
+	if (w.kind == WORKER_TOKEN) {
+		task_set(&w, &c->server.x.ctx);
+		return 0;
+	}
+	received_bytes(c, b);
+	guard_begin(c, b, &w);
+	if (w.kind != WORKER_THREAD) {
+		task_set(&w, &c->server.x.ctx);
+		return 0;
+	}
+	proof_begins(c);
+	return 1;
+}
+
 /* The worker receives a request on an accepted connection: x.ctx, span 0 if it is not sampled. */
 __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 {
 	if (!c || !b)
 		return 0;
 	const struct context *ctx = &c->server.x.ctx;
-	if (c->linking == TARE_LINK_QUEUE) {
-		struct look look = {};
-		received_bytes(c, b);
-		look_at(b, &look);
-		if (c->flags & C_WAITING)
-			queue_drop(c->server.waiting, socket);
-		c->flags |= C_WAITING;
-		int why = queue_push(c, socket, &look);
-		if (why)
-			not_linked(c, why);
-		return 0;
-	}
+	if (c->linking == TARE_LINK_QUEUE)
+		return queue_received(c, socket, b);
 	if (c->linking == TARE_LINK_GOROUTINE)
 		return go_received(c, true);
-	if (by_thread(c)) {
-		received_bytes(c, b);
-		guard_begin(c, b);
-	}
+	if (by_thread(c) && !guarded_received(c, b))
+		return 0;
 	if (ctx->span && c->linking != TARE_LINK_NONE)
 		thread_set(ctx, socket, c->linking == TARE_LINK_LOOP);
 	else
 		thread_clear();
 	return 0;
+}
+
+/* Who receives more of a request under the guard; returns whether it is the thread that holds it. */
+__noinline int guarded_more(struct conn *c, struct bytes *b)
+{
+	struct worker w;
+	if (!c || !b || works(c, &w))
+		return 0;
+	if (w.kind == WORKER_TOKEN)
+		return task_set(&w, &c->server.x.ctx);
+	if (!c->server.x.open)
+		return w.kind == WORKER_THREAD;
+	guard_more(c, b, &w);
+	if (!same_worker(&w, &c->server.x.holder))
+		return 0;
+	if (w.kind != WORKER_THREAD && c->server.x.ctx.span)
+		task_set(&w, &c->server.x.ctx);
+	return w.kind == WORKER_THREAD;
 }
 
 /* More of the request in progress, or bytes that belong to none. */
@@ -215,10 +315,10 @@ INLINE void worker_received_more(struct conn *c, struct bytes *b)
 			go_received(c, false);
 		return;
 	}
-	if (by_thread(c) && c->server.x.open)
-		guard_more(c, b);
-	bool by_another = by_thread(c) && c->server.x.open && c->server.x.holder != thread_id();
-	if (ctx->span && !by_another && (by_thread(c) || c->linking == TARE_LINK_LOOP))
+	bool guards = by_thread(c) && (c->server.x.open || c->linking == TARE_LINK_TASK);
+	if (guards && !guarded_more(c, b))
+		return;
+	if (ctx->span && (by_thread(c) || c->linking == TARE_LINK_LOOP))
 		thread_set(ctx, c->server.socket, c->linking == TARE_LINK_LOOP);
 	else if (!by_thread(c))
 		thread_clear();
@@ -235,10 +335,25 @@ INLINE void worker_turned(void)
 		t->ctx.span = 0;
 }
 
+/*
+ * It received on a socket that is not TCP's: an answer, or a request, that a loop goes on with. What
+ * it sends then is of a request that is not known.
+ */
+INLINE void worker_turned_unseen(void)
+{
+	struct thread_state *t = thread_held();
+	if (!t || !t->loop)
+		return;
+	t->http2 = 0;
+	t->ctx.span = 0;
+	t->taken = TAKEN_UNSEEN;
+}
+
 /* HTTP/2 was received: a loop's next sends belong to one of its streams. */
 INLINE void worker_received_http2(struct conn *c)
 {
 	go_http2_received(c);
+	header_received_http2(c);
 	if (c->linking != TARE_LINK_LOOP)
 		return;
 	struct thread_state *t = thread_create(bpf_get_current_task_btf());
@@ -252,6 +367,8 @@ INLINE void worker_received_http2(struct conn *c)
 /* The response to what a request caused is received. */
 INLINE void worker_resumed(struct conn *c)
 {
+	if (c->linking == TARE_LINK_TASK)
+		task_answered(c);
 	if (c->linking != TARE_LINK_LOOP)
 		return;
 	if (c->client.x.caller.span)
@@ -277,16 +394,56 @@ INLINE void worker_closes(struct conn *c, u32 copied_seq)
 		worker_turned();
 }
 
-/* The response to the request in progress begins, sampled or not. */
-INLINE void worker_answered(struct conn *c)
+/* The response to the request in progress begins, or may have begun. */
+__noinline int worker_seems_answered(struct conn *c)
 {
-	if (by_thread(c))
-		guard_end(c, thread_id());
+	if (!c || !by_thread(c))
+		return 0;
+	struct worker w = answers(c);
+	proof_ends(c);
+	return guard_end(c, &w);
+}
+
+/* An accepted connection ends. */
+INLINE void worker_closed(struct conn *c)
+{
+	guard_end(c, 0);
+	header_over(c, 0);
+	if (c->server.x.holder.kind == WORKER_TRANSPORT)
+		guard_forget(&c->server.x.holder);
+}
+
+/* The response to the request in progress begins, sampled or not. */
+INLINE void worker_answered(struct conn *c, const struct bytes *b)
+{
+	worker_seems_answered(c);
+	header_over(c, b);
 	if (!c->server.x.ctx.span)
 		return;
 	struct thread_state *t = thread_find();
 	if (t && t->ctx.span == c->server.x.ctx.span)
 		t->ctx.span = 0;
+}
+
+/*
+ * The response to a sampled request begins: if the thread works for it, as far as is known, it tells
+ * which span of an SDK is current. Elsewhere the span may be another request's.
+ */
+__noinline int worker_publishes(struct conn *c)
+{
+	struct worker w = this_thread();
+	u32 tgid = bpf_get_current_task_btf()->tgid;
+	if (!c || !by_thread(c) || !bpf_map_lookup_elem(&publishers, &tgid) || service_unlinked(c))
+		return 0;
+	if (c->linking == TARE_LINK_TASK && task_sends(&w))
+		return 0;
+	struct thread_state *t = w.kind == WORKER_THREAD ? thread_find() : 0;
+	struct context *held = t			? &t->ctx
+			       : w.kind == WORKER_TOKEN ? bpf_map_lookup_elem(&tokens, &w)
+							: bpf_map_lookup_elem(&tasks, &w);
+	if (held && held->span == c->server.x.ctx.span)
+		publish(held->span);
+	return 0;
 }
 
 /*
@@ -317,7 +474,7 @@ INLINE struct port_key both_ports(struct conn *c, u16 listening, u16 connecting)
 INLINE void worker_listens(u8 linking, const struct port_key *port)
 {
 	u32 thread = thread_id();
-	if (linking == TARE_LINK_AUTO || linking == TARE_LINK_THREAD)
+	if (links_threads(linking))
 		bpf_map_update_elem(&own_ports, port, &thread, BPF_ANY);
 	else
 		bpf_map_delete_elem(&own_ports, port);
@@ -394,30 +551,44 @@ INLINE bool passed_on(struct conn *c, struct thread_state *t, struct service_sta
 	return watched;
 }
 
-INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context *ctx)
+/* The thread works for a request: will it wait for the answer to what it sends? */
+INLINE enum unlinked waits(struct conn *c, const struct tcp_view *v)
 {
-	struct service_state *svc = service_of(c->service);
-	if (!svc)
-		return TARE_UNLINKED_RUNTIME;
-	if (guarded(c) && svc->refused)
-		return svc->refused;
-	struct guard *g = guard_of(thread_id());
-	if (g && g->open > 1 && g->complete <= 0)
-		g->evidence |= EVIDENCE_OVERLAP;
-	if (guarded(c) && g && g->evidence) {
-		enum unlinked why = guard_reason(g->evidence);
-		if (!__sync_val_compare_and_swap(&svc->refused, 0, why))
-			tell_decision(TARE_REFUSED, c->service, why);
-		return why;
-	}
+	if (!guarded(c))
+		return 0;
+	if (v->in_epoll)
+		return TARE_UNLINKED_EPOLL;
+	if (!unproven(c))
+		return 0;
+	if (v->sock)
+		proof_asks(c, v->sock);
+	return TARE_UNLINKED_UNPROVEN;
+}
+
+/* By a task. */
+INLINE int task_asks(const struct worker *w, const struct guard *g, struct context *ctx)
+{
+	struct context *held = bpf_map_lookup_elem(&tasks, w);
+	bool sampled = held && in_flight(held);
+	if (!sampled && (!g || g->open <= 0))
+		return TARE_UNLINKED_NO_REQUEST;
+	if (sampled)
+		*ctx = *held;
+	return 0;
+}
+
+INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g,
+		       struct service_state *svc, struct context *ctx)
+{
 	struct thread_state *t = thread_find();
 	if (t && t->inherited && (!g || g->open <= 0))
-		return inherited_asks(t, ctx);
+		return waits(c, v) ?: inherited_asks(t, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
 	if (!sampled && (!g || g->open <= 0))
 		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
-	if (guarded(c) && v->in_epoll)
-		return TARE_UNLINKED_EPOLL;
+	enum unlinked why = waits(c, v);
+	if (why)
+		return why;
 	bool half = g && g->complete <= 0;
 	if (half)
 		g->asked = 1;
@@ -426,11 +597,56 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct context 
 	if (half && passed_on(c, t, svc))
 		return TARE_UNLINKED_HANDED_OVER;
 	*ctx = t->ctx;
-	if (guarded(c) && !svc->linked) {
+	return 0;
+}
+
+/* The first link of a service is told. */
+INLINE int linked_first(struct conn *c, struct service_state *svc, const struct worker *w,
+			const struct context *ctx)
+{
+	if (ctx->span && guarded(c) && !svc->linked) {
 		svc->linked = 1;
-		tell_decision(TARE_LINKS, c->service, 0);
+		tell_decision(TARE_LINKS, c->service, w->kind);
 	}
 	return 0;
+}
+
+/* By a thread or by a task, under the guard. */
+__noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
+			    struct context *ctx)
+{
+	if (!c || !v || !ctx)
+		return 0;
+	struct service_state *svc = service_of(c->service);
+	struct worker w = this_thread();
+	if (!svc)
+		return TARE_UNLINKED_RUNTIME;
+	if (guarded(c) && svc->refused)
+		return svc->refused;
+	if (c->linking == TARE_LINK_TASK && (svc->linked || !unproven(c)) && !svc->in_flight &&
+	    !in_grace())
+		return 0; /* whoever works, it is for no sampled request */
+	int why = c->linking == TARE_LINK_TASK ? task_sends(&w) : 0;
+	if (why)
+		return why;
+	if (w.kind == WORKER_TOKEN) {
+		why = shim_asks(c, &w, fresh, ctx);
+		return why ?: linked_first(c, svc, &w, ctx);
+	}
+	struct guard *g = bpf_map_lookup_elem(&guards, &w);
+	if (g && g->open > 1 && g->complete <= 0)
+		g->evidence |= EVIDENCE_OVERLAP;
+	if (guarded(c) && g && g->evidence) {
+		why = guard_reason(g->evidence);
+		if (!__sync_val_compare_and_swap(&svc->refused, 0, why))
+			tell_decision(TARE_REFUSED, c->service, why);
+		return why;
+	}
+	if (w.kind != WORKER_THREAD)
+		why = task_asks(&w, g, ctx);
+	else
+		why = thread_asks(c, v, g, svc, ctx);
+	return why ?: linked_first(c, svc, &w, ctx);
 }
 
 /*
@@ -463,7 +679,25 @@ __noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struc
 	}
 	if (!fresh && !any_in_flight())
 		return 0;
-	return thread_asks(c, v, ctx);
+	return guarded_asks(c, v, fresh, ctx);
+}
+
+/*
+ * The same of who looks a name up. It is no proof of how a service's threads wait: loops wait for
+ * names, too.
+ */
+__noinline int worker_looks_up(struct conn *c, u32 in_epoll, struct context *ctx)
+{
+	const struct bytes none = {};
+	const struct tcp_view v = {.in_epoll = in_epoll};
+	if (!c || !ctx)
+		return 0;
+	ctx->span = 0;
+	if (c->linking == TARE_LINK_QUEUE)
+		return TARE_UNLINKED_NO_MATCH;
+	if (c->linking == TARE_LINK_LOOP)
+		return loop_looks_up(ctx);
+	return worker_asks(c, &v, &none, 1, ctx);
 }
 
 /* The same of a request over HTTP/2, whose stream others write, too. */
@@ -484,7 +718,7 @@ INLINE int worker_asks_stream(struct conn *c, u32 stream, struct context *ctx)
 /* The send that follows may carry a tag; only worker_asks knows. */
 INLINE bool worker_may_ask(struct conn *c)
 {
-	if (!any_in_flight() || service_unlinked(c))
+	if (!any_in_flight() || service_silent(c))
 		return false;
 	if (c->flags & C_BOUND)
 		return c->client.x.caller.span != 0;

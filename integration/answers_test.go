@@ -66,11 +66,15 @@ func TestFastCGI(t *testing.T) {
     }`, loopback(c.entry), map[string]string{"on": "keepalive 8;"}[keep], loopback(proxy), keep, testdata("app.php")), loopback(proxy))
 			a := trace(t, s, nil, c.ports...)
 			const requests = 1000
+			a.proven(t, func() {
+				send(t, load.Options{Addr: loopback(proxy), Connections: 8, Requests: 200, AppendPath: numbered})
+			})
+			s.take()
 			// Each kept connection holds one of php-fpm's 40 workers.
 			send(t, load.Options{Addr: loopback(proxy), Connections: 8, Requests: requests, AppendPath: numbered})
 			m := a.settle()
-			want := branch{service: "proxy", kind: span.Server, name: "GET", below: []branch{{service: "proxy", kind: span.Client, name: "tcp", below: []branch{
-				{service: "service", kind: span.Server, name: "tcp", below: []branch{
+			want := branch{service: "proxy", kind: span.Server, name: "GET", below: []branch{{service: "proxy", kind: span.Client, name: "GET", below: []branch{
+				{service: "service", kind: span.Server, name: "fastcgi", below: []branch{
 					{service: "service", kind: span.Client, name: "GET", below: []branch{{service: "backend", kind: span.Server, name: "GET"}}},
 					{service: "service", kind: span.Client, name: "GET", below: []branch{{service: "redis", kind: span.Server, name: "GET"}}},
 				}}}}}}

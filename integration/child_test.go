@@ -97,8 +97,13 @@ func (c *child) stop() {
 			c.t.Errorf("%s ended with %v\n%s", c.name, c.cmd.ProcessState, c.log)
 		}
 	case <-time.After(c.within):
-		_ = c.cmd.Process.Kill()
-		<-c.done
+		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // a program in Go writes what its goroutines do
+		select {
+		case <-c.done:
+		case <-time.After(c.within):
+			_ = c.cmd.Process.Kill()
+			<-c.done
+		}
 		c.t.Errorf("%s did not end within %v of %v\n%s", c.name, c.within, c.end, c.log)
 	}
 }

@@ -21,13 +21,17 @@ func TestDatabases(t *testing.T) {
 		text  string // db.query.text, a format of the number
 	}{
 		"postgres": {[]string{"python3", "postgres", "/usr/lib/python3/dist-packages/psycopg2"}, "SELECT", "SELECT ? AS n%05d, ?"},
-		"mariadb":  {[]string{"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"}, "tcp", ""},
+		"mariadb":  {[]string{"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"}, "SELECT", "SELECT ? AS n%05d, ?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			need(t, d.needs...)
 			c, s := newServers(t, name), newSink(t)
 			c.answers(python("threads")(c))
 			a := trace(t, s, nil, c.ports...)
+			a.proven(t, func() {
+				send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 20, AppendPath: numbered})
+			})
+			s.take()
 			const requests = 2000
 			send(t, load.Options{Addr: loopback(c.entry), Connections: 32, Requests: requests, AppendPath: numbered})
 			m := a.settle()

@@ -58,6 +58,8 @@ type goService struct {
 	jobs   chan goJob // for workers that were there before the first request
 	lazy   sync.Once
 	nobody chan goJob // for workers that a request has started, and who get no context
+	begin  sync.Once
+	begun  chan goJob // for workers that a request has started
 
 	mu   sync.Mutex
 	kept []*goKept
@@ -83,7 +85,7 @@ func goServe(listen string) {
 func newGoService() *goService {
 	s := &goService{
 		next: "http://" + os.Getenv("NEXT"),
-		jobs: make(chan goJob), nobody: make(chan goJob),
+		jobs: make(chan goJob), nobody: make(chan goJob), begun: make(chan goJob),
 	}
 	if addr := os.Getenv("NEXT_TLS"); addr != "" {
 		s.nextTLS = "https://" + addr
@@ -263,7 +265,7 @@ func (s *goService) ways() map[string]goWayOf {
 			_, err, _ := s.shared.Do(strconv.Itoa(n/4), func() (any, error) { return nil, s.askRedis(r.Context(), key("n", n/4)) })
 			return err
 		},
-		"errgroup": s.errgroup, "bare": s.bareErrgroup, "go": s.goroutine, "background": s.background,
+		"errgroup": s.errgroup, "bare": s.bareErrgroup, "go": s.goroutine, "background": s.background, "grown": s.grown,
 		"pool": func(_ http.ResponseWriter, r *http.Request, n int) error { return handOver(r.Context(), s.jobs, n) },
 		"lazy": func(_ http.ResponseWriter, _ *http.Request, n int) error {
 			s.lazy.Do(func() {
@@ -273,7 +275,15 @@ func (s *goService) ways() map[string]goWayOf {
 			})
 			return handOver(context.Background(), s.nobody, n)
 		},
-		"late": s.late,
+		"begun": func(_ http.ResponseWriter, r *http.Request, n int) error {
+			s.begin.Do(func() {
+				for range pooled {
+					go s.work(s.begun)
+				}
+			})
+			return handOver(r.Context(), s.begun, n)
+		},
+		"late": s.late, "names": s.names,
 	}
 }
 
@@ -307,6 +317,17 @@ func (s *goService) all(_ http.ResponseWriter, r *http.Request, n int) error {
 		return err
 	}
 	return errors.Join(s.askRedis(r.Context(), key("n", n)), s.askMemcached(key("n", n)))
+}
+
+// names looks up a name that nobody has asked for before, at the address in NAMES, and asks the next.
+func (s *goService) names(_ http.ResponseWriter, r *http.Request, n int) error {
+	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(os.Getenv("NAMES"), "53"))
+	}}
+	if _, err := resolver.LookupHost(r.Context(), "n"+strconv.Itoa(n)+".example.test."); err != nil {
+		return err
+	}
+	return s.ask(r.Context(), s.client, s.next+r.URL.Path)
 }
 
 // padded passes the length of the request on.
@@ -356,6 +377,25 @@ func (s *goService) background(_ http.ResponseWriter, _ *http.Request, n int) er
 	go func() { failed <- s.askRedis(context.Background(), key("n", n)) }()
 	go func() { failed <- s.askMemcached(key("n", n)) }()
 	return errors.Join(<-failed, <-failed)
+}
+
+// grown leaves stacks behind that hold its context, when its own has grown; goroutines
+// without a context get them.
+func (s *goService) grown(w http.ResponseWriter, r *http.Request, n int) error {
+	grow(r.Context(), 100)
+	return s.background(w, r, n)
+}
+
+//go:noinline
+func grow(ctx context.Context, depth int) int {
+	if depth == 0 {
+		return 0
+	}
+	below := grow(ctx, depth-1)
+	if ctx.Err() != nil {
+		return 0
+	}
+	return below + 1
 }
 
 func (s *goService) work(jobs chan goJob) {

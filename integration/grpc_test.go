@@ -77,14 +77,18 @@ func TestGRPC(t *testing.T) {
 		t.Run(tc.kind, func(t *testing.T) {
 			c, s := newMesh(t, tc.kind), newSink(t)
 			a := trace(t, s, []string{grpcNumber}, c.ports...)
+			if tc.kind == "workers" {
+				tc.share = untilLinked(t, a, loopback(c.entry), numbered)
+			}
+			before := s.count()
 			requests := cmp.Or(tc.requests, 3000)
 			send(t, c.load(64, requests))
 			m := a.settle()
 			if tc.methods == nil {
 				tc.methods = []string{"Get"}
 			}
-			wantComplete(t, judge(t, s.all(), grpcShape(tc.methods...)), m, requests, tc.share)
-			wantNoErrors(t, s.all())
+			wantComplete(t, judge(t, s.since(before), grpcShape(tc.methods...)), m, requests, tc.share)
+			wantNoErrors(t, s.since(before))
 			wantHTTP2Counted(t, m, "tare_http2_connections_total")
 			if n := m.int("tare_http2_connections_total"); tc.kind == "goaway" && n < 12 {
 				t.Errorf("%d ends of connections: none was ended while requests ran", n)

@@ -59,14 +59,9 @@ func TestRateChangedUnderLoad(t *testing.T) {
 	until(t, deadline, "a rate of 2 is refused", func() bool { return strings.Contains(a.log.String(), "reload refused") })
 	r := l.end()
 	m := a.settle()
-	if all := m.sampled() + m.unsampled(); all != int(r.OK) {
-		t.Errorf("%d root decisions for %d requests", all, r.OK)
-	}
+	wantRoots(t, m, m.sampled()+m.unsampled(), int(r.OK))
 	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, m.sampled(), 0.999)
-	nowIDs, nowLinks := a.programs()
-	if fmt.Sprint(ids) != fmt.Sprint(nowIDs) || links != nowLinks {
-		t.Errorf("%v programs and %d links before, %v and %d now", ids, links, nowIDs, nowLinks)
-	}
+	a.wantPrograms(ids, links)
 
 	// A root's tracestate tells the threshold that its trace id has reached.
 	below, example := 0, ""

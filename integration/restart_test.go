@@ -49,9 +49,7 @@ func TestServiceRestarted(t *testing.T) {
 			before, sampled := s.count(), a.mustMetrics().sampled()
 			r := send(t, load.Options{Addr: c.Entry, Connections: 8, Requests: uint64(few(500)), First: 1 << 30, AppendPath: c.AppendPath})
 			m := a.settle()
-			if n := m.sampled() - sampled; n != int(r.OK) {
-				t.Errorf("%d root decisions for %d requests", n, r.OK)
-			}
+			wantRoots(t, m, m.sampled()-sampled, int(r.OK))
 			wantComplete(t, judge(t, s.since(before), shapeOf(t, restarted.chain)), m, int(r.OK), 0.999)
 			judge(t, s.all(), shapeOf(t, restarted.chain))
 		})

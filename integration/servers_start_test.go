@@ -6,9 +6,12 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tare-trace/tare/workloads"
+	"github.com/tare-trace/tare/workloads/polyglot"
 )
 
 // How the servers of servers_test.go are started: in the foreground, without
@@ -33,6 +36,26 @@ func uvicorn(c *servers) *workloads.Process {
 		"--workers", "1", "--log-level", "warning", "--no-access-log", "asgi:application")
 }
 
+// shimmed is a service with a shim that the environment loads, from the directory runtimes.
+func shimmed(variable, value string, start func(*servers) *workloads.Process) func(*servers) *workloads.Process {
+	return func(c *servers) *workloads.Process {
+		root, err := filepath.Abs("..")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.env = append(c.env, variable+"="+strings.ReplaceAll(value, "{root}", root))
+		return start(c)
+	}
+}
+
+func node(c *servers) *workloads.Process {
+	return c.service("service", "", c.env, "node", testdata("serve.js"), itoa(c.entry))
+}
+
+func java(c *servers) *workloads.Process {
+	return c.service("service", "", c.env, "java", "-Xmx128m", testdata("Serve.java"), itoa(c.entry))
+}
+
 func uwsgi(c *servers) *workloads.Process {
 	return c.service("service", "", c.env, "uwsgi", "--plugin", "python3", "--http-socket", loopback(c.entry), "--master", "--processes", "8",
 		"--listen", "128", "--wsgi-file", testdata("wsgi.py"), "--callable", "application", "--disable-logging", "--die-on-term")
@@ -46,67 +69,33 @@ func puma(c *servers) *workloads.Process {
 	return c.service("service", "", c.env, "puma", "-e", "production", "-b", "tcp://"+loopback(c.entry), "-t", "8:8", "-w", "2", testdata("config.ru"))
 }
 
+// proxy is one of package polyglot, with further lines of its configuration.
+func (c *servers) proxy(name, further string) *workloads.Process {
+	c.t.Helper()
+	all := polyglot.All()
+	i := slices.IndexFunc(all, func(s polyglot.Service) bool { return s.Name == name })
+	commands, err := all[i].Commands(polyglot.Place{Host: "127.0.0.1", Port: c.entry, Backend: c.backend, Dir: c.g.Dir, Further: further})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.service("service", "", nil, commands[0].Argv...)
+}
+
 func apache(mpm string) func(*servers) *workloads.Process {
-	// Enough for all connections at once, and none that are spare end: their kept connections end with them.
-	workers := map[string]string{
-		"event":   "ServerLimit 4\nThreadLimit 256\nThreadsPerChild 256\nMaxRequestWorkers 1024\nMaxSpareThreads 1024",
-		"worker":  "ServerLimit 4\nThreadLimit 256\nThreadsPerChild 256\nMaxRequestWorkers 1024\nMaxSpareThreads 1024",
-		"prefork": "ServerLimit 400\nMaxRequestWorkers 400\nStartServers 280\nMaxSpareServers 400",
-	}[mpm]
 	return func(c *servers) *workloads.Process {
 		c.impatient = freePort(c.t)
 		c.selects("service", c.impatient)
-		conf := c.file("apache2.conf", fmt.Sprintf(`
-ServerRoot %[1]s
-DefaultRuntimeDir %[1]s
-PidFile %[1]s/apache2.pid
-ServerName localhost
-Listen %[2]s
-ListenBacklog 4096
-User nobody
-Group nogroup
-ErrorLog /dev/stderr
-LogLevel error
-LoadModule mpm_%[3]s_module /usr/lib/apache2/modules/mod_mpm_%[3]s.so
-LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
-LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so
-LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so
-%[4]s
-KeepAlive On
-KeepAliveTimeout 60
-MaxKeepAliveRequests 0
-ProxyPass "/" "http://%[5]s/"
-Listen %[6]s
-<VirtualHost %[6]s>
+		return c.proxy("apache-"+mpm, fmt.Sprintf(`Listen %[1]s
+<VirtualHost %[1]s>
 KeepAliveTimeout 100ms
-ProxyPass "/" "http://%[5]s/"
-</VirtualHost>
-`, c.g.Dir, loopback(c.entry), mpm, workers, loopback(c.backend), loopback(c.impatient)))
-		return c.service("service", "", nil, "apache2", "-D", "FOREGROUND", "-f", conf)
+ProxyPass "/" "http://%[2]s/"
+</VirtualHost>`, loopback(c.impatient), loopback(c.backend)))
 	}
 }
 
-func lighttpd(c *servers) *workloads.Process {
-	conf := c.file("lighttpd.conf", fmt.Sprintf(`
-server.modules = ("mod_proxy")
-server.document-root = "%s"
-server.bind = "127.0.0.1"
-server.port = %d
-server.listen-backlog = 4096
-server.max-keep-alive-requests = 100000
-proxy.server = ("" => (("host" => "127.0.0.1", "port" => %d)))
-`, c.g.Dir, c.entry, c.backend))
-	return c.service("service", "", nil, "lighttpd", "-D", "-f", conf)
-}
+func lighttpd(c *servers) *workloads.Process { return c.proxy("lighttpd", "") }
 
-func varnish(c *servers) *workloads.Process {
-	vcl := c.file("pass.vcl", fmt.Sprintf(`vcl 4.1;
-backend default { .host = "127.0.0.1"; .port = "%d"; }
-sub vcl_recv { return (pass); }
-`, c.backend))
-	dir := filepath.Join(c.g.Dir, "varnish")
-	return c.service("service", "", nil, "varnishd", "-F", "-n", dir, "-a", loopback(c.entry), "-f", vcl, "-s", "malloc,16m", "-j", "none")
-}
+func varnish(c *servers) *workloads.Process { return c.proxy("varnish", "") }
 
 func rewriting(c *servers) *workloads.Process {
 	return c.haproxy("http-request set-path /r%[path]", "http-reuse always")

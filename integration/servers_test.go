@@ -34,11 +34,14 @@ type server struct {
 	partly bool
 	// asked is the path's prefix at the backend, "/n/" if the service does not change it.
 	asked string
+	// begins: it begins under the agent.
+	begins bool
 	// pairs: it talks with itself, which may have spans beside those of the shape.
 	pairs bool
-	// learnt: the kernel side links only after it has seen threads of some requests end.
-	learnt bool
-	loads  []drive
+	// late: it asks after its answers, so that nothing is asked while its first request
+	// is unanswered; nor is that said, then.
+	late  bool
+	loads []drive
 }
 
 // drive is a way to send requests.
@@ -53,9 +56,12 @@ type drive struct {
 	// rate per second at which connections are idle for longer than the service's
 	// impatient port keeps them.
 	rate float64
+	// header appends lines to the header of a request.
+	header func(dst []byte, n uint64) []byte
 }
 
 var (
+	one      = drive{name: "one connection", connections: 1, requests: 500}
 	kept     = drive{name: "kept connections"}
 	closed   = drive{name: "a connection per request", closing: true}
 	many     = drive{name: "256 connections", connections: 256}
@@ -80,11 +86,13 @@ func TestServers(t *testing.T) {
 	for _, s := range []server{
 		{name: "python threads", asks: bothAsk, linked: true, start: python("threads"), loads: []drive{kept, closed, many, slow}},
 		{name: "python forks in a thread", asks: bothAsk, linked: true, start: python("forks"), loads: []drive{kept, closed}},
+		{name: "python forks in a thread that begin later", asks: bothAsk, linked: true, begins: true, start: python("forks"), loads: []drive{closed}},
 		{name: "python hand-over to a pool", asks: bothAsk, start: python("handover"), loads: []drive{kept}},
 		{name: "python asks through a pool", asks: storages, start: python("asking_pool"), loads: []drive{kept}},
-		{name: "python threads of a request", asks: storages, linked: true, learnt: true, start: python("children"), loads: []drive{kept, closed}},
+		{name: "python threads of a request", asks: storages, linked: true, start: python("children"), loads: []drive{kept, closed}},
 		{name: "python wakes itself", asks: storages, linked: true, pairs: true, start: python("waking"), loads: []drive{kept}},
 		{name: "python select loop", asks: bothAsk, start: python("loop"), loads: []drive{kept}},
+		{name: "python select loop that asks late", asks: bothAsk, late: true, start: python("late"), loads: []drive{one, {name: "four connections", connections: 4}, kept}},
 		{name: "apache event", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("event"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache worker", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("worker"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache prefork", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("prefork"), loads: []drive{kept, closed, many, slow, leaving, idle}},
@@ -93,8 +101,16 @@ func TestServers(t *testing.T) {
 		{name: "php -S", needs: []string{"php"}, asks: bothAsk, linked: true, start: phpServer, loads: []drive{closed, slowOnce, leftOnce}},
 		{name: "gunicorn sync", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "sync", "-w", "8"), loads: []drive{closed, slowOnce, leftOnce}},
 		{name: "gunicorn gthread", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "gthread", "-w", "2", "--threads", "8", "--keep-alive", "60"), loads: []drive{kept, many, slow, leaving}},
-		{name: "gunicorn gevent", needs: []string{"gunicorn", "/usr/lib/python3/dist-packages/gevent"}, asks: bothAsk, start: gunicorn("-k", "gevent", "-w", "2", "--keep-alive", "60"), loads: []drive{kept}},
+		{name: "gunicorn gevent", needs: []string{"gunicorn", "/usr/lib/python3/dist-packages/gevent"}, asks: bothAsk, linked: true, start: gunicorn("-k", "gevent", "-w", "2", "--keep-alive", "60"), loads: []drive{kept}},
+		{name: "gunicorn gevent that begins later", needs: []string{"gunicorn", "/usr/lib/python3/dist-packages/gevent"}, asks: bothAsk, linked: true, begins: true, start: gunicorn("-k", "gevent", "-w", "2", "--keep-alive", "60"), loads: []drive{kept}},
+		{name: "java threads that begin later", needs: []string{"java"}, asks: backend, linked: true, begins: true, start: java, loads: []drive{kept}},
 		{name: "uvicorn", needs: []string{"uvicorn"}, asks: bothAsk, start: uvicorn, loads: []drive{kept}},
+		{name: "python hand-over to a pool, with the shim", asks: bothAsk, linked: true, loads: []drive{kept},
+			start: shimmed("PYTHONPATH", "{root}/runtimes/python:{root}/integration/testdata/shim", python("handover"))},
+		{name: "node", needs: []string{"node"}, asks: backend, start: node, loads: []drive{kept}},
+		{name: "node with the shim", needs: []string{"node"}, asks: backend, linked: true, loads: []drive{kept, closed},
+			start: shimmed("NODE_OPTIONS", "--require={root}/runtimes/node/tare.js", node)},
+		{name: "java threads", needs: []string{"java"}, asks: backend, linked: true, start: java, loads: []drive{kept, many}},
 		{name: "lighttpd", needs: []string{"lighttpd"}, asks: backend, start: lighttpd, loads: []drive{kept, {name: "two connections", connections: 2}}},
 		{name: "varnish", needs: []string{"varnishd"}, asks: backend, start: varnish, loads: []drive{kept}},
 		{name: "haproxy that rewrites paths", needs: []string{"haproxy"}, asks: backend, asked: "/r/n/", linked: true, start: rewriting, loads: []drive{kept, closed}},
@@ -107,14 +123,19 @@ func TestServers(t *testing.T) {
 }
 
 func (s server) test(t *testing.T) {
-	c := newServers(t, s.asks...)
-	p := s.start(c)
-	c.answers(p)
-	sink := newSink(t)
-	a := trace(t, sink, nil, c.ports...)
-	if s.learnt {
-		send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 8, AppendPath: numbered})
-		a.settle()
+	c, sink := newServers(t, s.asks...), newSink(t)
+	var a *tracer
+	if s.begins {
+		a = trace(t, sink, nil, c.ports...)
+	}
+	c.answers(s.start(c))
+	if a == nil {
+		a = trace(t, sink, nil, c.ports...)
+	}
+	if s.linked {
+		learn := s.loads[0]
+		learn.requests = 200
+		a.proven(t, func() { learn.run(t, loopback(c.entry)) })
 	}
 	for i, d := range s.loads {
 		t.Run(d.name, func(t *testing.T) {
@@ -144,6 +165,12 @@ func (s server) test(t *testing.T) {
 				wantComplete(t, r, m, answered, 0.999)
 				return
 			}
+			if s.late {
+				if r.Complete > 0 {
+					t.Errorf("%d requests are linked", r.Complete)
+				}
+				return
+			}
 			wantUnlinked(t, spans, m, answered, m.unlinked()-counted)
 			if s.partly && i == 0 && r.Complete < answered/2 {
 				t.Errorf("%d of %d requests are linked, want half of them", r.Complete, answered)
@@ -164,6 +191,26 @@ func (s server) shape() fidelity.Shape {
 		calls = append(calls, call("service", prefixes[name], serve(name, prefixes[name])))
 	}
 	return serve("service", "/n/", calls...)
+}
+
+// proven has a service asked until the kernel side has seen how its threads sleep,
+// and the agent has read all its processes.
+func (a *tracer) proven(t *testing.T, ask func()) {
+	t.Helper()
+	unknown := func() int {
+		m := a.settle()
+		return m.int(`tare_unlinked_total{reason="unproven"}`) + m.int(`tare_unlinked_total{reason="task"}`)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Log(a.mustMetrics())
+		}
+	}()
+	until(t, time.Minute, "calls are linked", func() bool {
+		before := unknown()
+		ask()
+		return unknown() == before
+	})
 }
 
 // unlinked is what the agent counts of what it could not link.
@@ -231,6 +278,16 @@ type servers struct {
 	impatient      int      // another entry, which closes connections that are idle for 100 ms, or 0
 	env            []string // for the service: ports of those it asks
 	ports          []string // the agent's flags
+	within         []string // a command that runs the service
+}
+
+// service runs a service; the one under test as c.within says.
+func (c *servers) service(name, ns string, env []string, argv ...string) *workloads.Process {
+	c.t.Helper()
+	if name == "service" && c.within != nil {
+		argv = append(slices.Clone(c.within), argv...)
+	}
+	return c.stack.service(name, ns, env, argv...)
 }
 
 func newServers(t *testing.T, asks ...string) *servers {
@@ -308,7 +365,7 @@ func (d drive) run(t *testing.T, addr string) int {
 	}
 	o := load.Options{
 		Addr: addr, Connections: d.connections, Requests: uint64(d.requests), Close: d.closing, Rate: d.rate, //nolint:gosec // a few thousand
-		Timeout: 30 * time.Second, AppendPath: numbered,
+		Timeout: 30 * time.Second, AppendPath: numbered, AppendHeader: d.header,
 	}
 	if d.rate == 0 {
 		return int(send(t, o).OK) //nolint:gosec // a few thousand

@@ -17,7 +17,8 @@ type branch struct {
 }
 
 // wantBranches requires that a share of the requests made a trace that is
-// exactly the branch, and that no trace is larger than it.
+// exactly the branch, that no trace is larger than it, and that what is in two traces
+// was counted.
 func wantBranches(t *testing.T, spans []span.Span, want branch, m metrics, requests int, share float64) {
 	t.Helper()
 	traces := map[span.TraceID][]*span.Span{}
@@ -41,8 +42,8 @@ func wantBranches(t *testing.T, spans []span.Span, want branch, m metrics, reque
 		}
 	}
 	t.Logf("%d spans, %d traces: %d complete, %d with too many spans", len(spans), len(traces), complete, larger)
-	if least := int(math.Ceil(share*float64(requests))) - spare; complete < least || larger > 0 || len(traces) > requests+spare {
-		t.Errorf("%d complete traces of %d requests, want %d; %d with too many spans, such as\n%v", complete, requests, least, larger, m)
+	if least := int(math.Ceil(share*float64(requests))) - spare; complete < least || larger > 0 || len(traces) > requests+spare+m.unlinked() {
+		t.Errorf("%d traces, %d complete, of %d requests, want %d; %d with too many spans, such as\n%v", len(traces), complete, requests, least, larger, m)
 		show(t, spans, other)
 	}
 }

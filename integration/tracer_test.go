@@ -210,6 +210,17 @@ func (a *tracer) programs() (ids []ebpf.ProgramID, links int) {
 	return ids, links
 }
 
+// wantPrograms requires that the agent holds the programs and links that it held
+// before, but for the one hook that it lets go when nothing has to be proven for
+// five seconds.
+func (a *tracer) wantPrograms(ids []ebpf.ProgramID, links int) {
+	a.t.Helper()
+	nowIDs, nowLinks := a.programs()
+	if !slices.Equal(ids, nowIDs) || nowLinks > links || nowLinks < links-1 {
+		a.t.Errorf("%v programs and %d links before, %v and %d now", ids, links, nowIDs, nowLinks)
+	}
+}
+
 // loaded are those of the programs that the kernel still has.
 func loaded(t *testing.T, ids []ebpf.ProgramID) (left []string) {
 	t.Helper()

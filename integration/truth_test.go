@@ -42,6 +42,9 @@ func ports(c *workloads.Chain) []string {
 	var args []string
 	for _, s := range c.Services {
 		args = append(args, "--port", s.Name+"="+itoa(s.Port))
+		if s.Linking != "" {
+			args = append(args, "--linking", s.Name+"="+s.Linking)
+		}
 	}
 	return args
 }
@@ -190,6 +193,15 @@ func wantComplete(t *testing.T, r fidelity.Report, m metrics, sampled int, share
 	}
 	if least := int(math.Ceil(share*float64(sampled))) - spare; r.Complete < least || sampled == 0 {
 		t.Errorf("%d of %d sampled requests complete, want %d; incomplete: %v\n%v", r.Complete, sampled, least, r.Incomplete, m)
+	}
+}
+
+// wantRoots requires a root decision for each request; a call that is not linked, and
+// counted, takes another where it arrives.
+func wantRoots(t *testing.T, m metrics, roots, requests int) {
+	t.Helper()
+	if roots < requests || roots > requests+m.unlinked() {
+		t.Errorf("%d root decisions for %d requests\n%v", roots, requests, m)
 	}
 }
 

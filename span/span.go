@@ -74,6 +74,14 @@ type Span struct {
 	Status     Status
 	Resource   *Resource
 	Attrs      []Attr
+	Link       Link // zero: none
+}
+
+// Link names another span, of any trace, to which a span is related.
+type Link struct {
+	TraceID TraceID
+	ID      ID
+	Flags   uint8 // W3C trace flags: 1, sampled
 }
 
 // Duration is End − Start in nanoseconds, 0 if the clock went backwards.

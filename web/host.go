@@ -38,7 +38,7 @@ func hostAllowed(host string, names []string) bool {
 		return true
 	}
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return a.Unmap().IsLoopback()
+		return a.Zone() == "" && a.Unmap().IsLoopback() // a zone may be any text
 	}
 	return host != "" && slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) })
 }

@@ -10,7 +10,7 @@ func TestHosts(t *testing.T) {
 		"tare.example.org": true, "Tare.Example.ORG:443": true,
 		"": false, ":4680": false, "evil.example": false, "127.0.0.1.evil.example": false, "localhost.evil.example": false,
 		"192.168.1.5:4680": false, "0.0.0.0:4680": false, "[::]:4680": false, "10.0.0.1": false, "example.org": false,
-		"2130706433": false, "[fe80::1]": false,
+		"2130706433": false, "[fe80::1]": false, "[::1%lo]": false, "::1%.evil.example": false,
 	} {
 		if got := hostAllowed(host, names); got != want {
 			t.Errorf("%q: allowed %v", host, got)
@@ -19,7 +19,7 @@ func TestHosts(t *testing.T) {
 }
 
 func FuzzHosts(f *testing.F) {
-	for _, s := range []string{"localhost:1", "[::1]:2", "[", "evil.example", "127.0.0.1"} {
+	for _, s := range []string{"localhost:1", "[::1]:2", "[", "evil.example", "127.0.0.1", "::1%"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, host string) {

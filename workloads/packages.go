@@ -7,11 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// Requirement is a program that is needed, and the package that has it:
+// Requirement is a program that is needed, or a file whose absolute path may be a pattern, and the package that has it:
 // the name is the same in Debian 12, Ubuntu 22.04 and 24.04.
 type Requirement struct {
 	Executable string
@@ -51,11 +52,20 @@ func Missing(chains ...string) ([]Requirement, error) {
 
 func missing(needed []Requirement) (all []Requirement) {
 	for _, r := range needed {
-		if _, err := executable(r.Executable); err != nil && !slices.Contains(all, r) {
+		if !r.there() && !slices.Contains(all, r) {
 			all = append(all, r)
 		}
 	}
 	return all
+}
+
+func (r Requirement) there() bool {
+	if filepath.IsAbs(r.Executable) {
+		found, err := filepath.Glob(r.Executable)
+		return err == nil && len(found) > 0
+	}
+	_, err := executable(r.Executable)
+	return err == nil
 }
 
 // Ensure installs what is needed and missing with apt-get, and tells w what it

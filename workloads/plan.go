@@ -13,18 +13,23 @@ type plan struct {
 	// truth has the shapes of its traces; nil: its requests carry no number that
 	// tells them apart.
 	truth Truth
+	// unlinked: its calls may not be linked, and then begin traces of their own.
+	unlinked bool
 	// late lists the services that answer late, by the environment; nil: none can.
-	late     func(env map[string]string) []string
-	command  bool                  // it needs Options.Command, which the others do not take
-	path     string                // of a request, up to its number
-	paths    func(n uint64) string // instead of path, where requests differ in more than their number
-	fixed    bool                  // path is the whole path: requests are not told apart
-	choose   bool                  // the caller may choose the path (Options.Path)
-	services []string
-	more     []string // further ports that its services listen on, by their names
-	traffic  bool     // its requests are OTLP, each with a body of its own
-	reserved []string // variables that the plan sets and Options.Env must not; nil: it takes no Env
-	specs    func(b *builder) ([]spec, error)
+	late      func(env map[string]string) []string
+	command   bool                  // it needs Options.Command, which the others do not take
+	path      string                // of a request, up to its number
+	paths     func(n uint64) string // instead of path, where requests differ in more than their number
+	fixed     bool                  // path is the whole path: requests are not told apart
+	choose    bool                  // the caller may choose the path (Options.Path)
+	services  []string
+	more      []string // further ports that its services listen on, by their names
+	traffic   bool     // its requests are OTLP, each with a body of its own
+	requestID bool     // each has an x-request-id of its own
+	reserved  []string // variables that the plan sets and Options.Env must not; nil: it takes no Env
+	specs     func(b *builder) ([]spec, error)
+	// absent says what beside packages is missing on this machine; nil: nothing can be.
+	absent func(bin string) error
 }
 
 // A spec is how one service is started.
@@ -51,7 +56,9 @@ type spec struct {
 	workers int
 	// wave: neighbours with the same one are started at once; 0: it is started alone.
 	wave int
-	proc *process
+	// linking is what its owner knows of it, as in the agent's configuration; "": nothing.
+	linking string
+	proc    *process
 }
 
 var plans = map[string]plan{
@@ -74,9 +81,12 @@ func (s spec) label() string {
 }
 
 func find(name string) (plan, error) {
+	if service, ok := strings.CutPrefix(name, polyglotPrefix); ok {
+		return polyglotPlan(service)
+	}
 	p, ok := plans[name]
 	if !ok {
-		return plan{}, fmt.Errorf("no chain %q: there are %s", name, strings.Join(sortedKeys(plans), ", "))
+		return plan{}, fmt.Errorf("no chain %q: there are %s, and %s with a service of package polyglot", name, strings.Join(sortedKeys(plans), ", "), polyglotPrefix)
 	}
 	return p, nil
 }
@@ -88,6 +98,21 @@ func Check(name string, opts Options) error {
 		return err
 	}
 	return p.accepts(opts)
+}
+
+// Absent says what a chain lacks on this machine, nil if it can be started; bin is as in Options.
+func Absent(name, bin string) error {
+	p, err := find(name)
+	if err != nil {
+		return err
+	}
+	if packages := missing(p.requires); len(packages) > 0 {
+		return fmt.Errorf("Debian's package %s is not installed", packages[0].Package) //nolint:staticcheck // a name
+	}
+	if p.absent != nil {
+		return p.absent(bin)
+	}
+	return nil
 }
 
 // accepts refuses options that the plan would not obey.

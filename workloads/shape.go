@@ -90,7 +90,7 @@ func WithShape() []string {
 
 // TruthOf finds the shapes of a chain.
 func TruthOf(chain string) (Truth, error) {
-	if p := plans[chain]; p.truth != nil {
+	if p, err := find(chain); err == nil && p.truth != nil {
 		return p.truth, nil
 	}
 	return nil, fmt.Errorf("no shape of a chain %q: there are %s", chain, strings.Join(WithShape(), ", "))

@@ -64,6 +64,7 @@ func pythonShop(b *builder) (spec, error) {
 		return spec{}, err
 	}
 	s := b.service("shop")
+	s.linking = "thread"
 	// -I -S: nothing of the user's environment.
 	s.argv = []string{
 		python, "-I", "-S", program,

@@ -55,6 +55,9 @@ type Service struct {
 	// Dependency marks a service that is only asked by the one under test,
 	// as another host would be (the redis of counter).
 	Dependency bool
+	// Linking is how its receives are linked to its sends, as its owner tells the agent; "": the agent finds out, and
+	// leaves the first calls unlinked.
+	Linking string
 }
 
 // Chain is a running chain.
@@ -63,12 +66,16 @@ type Chain struct {
 	Entry    string    // host:port that clients ask
 	Services []Service // the entry first
 	Truth    Truth     // of its traces, if its requests are numbered; else nil
-	Late     []string  // services that answer some requests late, as the environment says
-	Dir      string    // configurations and logs; gone after Stop
+	// Unlinked: its calls may not be linked to their requests, and then begin traces of their own.
+	Unlinked bool
+	Late     []string // services that answer some requests late, as the environment says
+	Dir      string   // configurations and logs; gone after Stop
 	// AppendBody makes the body of a request and Header is sent with it; nil:
 	// the requests of this chain have no body.
 	AppendBody func(dst []byte, n uint64) []byte
 	Header     map[string]string
+	// AppendHeader makes fields of a request; nil: all have the same.
+	AppendHeader func(dst []byte, n uint64) []byte
 
 	group  *Group
 	specs  []spec
@@ -99,7 +106,7 @@ func Start(ctx context.Context, name string, opts Options) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{Name: name, Dir: group.Dir, group: group, path: opts.Path, paths: p.paths, fixed: p.fixed, within: opts.ReadyWithin, Truth: p.truth}
+	c := &Chain{Name: name, Dir: group.Dir, group: group, path: opts.Path, paths: p.paths, fixed: p.fixed, within: opts.ReadyWithin, Truth: p.truth, Unlinked: p.unlinked}
 	if p.late != nil {
 		c.Late = p.late(opts.Env)
 	}
@@ -122,6 +129,9 @@ func (c *Chain) start(ctx context.Context, p plan, opts Options) error {
 	if p.traffic {
 		c.AppendBody = newTraffic().AppendBody
 		c.Header = map[string]string{"Content-Type": "application/x-protobuf"}
+	}
+	if p.requestID {
+		c.AppendHeader = requestIDs()
 	}
 	if c.specs, err = p.specs(b); err != nil {
 		return err

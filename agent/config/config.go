@@ -21,10 +21,11 @@ import (
 
 // Config is the agent's configuration. Load returns it complete and checked.
 type Config struct {
-	File        string  // the file that was read, "" if none; changes of it trigger a reload
-	Services    []Rule  // first match wins; never empty after Load
-	ServiceName string  // OTEL_SERVICE_NAME: for services whose rule has no name
-	Linking     Linking // of services whose runtime is not recognised and whose rule does not say
+	File        string   // the file that was read, "" if none; changes of it trigger a reload
+	Services    []Rule   // first match wins; never empty after Load
+	ServiceName string   // OTEL_SERVICE_NAME: for services whose rule has no name
+	Linking     Linking  // of services whose runtime is not recognised and whose rule does not say
+	Correlation []string // headers that link calls that nothing else links, of services whose rule does not say
 	Resource    map[string]string
 	Trust       []Trust
 	Tier        string   // one of Tiers
@@ -105,21 +106,22 @@ var Protocols = []string{"grpc", "http/protobuf"}
 // where these exist, and selects no service.
 func Default() Config {
 	return Config{
-		Trust:      []Trust{{Loopback: true}, {Host: true}},
-		Tier:       AutoTier,
-		Tag:        TagTCP,
-		Sampler:    "parentbased_always_on",
-		SamplerArg: 1,
-		Payload:    true,
-		Listen:     "127.0.0.1:9464",
-		Events:     EventsOff,
-		Metrics:    MetricsOff,
-		SameHost:   true,
-		ArmOpen:    ArmFlags,
-		MaxSpans:   32768,
-		Queue:      65536,
-		Export:     Export{Protocol: "http/protobuf"},
-		Resource:   map[string]string{},
+		Trust:       []Trust{{Loopback: true}, {Host: true}},
+		Correlation: DefaultCorrelation,
+		Tier:        AutoTier,
+		Tag:         TagTCP,
+		Sampler:     "parentbased_always_on",
+		SamplerArg:  1,
+		Payload:     true,
+		Listen:      "127.0.0.1:9464",
+		Events:      EventsOff,
+		Metrics:     MetricsOff,
+		SameHost:    true,
+		ArmOpen:     ArmFlags,
+		MaxSpans:    32768,
+		Queue:       65536,
+		Export:      Export{Protocol: "http/protobuf"},
+		Resource:    map[string]string{},
 	}
 }
 

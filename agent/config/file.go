@@ -69,7 +69,8 @@ func (f *file) topLevel(c *Config) fields {
 				})
 			})
 		},
-		"resource": func(where string, n *yaml.Node) { f.attributes(where, n, c.Resource) },
+		"correlation": func(where string, n *yaml.Node) { c.Correlation = f.correlation(where, n) },
+		"resource":    func(where string, n *yaml.Node) { f.attributes(where, n, c.Resource) },
 		"export": func(where string, n *yaml.Node) {
 			f.mapping(n, where+".", fields{"protocol": func(where string, n *yaml.Node) {
 				f.scalar(n, where, func(v string) error { return setProtocol(c, f.at(n, where), v) })
@@ -119,11 +120,39 @@ func (f *file) rule(where string, n *yaml.Node) Rule {
 				return err
 			})
 		},
+		"published": func(where string, n *yaml.Node) {
+			f.scalar(n, where, func(v string) (err error) {
+				r.Published, err = parsePublished(f.at(n, where), v)
+				return err
+			})
+		},
+		"correlation": func(where string, n *yaml.Node) { r.Correlation = f.correlation(where, n) },
 	})
 	if ok && r.empty() {
 		f.fail(n, where, r.Name, "at least one of ports, executable, cgroup")
 	}
 	return r
+}
+
+// correlation reads a list of headers, or one, or none.
+func (f *file) correlation(where string, n *yaml.Node) []string {
+	var names, list []string
+	read := func(where string, n *yaml.Node) {
+		f.scalar(n, where, func(v string) error {
+			names = append(names, v)
+			return nil
+		})
+	}
+	if resolve(n).Kind == yaml.SequenceNode {
+		f.sequence(n, where, read)
+	} else {
+		read(where, n)
+	}
+	list, err := parseCorrelation(f.at(n, where), names)
+	if err != nil {
+		f.errs = append(f.errs, err)
+	}
+	return list
 }
 
 func (f *file) attributes(where string, n *yaml.Node, to map[string]string) {

@@ -12,14 +12,15 @@ import (
 // Flags registers the agent's flags. Load checks their values, so that errors read the
 // same wherever a value comes from.
 func Flags(fs *pflag.FlagSet) {
+	d := Default()
 	fs.String("config", "", "YAML `file`; also TARE_CONFIG")
 	selectors := &[]selector{}
 	fs.Var(&selectorFlag{"port", selectors}, "port", "trace processes that listen on this port or range, such as 8080, 9000-9010, shop=8080; may be repeated")
 	fs.Var(&selectorFlag{"exe", selectors}, "exe", `trace executables by path, * crosses /, such as "*/nginx", "web=*/python3*"; may be repeated`)
 	fs.Var(&selectorFlag{"cgroup", selectors}, "cgroup", `trace cgroups by path, such as "/system.slice/shop.service*"; may be repeated`)
-	fs.StringArray("linking", nil, "how receives are linked to sends in services whose runtime is not recognised: auto, thread, loop, queue, goroutine, none; with a rule's name, such as shop=thread, in that service, whatever is recognised; may be repeated")
+	fs.StringArray("linking", nil, "how receives are linked to sends in services whose runtime is not recognised: auto, thread, loop, queue, goroutine, task, none; with a rule's name, such as shop=thread, in that service, whatever is recognised; may be repeated")
+	fs.String("correlation", strings.Join(d.Correlation, ","), "headers by which calls are linked that nothing else links, where the application forwards them, by commas; none")
 	fs.StringArray("trust", nil, `network that tags are sent to and accepted from: 10.0.0.0/8, loopback, host, or "none"; may be repeated (default loopback and host)`)
-	d := Default()
 	fs.String("sampler", d.Sampler, "OpenTelemetry sampler; also OTEL_TRACES_SAMPLER")
 	fs.String("sampler-arg", "1", "probability, of the ratio samplers; also OTEL_TRACES_SAMPLER_ARG")
 	fs.String("tier", d.Tier, "set of kernel hooks: auto (the first that works here), or only: "+strings.Join(tier.Names(), ", "))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -43,6 +44,9 @@ func (c *Config) complete() error {
 		// OpenTelemetry: OTEL_SERVICE_NAME wins over the resource's service.name.
 		c.ServiceName = cmp.Or(c.ServiceName, v)
 		delete(c.Resource, "service.name")
+	}
+	if names := c.CorrelationNames(); len(names) > maxHeaders {
+		return &Error{"correlation", strings.Join(names, ","), fmt.Sprintf("at most %d headers in all rules together", maxHeaders)}
 	}
 	if len(c.Services) == 0 {
 		return ErrNoServices

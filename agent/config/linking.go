@@ -13,9 +13,10 @@ const (
 	None      Linking = 3 // server spans only
 	Queue     Linking = 4 // event loop: several receives, then what they cause; matched by the first line
 	Goroutine Linking = 5 // Go: read from the program's memory
+	Task      Linking = 6 // virtual threads, greenlets, asyncio: read from the process's memory; threads as Auto
 )
 
-var linkings = []string{Auto: "auto", Thread: "thread", Loop: "loop", None: "none", Queue: "queue", Goroutine: "goroutine"}
+var linkings = []string{Auto: "auto", Thread: "thread", Loop: "loop", None: "none", Queue: "queue", Goroutine: "goroutine", Task: "task"}
 
 func (l Linking) String() string {
 	if int(l) < len(linkings) {

@@ -15,6 +15,7 @@ func TestLinkingAgreesWithTheKernelSide(t *testing.T) {
 		config.None:      uint32(bpf.LinkNone),
 		config.Queue:     uint32(bpf.LinkQueue),
 		config.Goroutine: uint32(bpf.LinkGoroutine),
+		config.Task:      uint32(bpf.LinkTask),
 	} {
 		if uint32(l) != c {
 			t.Errorf("%v is %d here and %d there", l, l, c)

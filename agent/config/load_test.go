@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ services:
     executable: "*/python3*"
     cgroup: "/system.slice/shop.service*"
     linking: thread
+    published: sdk
   - ports: [80]
 trust: [127.0.0.0/8, "::1/128", host]
 sampler: parentbased_traceidratio
@@ -60,7 +62,7 @@ func TestFile(t *testing.T) {
 	want := []config.Rule{
 		{
 			Name: "shop", Ports: []config.PortRange{{First: 8080, Last: 8080}, {First: 9000, Last: 9010}},
-			Executable: "*/python3*", Cgroup: "/system.slice/shop.service*", Linking: config.Thread,
+			Executable: "*/python3*", Cgroup: "/system.slice/shop.service*", Linking: config.Thread, Published: config.KeepSDK,
 		},
 		{Ports: []config.PortRange{{First: 80, Last: 80}}},
 	}
@@ -130,6 +132,41 @@ func TestRequestHeaders(t *testing.T) {
 		if !slices.Equal(c.Headers, tc.want) {
 			t.Errorf("%q, %v, %v: %q, want %q", tc.file, tc.environ, tc.args, c.Headers, tc.want)
 		}
+	}
+}
+
+// A rule's correlation headers replace those of all; none is none.
+func TestCorrelation(t *testing.T) {
+	all := config.DefaultCorrelation
+	for _, tc := range []struct {
+		file          string
+		environ, args []string
+		want, ofRule  []string
+	}{
+		{want: all, ofRule: all},
+		{file: "correlation: none", want: []string{}, ofRule: []string{}},
+		{file: "correlation: []", want: []string{}, ofRule: []string{}},
+		{file: "correlation: [X-Tenant, x-tenant, b3]", want: []string{"x-tenant", "b3"}, ofRule: []string{"x-tenant", "b3"}},
+		{file: "correlation: [b3]", environ: []string{"TARE_CORRELATION=x-a, x-b"}, want: []string{"x-a", "x-b"}, ofRule: []string{"x-a", "x-b"}},
+		{environ: []string{"TARE_CORRELATION=x-a"}, args: []string{"--correlation=none"}, want: []string{}, ofRule: []string{}},
+		{file: "services: [{ports: [80], correlation: x-own}]", args: []string{"--correlation", "none"}, want: []string{}, ofRule: []string{"x-own"}},
+		{file: "services: [{ports: [80], correlation: [none]}]", want: all, ofRule: []string{}},
+	} {
+		file := tc.file
+		if !strings.Contains(file, "services") {
+			file += "\nservices: [{ports: [80]}]"
+		}
+		c, err := load(t, file, tc.environ, tc.args...)
+		if err != nil {
+			t.Fatalf("%q: %v", tc.file, err)
+		}
+		if of := c.CorrelationOf(&c.Services[0]); !slices.Equal(c.Correlation, tc.want) || !slices.Equal(of, tc.ofRule) {
+			t.Errorf("%q, %v, %v: %q, of the rule %q, want %q, %q", tc.file, tc.environ, tc.args, c.Correlation, of, tc.want, tc.ofRule)
+		}
+	}
+	c, err := load(t, "services: [{ports: [80], correlation: [b3, x-own]}, {ports: [81]}]\ncorrelation: [b3]", nil)
+	if names := c.CorrelationNames(); err != nil || !slices.Equal(names, []string{"b3", "x-own"}) {
+		t.Errorf("%q, %v", names, err)
 	}
 }
 
@@ -203,6 +240,15 @@ func TestLinking(t *testing.T) {
 	}
 }
 
+// numbers are names of headers.
+func numbers(n int) string {
+	var names []string
+	for i := range n {
+		names = append(names, "x-"+strconv.Itoa(i))
+	}
+	return strings.Join(names, ",")
+}
+
 func TestNothingSelected(t *testing.T) {
 	_, err := load(t, "# empty", nil)
 	if !errors.Is(err, config.ErrNoServices) || !strings.Contains(err.Error(), "--port") {
@@ -230,6 +276,7 @@ func TestErrors(t *testing.T) {
 		{name: "signed port", file: "services: [{ports: ['+80']}]", want: []string{`"+80"`}},
 		{name: "rule without selector", file: "services: [{name: x}]", want: []string{":1: services[0]", "ports, executable, cgroup"}},
 		{name: "linking", file: "services: [{ports: [1], linking: magic}]", want: []string{"linking", `"magic"`, "thread"}},
+		{name: "published", file: "services: [{ports: [1], published: mine}]", want: []string{"published", `"mine"`, "both, sdk"}},
 		{name: "linking of all", args: []string{"--linking", "shop=thread,loop"}, want: []string{"--linking", `"thread,loop"`, "queue"}},
 		{name: "linking of no rule", file: example, env: []string{"TARE_LINKING=shop=loop,cart=thread"}, want: []string{"TARE_LINKING", `"cart=thread"`, "the name of a rule"}},
 		{
@@ -252,6 +299,11 @@ func TestErrors(t *testing.T) {
 		{name: "protocol", env: []string{"OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}, want: []string{"http/json", "grpc"}},
 		{name: "payload", args: []string{"--payload", "some"}, want: []string{"--payload", `"some"`, "off"}},
 		{name: "metrics", env: []string{"TARE_METRICS=on"}, want: []string{"TARE_METRICS", `"on"`, "requests"}},
+		{name: "correlation", file: "correlation: [b3, 'x id']", want: []string{":1: correlation", `"x id"`, "or none alone"}},
+		{name: "correlation of a rule", file: "services: [{ports: [1], correlation: [none, b3]}]", want: []string{"services[0].correlation", `"none"`, "alone"}},
+		{name: "correlation too long", args: []string{"--correlation", strings.Repeat("x", 32)}, want: []string{"--correlation", "31"}},
+		{name: "correlation mapping", file: "correlation: {b3: on}", want: []string{"correlation", "single value"}},
+		{name: "too many headers", args: []string{"--port", "80", "--correlation", numbers(33)}, want: []string{"correlation", "32"}},
 		{name: "listen", args: []string{"--listen", "9464"}, want: []string{"--listen", `"9464"`, "127.0.0.1:9464"}},
 		{name: "print", args: []string{"--print", "xml"}, want: []string{"--print", `"xml"`, "tree"}},
 		{name: "port flag", args: []string{"--port", "=80"}, want: []string{"--port", `"=80"`}},

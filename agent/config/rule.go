@@ -13,6 +13,9 @@ type Rule struct {
 	Executable string // glob on the path of the executable
 	Cgroup     string // glob on the path in the cgroup v2 tree
 	Linking    Linking
+	Published  Published
+	// Correlation are headers that link calls that nothing else links; nil: those of Config.Correlation.
+	Correlation []string
 }
 
 // PortRange is a range of TCP ports, both ends included.

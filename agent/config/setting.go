@@ -43,6 +43,10 @@ var settings = []setting{
 		c.Headers = listed(strings.ToLower(v))
 		return nil
 	}},
+	{"correlation", "TARE_CORRELATION", "correlation", func(c *Config, where, v string) (err error) {
+		c.Correlation, err = parseCorrelation(where, listed(v))
+		return err
+	}},
 	{"listen", "TARE_LISTEN", "listen", func(c *Config, where, v string) error {
 		if v == "" || v == "none" {
 			c.Listen = ""

@@ -21,6 +21,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,12 +56,45 @@ func (p *Process) Attach(m runtime.Maps) error {
 	return p.Runtime.Attach(p.run, m)
 }
 
-// Detach takes back what Attach told.
-func (p *Process) Detach(m runtime.Maps) error {
-	if p.Runtime == nil || p.Runtime.Detach == nil {
+// Look tells what the kernel side asks for.
+func (p *Process) Look(m runtime.Maps) error {
+	if p.Runtime == nil || p.Runtime.Look == nil {
 		return nil
 	}
-	return p.Runtime.Detach(p.PID, m)
+	return p.Runtime.Look(p.run, m)
+}
+
+// LookForShim tells the kernel side of a shim that was loaded meanwhile.
+func (p *Process) LookForShim(m runtime.Maps) error {
+	if p.Runtime == nil || p.Runtime.LookForShim == nil {
+		return nil
+	}
+	return p.Runtime.LookForShim(p.run, m)
+}
+
+// FaultIn brings into memory what the kernel side could not read of its tables.
+func (p *Process) FaultIn(code uint32) error {
+	if p.Runtime == nil || p.Runtime.FaultIn == nil {
+		return nil
+	}
+	return p.Runtime.FaultIn(p.run, code)
+}
+
+// LookPublished tells where an SDK in the process publishes which span is current.
+func (p *Process) LookPublished(m runtime.Maps) (found bool, err error) {
+	if p.run == nil {
+		return false, nil
+	}
+	return runtime.LookPublished(p.run, m)
+}
+
+// Detach takes back what was told of it.
+func (p *Process) Detach(m runtime.Maps) error {
+	err := runtime.DetachPublished(p.PID, m)
+	if p.Runtime == nil || p.Runtime.Detach == nil {
+		return err
+	}
+	return errors.Join(err, p.Runtime.Detach(p.PID, m))
 }
 
 // Service is what spans of a process are attributed to. Processes of one
@@ -69,13 +103,17 @@ func (p *Process) Detach(m runtime.Maps) error {
 type Service struct {
 	Name    string
 	Linking config.Linking
-	Why     string      // reason for Linking
-	Attrs   []span.Attr // resource attributes without service.name, sorted by key
+	Why     string // reason for Linking
+	// Correlation are the headers by which calls are linked that nothing else links.
+	Correlation []string
+	Published   config.Published
+	Attrs       []span.Attr // resource attributes without service.name, sorted by key
 }
 
 // Key is equal for equal services.
 func (s Service) Key() string {
-	b := append([]byte(s.Name), 0, byte(s.Linking))
+	b := append([]byte(s.Name), 0, byte(s.Linking), byte(s.Published))
+	b = append(b, strings.Join(s.Correlation, ",")+"\x00"...)
 	for _, a := range s.Attrs {
 		b = append(b, a.Key+"\x00"+a.Text()+"\x00"...)
 	}
@@ -84,7 +122,8 @@ func (s Service) Key() string {
 
 // Equal reports whether both are the same service, treated in the same way.
 func (s Service) Equal(o Service) bool {
-	return s.Name == o.Name && s.Linking == o.Linking && slices.Equal(s.Attrs, o.Attrs)
+	return s.Name == o.Name && s.Linking == o.Linking && s.Published == o.Published &&
+		slices.Equal(s.Correlation, o.Correlation) && slices.Equal(s.Attrs, o.Attrs)
 }
 
 // Resource is the service as spans refer to it.
@@ -202,25 +241,37 @@ func (s *Scanner) Scan() ([]Process, error) {
 }
 
 // Inspect looks at single processes, for instance at those that have just begun
-// to run another executable or to listen, and calls each once for every one. ok
-// is false if no rule selects it, or if it is gone; the error says that it could
-// not be looked at.
+// to run another executable or to listen, and then calls each once for every one;
+// each may use the Scanner. ok is false if no rule selects it, or if it is gone; the
+// error says that it could not be looked at.
 func (s *Scanner) Inspect(pids []int, each func(pid int, found Process, ok bool, err error)) {
+	for i, l := range s.inspect(pids) {
+		each(pids[i], l.found, l.ok, l.err)
+	}
+}
+
+type inspected struct {
+	found Process
+	ok    bool
+	err   error
+}
+
+func (s *Scanner) inspect(pids []int) []inspected {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tables()
-	for _, pid := range pids {
-		var found Process
-		ok := false
+	all := make([]inspected, len(pids))
+	for i, pid := range pids {
+		l := &all[i]
 		p, err := openProcess(s.root, pid)
 		if err == nil {
-			found, ok, err = s.match(p, t)
+			l.found, l.ok, err = s.match(p, t)
 		}
-		if gone(err) {
-			err = nil
+		if !gone(err) {
+			l.err = err
 		}
-		each(pid, found, ok, err)
 	}
+	return all
 }
 
 // match finds the first rule that selects the process, and completes what is
@@ -288,7 +339,8 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, run: run,
 		Service: Service{
 			Name:    cmp.Or(r.Name, s.config.ServiceName, nameOfUnit(unit), path.Base(p.exe)),
-			Linking: linking, Why: why, Attrs: s.attributes(p.exe, container),
+			Linking: linking, Why: why, Published: r.Published, Correlation: s.config.CorrelationOf(r),
+			Attrs: s.attributes(p.exe, container),
 		},
 	}, true, nil
 }

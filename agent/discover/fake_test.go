@@ -73,7 +73,10 @@ func rules(t *testing.T, environ ...string) config.Config {
 }
 
 func inspect(s *Scanner, pid int) (p Process, ok bool, err error) {
-	s.Inspect([]int{pid}, func(_ int, found Process, is bool, e error) { p, ok, err = found, is, e })
+	s.Inspect([]int{pid}, func(_ int, found Process, is bool, e error) {
+		s.Listens(0) // as the agent does, of a process that has ended
+		p, ok, err = found, is, e
+	})
 	return p, ok, err
 }
 
@@ -93,7 +96,7 @@ func TestFakeTree(t *testing.T) {
 	f.add(fakeProcess{pid: 10, exe: "/usr/sbin/nginx", cgroup: "/system.slice/nginx.service", netns: 1, sockets: []int{100, 7}}, host4, host6)
 	f.add(fakeProcess{pid: 11, exe: "/usr/sbin/nginx (deleted)", cgroup: "/system.slice/nginx.service", netns: 1, sockets: []int{100, 101}}, host4, host6)
 	f.add(fakeProcess{pid: 20, exe: "", netns: 1}, host4, host6) // kernel thread
-	f.add(fakeProcess{pid: 30, exe: "/usr/bin/python3.11", cgroup: "/user.slice/user-0.slice/session-1.scope", netns: 1, sockets: []int{300}}, host4, host6)
+	f.add(fakeProcess{pid: 30, exe: "/usr/bin/ruby3.1", cgroup: "/user.slice/user-0.slice/session-1.scope", netns: 1, sockets: []int{300}}, host4, host6)
 	f.add(fakeProcess{pid: 31, exe: "/usr/bin/curl", cgroup: "/", netns: 1, sockets: []int{999}}, host4, host6)
 	// Its own namespace, and a socket that systemd opened in the host's.
 	f.add(fakeProcess{pid: 40, exe: "/app/server", cgroup: "/system.slice/docker-" + id + ".scope", netns: 2, sockets: []int{400}, maps: "7f00 r-xp 0 08:01 1 /opt/jdk/lib/server/libjvm.so\n"}, "", "")
@@ -124,7 +127,7 @@ func TestFakeTree(t *testing.T) {
 		10: {"nginx", config.Loop, []uint64{7, 100}, []uint16{80}, 1},
 		11: {"nginx", config.Loop, []uint64{100, 101}, []uint16{80}, 1},
 		30: {"shop", config.Auto, []uint64{300}, []uint16{8080}, 1},
-		40: {"server", config.None, []uint64{400}, []uint16{9005}, 2},
+		40: {"server", config.Task, []uint64{400}, []uint16{9005}, 2},
 		50: {"redis", config.Auto, []uint64{500}, []uint16{80}, 3},
 	} {
 		p := got[pid]
@@ -189,10 +192,10 @@ func TestExecMeanwhile(t *testing.T) {
 
 func TestRulesAndNames(t *testing.T) {
 	f := fakeProc{t, t.TempDir()}
-	f.add(fakeProcess{pid: 1, exe: "/usr/bin/python3.11", cgroup: "/system.slice/shop.service/x", netns: 1}, "", "")
+	f.add(fakeProcess{pid: 1, exe: "/usr/bin/ruby3.1", cgroup: "/system.slice/shop.service/x", netns: 1}, "", "")
 	f.add(fakeProcess{pid: 2, exe: "/usr/bin/node", cgroup: "/system.slice/ssh.service", netns: 1}, "", "")
 
-	s := New(f.root, rules(t, "TARE_CGROUPS=/system.slice/shop.service*", "TARE_EXES=front=*/node,never=*/python*", "TARE_LINKING=front=thread"))
+	s := New(f.root, rules(t, "TARE_CGROUPS=/system.slice/shop.service*", "TARE_EXES=front=*/node,never=*/ruby*", "TARE_LINKING=front=thread"))
 	ps, err := s.Scan()
 	got := byPID(ps)
 	if err != nil || len(got) != 2 {
@@ -207,13 +210,13 @@ func TestRulesAndNames(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	ps, _ = New(f.root, rules(t, "TARE_CGROUPS=/*")).Scan()
-	if got = byPID(ps); got[1].Service.Name != "shop" || got[2].Service.Name != "node" || got[2].Service.Linking != config.None {
+	if got = byPID(ps); got[1].Service.Name != "shop" || got[2].Service.Name != "node" || got[2].Service.Linking != config.Task {
 		t.Errorf("%+v", got)
 	}
 	// What is said of all fills in where the runtime is not recognised.
 	ps, _ = New(f.root, rules(t, "TARE_CGROUPS=/*", "TARE_LINKING=thread")).Scan()
 	if got = byPID(ps); got[1].Service.Linking != config.Thread || !strings.HasPrefix(got[1].Service.Why, "configured") ||
-		got[2].Service.Linking != config.None || !strings.HasPrefix(got[2].Service.Why, "Node.js") {
+		got[2].Service.Linking != config.Task || !strings.HasPrefix(got[2].Service.Why, "Node.js") {
 		t.Errorf("%+v", got)
 	}
 	if _, err := New(filepath.Join(f.root, "none"), rules(t, "TARE_CGROUPS=/*")).Scan(); err == nil {
@@ -229,7 +232,7 @@ func TestGoroutineOfWhatIsNotGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for pid, exe := range map[int]string{1: "/usr/bin/python3.11", 2: "/usr/sbin/nginx", 3: self} {
+	for pid, exe := range map[int]string{1: "/usr/bin/ruby3.1", 2: "/usr/sbin/nginx", 3: self} {
 		f.add(fakeProcess{pid: pid, exe: exe, cgroup: "/x", netns: 1}, "", "")
 	}
 	ps, err := New(f.root, rules(t, "TARE_CGROUPS=all=/*", "TARE_LINKING=all=goroutine")).Scan()

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
 	"go.uber.org/goleak"
 )
 
@@ -45,27 +46,13 @@ func child(t *testing.T, attr *syscall.SysProcAttr) (pid int, port string) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "TARE_TEST_LISTEN=1")
 	cmd.SysProcAttr = attr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
+	c := nativetest.Start(t, cmd)
+	c.Out.Scan()
+	port = c.Out.Text()
+	if _, err := strconv.Atoi(port); err != nil {
+		t.Fatalf("child said %q: %v", port, c.Out.Err())
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	port = strings.TrimSpace(line)
-	if _, perr := strconv.Atoi(port); err != nil || perr != nil {
-		t.Fatalf("child said %q: %v", line, err)
-	}
-	return cmd.Process.Pid, port
+	return c.PID, port
 }
 
 // needRoot skips without privileges, except where CI promises them.

@@ -16,6 +16,8 @@ const (
 	StartSize = int(unsafe.Sizeof(bpf.Start{}))
 	DataSize  = int(unsafe.Sizeof(bpf.Data{}))
 	EndSize   = int(unsafe.Sizeof(bpf.End{}))
+
+	PublishedSize = int(unsafe.Sizeof(bpf.Published{}))
 )
 
 // ErrMalformed is wrapped by every error of this package.
@@ -28,6 +30,8 @@ type Record struct {
 	Start bpf.Start
 	Data  bpf.Data
 	End   bpf.End
+
+	Published bpf.Published
 }
 
 // Payload returns the message bytes in the record. They alias the record and are valid
@@ -73,6 +77,11 @@ func (r *Record) Decode(raw []byte) error {
 			return tooShort("end", len(raw), EndSize)
 		}
 		copy(bytesOf(&r.End), raw)
+	case bpf.TareRecordTypeTARE_PUBLISHED:
+		if len(raw) < PublishedSize {
+			return tooShort("published", len(raw), PublishedSize)
+		}
+		copy(bytesOf(&r.Published), raw)
 	default:
 		return fmt.Errorf("%w: type %d", ErrMalformed, raw[0])
 	}

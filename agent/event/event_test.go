@@ -14,6 +14,7 @@ func TestSizes(t *testing.T) {
 		"start":      {StartSize, 352},
 		"data":       {DataSize, 216},
 		"end":        {EndSize, 24},
+		"published":  {PublishedSize, 40},
 		"data short": {int(unsafe.Offsetof(bpf.Data{}.Payload)), bpf.DataShort},
 	} {
 		if tc.got != tc.want {
@@ -53,6 +54,10 @@ func TestDecode(t *testing.T) {
 	if err := r.Decode(raw(e)); err != nil || r.End != e {
 		t.Errorf("end decoded as %+v, %v", r.End, err)
 	}
+	p := bpf.Published{Type: uint8(bpf.TareRecordTypeTARE_PUBLISHED), Flags: 1, SpanId: 9, SdkTrace: [16]byte{1}, SdkSpan: [8]byte{2}}
+	if err := r.Decode(raw(p)); err != nil || r.Published != p || r.Payload() != nil {
+		t.Errorf("published decoded as %+v, %v", r.Published, err)
+	}
 }
 
 func TestDecodeMalformed(t *testing.T) {
@@ -69,6 +74,7 @@ func TestDecodeMalformed(t *testing.T) {
 		"data cut off":          raw(d)[:bpf.DataShort-1],
 		"payload not there":     raw(d)[:bpf.DataShort],
 		"end cut off":           raw(bpf.End{Type: uint8(bpf.TareRecordTypeTARE_END)})[:EndSize-1],
+		"published cut off":     raw(bpf.Published{Type: uint8(bpf.TareRecordTypeTARE_PUBLISHED)})[:PublishedSize-1],
 		"one byte of each type": {1},
 	} {
 		var r Record
@@ -93,6 +99,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(raw(start()))
 	f.Add(raw(bpf.Data{Type: uint8(bpf.TareRecordTypeTARE_DATA)}))
 	f.Add(raw(bpf.End{Type: uint8(bpf.TareRecordTypeTARE_END)}))
+	f.Add(raw(bpf.Published{Type: uint8(bpf.TareRecordTypeTARE_PUBLISHED)}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r Record
 		if err := r.Decode(b); err != nil {

@@ -161,7 +161,12 @@ func TestSystemCalls(t *testing.T) {
 // accepted is a traced connection whose peer is not.
 func accepted(t *testing.T, tracer *Tracer) (server int, client *net.TCPConn) {
 	t.Helper()
-	self := traceSelf(t, tracer, bpf.LinkNone)
+	return acceptedBy(t, tracer, bpf.LinkNone)
+}
+
+func acceptedBy(t *testing.T, tracer *Tracer, linking bpf.TareLinking) (server int, client *net.TCPConn) {
+	t.Helper()
+	self := traceSelf(t, tracer, linking)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -45,12 +45,14 @@ type Tracer struct {
 	links    []link.Link // held on purpose, see the package comment
 	arm      *link.Iter  // nil where it is lost
 	devices  *devices    // nil unless Options.Tag is bpf.TagIP
+	cgroup   string
 	lost     []tier.Loss
 	events   *ringbuf.Reader
 	control  *ringbuf.Reader
 
-	mu      sync.Mutex
-	trusted map[bpf.Prefix]struct{}
+	mu       sync.Mutex
+	trusted  map[bpf.Prefix]struct{}
+	demanded map[tier.Demand][]link.Link // attached on demand
 }
 
 // Close detaches and unloads. The kernel does the same when the process dies.
@@ -60,6 +62,9 @@ func (t *Tracer) Close() error {
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
+	for d := range t.demanded {
+		errs = append(errs, t.Demand(d, false))
+	}
 	t.devices.close()
 	for _, p := range t.programs {
 		errs = append(errs, p.loaded.Close())
@@ -89,9 +94,10 @@ func (t *Tracer) Threshold() (threshold uint64, err error) {
 func (t *Tracer) EnableEntry(on bool) error { return t.objs.EntryEnabled.Set(on) }
 
 // SetService begins to use a service's index: the kernel side knows nothing of it
-// but its name, of which peers are told the beginning.
-func (t *Tracer) SetService(index uint16, name string) error {
-	var s bpf.TareServiceState
+// but its name, of which peers are told the beginning, and which of the correlation
+// headers link its calls, as bits.
+func (t *Tracer) SetService(index uint16, name string, headers uint32) error {
+	s := bpf.TareServiceState{Headers: headers}
 	copy(s.Name[:], name)
 	if err := t.objs.Services.Put(uint32(index), s); err != nil {
 		return fmt.Errorf("note service %s: %w", name, err)
@@ -115,6 +121,45 @@ func (t *Tracer) AddProcess(pid uint32, s bpf.Service) error {
 // RemoveProcess stops tracing new connections of a process.
 func (t *Tracer) RemoveProcess(pid uint32) error {
 	return remove(t.objs.Processes, pid)
+}
+
+// Demand attaches or detaches the hooks that are attached on demand for something.
+func (t *Tracer) Demand(d tier.Demand, on bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.detach(d)
+	if !on {
+		return errors.Join(err, t.watchesLookups())
+	}
+	for _, p := range t.programs {
+		if p.OnDemand != d {
+			continue
+		}
+		l, err := attachTo(p.Hook, p.loaded, t.cgroup)
+		if err != nil {
+			return errors.Join(fmt.Errorf("attach to %v: %w", p.Hook, err), t.detach(d))
+		}
+		t.demanded[d] = append(t.demanded[d], l)
+	}
+	return t.watchesLookups()
+}
+
+func (t *Tracer) detach(d tier.Demand) error {
+	var errs []error
+	for _, l := range t.demanded[d] {
+		errs = append(errs, l.Close())
+	}
+	t.demanded[d] = nil
+	return errors.Join(errs...)
+}
+
+// watchesLookups tells the kernel side whether it sees look-ups of names; without it
+// they are counted.
+func (t *Tracer) watchesLookups() error {
+	if t.objs.LookupsWatched == nil {
+		return nil
+	}
+	return t.objs.LookupsWatched.Set(len(t.demanded[tier.Lookups]) > 0)
 }
 
 // AddInode tells that an open socket belongs to a traced service; Arm looks it

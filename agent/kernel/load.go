@@ -38,7 +38,10 @@ type loader struct {
 
 // load loads and attaches a tier. Its error is a *Refusal.
 func (l *loader) load(chosen *tier.Tier) (*Tracer, error) {
-	t := &Tracer{tier: chosen, trusted: map[bpf.Prefix]struct{}{}}
+	t := &Tracer{
+		tier: chosen, cgroup: l.options.Cgroup,
+		trusted: map[bpf.Prefix]struct{}{}, demanded: map[tier.Demand][]link.Link{},
+	}
 	if err := l.start(t); err != nil {
 		_ = t.Close()
 		return nil, err
@@ -99,6 +102,9 @@ func (l *loader) start(t *Tracer) error {
 	}
 	if t.control, err = ringbuf.NewReader(t.objs.Control); err != nil {
 		return refuse(tier.Program{}, fmt.Errorf("open the control ring: %w", err))
+	}
+	if err := t.watchesLookups(); err != nil {
+		return refuse(tier.Program{}, err)
 	}
 	if err := t.tryArm(); err != nil {
 		return refuse(tier.Program{}, err)
@@ -203,7 +209,11 @@ func (t *Tracer) add(p tier.Program, spec *ebpf.CollectionSpec, o ebpf.Collectio
 			t.arm = walk
 		}
 	}
-	t.links = append(t.links, links...)
+	if p.OnDemand != "" {
+		t.demanded[p.OnDemand] = append(t.demanded[p.OnDemand], links...)
+	} else {
+		t.links = append(t.links, links...)
+	}
 	t.programs = append(t.programs, program{p, loaded})
 	return nil
 }
@@ -211,7 +221,7 @@ func (t *Tracer) add(p tier.Program, spec *ebpf.CollectionSpec, o ebpf.Collectio
 // attachTo attaches a program as its hook wants it.
 func attachTo(h tier.Hook, p *ebpf.Program, cgroup string) (l link.Link, err error) {
 	switch {
-	case h.Type == ebpf.SockOps || h.Type == ebpf.CGroupSKB:
+	case h.Type == ebpf.SockOps || h.Type == ebpf.CGroupSKB || h.Type == ebpf.CGroupSockAddr:
 		if l, err = link.AttachCgroup(link.CgroupOptions{Path: cgroup, Attach: h.Attach, Program: p}); err != nil {
 			return nil, fmt.Errorf("cgroup %s: %w", cgroup, err)
 		}
@@ -236,7 +246,9 @@ func (t *Tracer) lose(p tier.Program, err error) {
 	if p.Until != "" && (errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, os.ErrNotExist)) {
 		return
 	}
-	t.lost = append(t.lost, p.Lost(words(err)))
+	if !slices.ContainsFunc(t.lost, func(l tier.Loss) bool { return l.Capability == p.Capability }) {
+		t.lost = append(t.lost, p.Lost(words(err)))
+	}
 }
 
 // Tier is the name of the tier that was taken.

@@ -15,7 +15,7 @@ import (
 // program, and other kernels walk other paths; the sum is what a start costs.
 const (
 	maxVerified       = 150_000 // of one program
-	maxVerifiedOfTier = 450_000 // of all that a tier loads, with every option; 6.1 walks functions that an option leaves out, too
+	maxVerifiedOfTier = 600_000 // of all that a tier loads, with every option; 6.1 walks functions that an option leaves out, too
 )
 
 func TestVerifierAccepts(t *testing.T) {

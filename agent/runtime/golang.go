@@ -3,6 +3,8 @@ package runtime
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/tare-trace/tare/agent/config"
@@ -18,6 +20,7 @@ var _ = register(Runtime{
 	Check:   goPrograms.check,
 	Attach:  goPrograms.attach,
 	Detach:  goPrograms.detach,
+	FaultIn: goPrograms.faultIn,
 })
 
 var goPrograms = programs{contexts: map[int][]bpf.GoKey{}}
@@ -84,6 +87,19 @@ func (g *programs) attach(p *Process, m Maps) error {
 	return nil
 }
 
+func (g *programs) faultIn(p *Process, code uint32) error {
+	l, err := g.reader.Read(p.Dir)
+	if err != nil {
+		return err
+	}
+	memory, err := os.Open(filepath.Join(p.Dir, "mem"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = memory.Close() }()
+	return l.FaultIn(memory, code)
+}
+
 func (g *programs) detach(pid int, m Maps) error {
 	g.mu.Lock()
 	keys := g.contexts[pid]
@@ -103,6 +119,8 @@ func kernelSide(l *golang.Program) (bpf.GoProgram, map[uint64]bpf.GoContext) {
 	p := bpf.GoProgram{
 		ItabLow: math.MaxUint64, Stack: l.Goroutine.StackHi - 8, Id: l.Goroutine.ID, Start: l.Goroutine.StartPC, Status: l.Goroutine.Status, Started: l.Goroutine.Parent,
 		Cancelled: l.CancelErr, Key: l.ValueKey, Value: l.ValueVal,
+		Text: l.Functions.Text + l.Bias, Functions: l.Functions.Table + l.Bias, Nfunc: l.Functions.Len,
+		Pctab: l.Functions.PC + l.Bias, Gofunc: l.Functions.Maps + l.Bias,
 	}
 	for _, c := range l.Contexts {
 		itab := c.Itab + l.Bias

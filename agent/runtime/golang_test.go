@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/runtime/golang"
+	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
 	"github.com/tare-trace/tare/bpf"
 )
 
@@ -39,28 +40,11 @@ func running(t *testing.T, path string, ready bool, environ ...string) (p *Proce
 	t.Helper()
 	cmd := exec.Command(path)
 	cmd.Env = append(os.Environ(), environ...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end = func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	}
-	t.Cleanup(end)
+	c := nativetest.Start(t, cmd)
 	if ready {
-		if _, err := out.Read(make([]byte, 16)); err != nil {
-			t.Fatal(err)
-		}
+		c.Ready(t)
 	}
-	return &Process{PID: cmd.Process.Pid, StartTime: 1, Exe: path, Dir: fmt.Sprintf("/proc/%d", cmd.Process.Pid)}, end
+	return &Process{PID: c.PID, StartTime: 1, Exe: path, Dir: c.Dir}, c.End
 }
 
 // What the kernel side is told of two processes of a program, and what is left of

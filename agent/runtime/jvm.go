@@ -6,6 +6,9 @@ var _ = register(Runtime{
 	Name:        "JVM",
 	Executables: []string{"java"},
 	Libraries:   []string{"libjvm.so"},
-	Linking:     config.None,
-	Why:         "Java: thread pools hand requests from thread to thread",
+	Linking:     config.Task,
+	Why:         "Java: virtual threads are read from the JVM's memory; platform threads as auto",
+	Look:        lookTask(readJVM),
+	LookForShim: lookForShim,
+	Detach:      detachTask,
 })

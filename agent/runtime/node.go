@@ -6,6 +6,8 @@ var _ = register(Runtime{
 	Name:        "Node.js",
 	Executables: []string{"node", "nodejs"},
 	Libraries:   []string{"libnode.so"},
-	Linking:     config.None,
-	Why:         "Node.js: one thread, continuations of many requests interleave",
+	Linking:     config.Task,
+	Why:         "Node.js: one thread, whose continuations a shim in the process tells apart, if there is one",
+	Look:        lookTask(readNode),
+	Detach:      detachTask,
 })

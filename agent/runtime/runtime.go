@@ -19,14 +19,17 @@ import (
 // Detect says so; without one, on the one whose library it has mapped first.
 type Runtime struct {
 	Name        string
-	Executables []string                    // base names
-	Detect      func(p *Process) bool       // nil: names and libraries tell
-	Libraries   []string                    // base names
-	Linking     config.Linking              // of its services, unless a rule says otherwise
-	Why         string                      // reason for Linking
-	Check       func(*Process) error        // why this one process cannot be linked so; nil: all can
-	Attach      func(*Process, Maps) error  // tells the kernel side of one process; nil: Linking is all
-	Detach      func(pid int, m Maps) error // takes back what Attach told, also when the process has ended
+	Executables []string                     // base names
+	Detect      func(p *Process) bool        // nil: names and libraries tell
+	Libraries   []string                     // base names
+	Linking     config.Linking               // of its services, unless a rule says otherwise
+	Why         string                       // reason for Linking
+	Check       func(*Process) error         // why this one process cannot be linked so; nil: all can
+	Look        func(*Process, Maps) error   // the same when the kernel side asks for it; its error is no more than said
+	LookForShim func(*Process, Maps) error   // looks for a shim alone, where one may be loaded into a process that runs
+	Attach      func(*Process, Maps) error   // tells the kernel side of one process; nil: Linking is all
+	FaultIn     func(*Process, uint32) error // brings into memory what tables say of code, for the kernel side
+	Detach      func(pid int, m Maps) error  // takes back what Attach told, also when the process has ended
 }
 
 // Maps are the kernel side's maps, by the names that they have in bpf/. A

@@ -51,10 +51,12 @@ func TestDetect(t *testing.T) {
 	}{
 		process(t, "/usr/sbin/nginx", "/usr/lib/libnode.so"):                            {"nginx", config.Loop},
 		process(t, "/usr/sbin/haproxy"):                                                 {"haproxy", config.Queue},
-		process(t, "/usr/bin/node"):                                                     {"Node.js", config.None},
-		process(t, "/opt/app", "/lib/libc.so.6", "", "/x/libjvm.so", "/x/libnode.so"):   {"JVM", config.None},
+		process(t, "/usr/bin/node"):                                                     {"Node.js", config.Task},
+		process(t, "/opt/app", "/lib/libc.so.6", "", "/x/libjvm.so", "/x/libnode.so"):   {"JVM", config.Task},
 		process(t, "/opt/app", "/lib/libc.so.6", "[stack]", "/usr/share/libcoreclr.so"): {".NET", config.None},
-		process(t, "/usr/bin/python3.11", "/lib/libc.so.6", "/x/notlibjvm.so"):          {"unknown", config.Auto},
+		process(t, "/usr/bin/python3.11", "/lib/libc.so.6"):                             {"Python", config.Task},
+		process(t, "/usr/bin/uwsgi-core", "/lib/libc.so.6", "/x/libpython3.11.so.1.0"):  {"Python", config.Task},
+		process(t, "/usr/bin/ruby3.1", "/lib/libc.so.6", "/x/notlibjvm.so"):             {"unknown", config.Auto},
 		goBinary: {"Go", config.None},
 	} {
 		r := new(Detector).Detect(name)
@@ -76,8 +78,8 @@ func TestEveryRuntimeIsWhole(t *testing.T) {
 		if len(r.Executables) == 0 && r.Detect == nil && len(r.Libraries) == 0 {
 			t.Errorf("nothing is recognised as %s", r.Name)
 		}
-		if (r.Attach == nil) != (r.Detach == nil) {
-			t.Errorf("%s attaches or detaches, and not both", r.Name)
+		if (r.Attach == nil && r.Look == nil) != (r.Detach == nil) {
+			t.Errorf("%s tells something, or takes it back, and not both", r.Name)
 		}
 		names[r.Name] = true
 	}

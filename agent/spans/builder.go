@@ -36,6 +36,9 @@ const (
 type Config struct {
 	// Resource finds the resource of a service index; nil if unknown.
 	Resource func(index uint16) *span.Resource
+	// Keep says which of two spans of one request is to be kept where an SDK has its
+	// own, as semconv.SDKKeep; "" for both. nil: both always.
+	Keep func(index uint16) string
 	// Emit receives finished spans. They are reused after it returns.
 	Emit func([]*span.Span)
 	// Lost counts what could not become a span.
@@ -61,6 +64,10 @@ type Config struct {
 	Messages Messages
 }
 
+// lookupTime is how long a look-up of a name waits for its answer: that of the kernel
+// side, and a little for records that are still to be read.
+const lookupTime = (time.Duration(bpf.TareLookupLimitTARE_LOOKUP_SECONDS) + 1) * time.Second
+
 // Builder is not safe for concurrent use.
 type Builder struct {
 	cfg    Config
@@ -74,8 +81,8 @@ type Builder struct {
 	offset uint64 // wall clock minus CLOCK_MONOTONIC, ns
 	built  uint64
 
-	connections map[uint64]uint64 // of PostgreSQL's finished spans
-	statements  map[pgKey]statement
+	connections map[uint64]link // of databases' finished spans
+	statements  map[preparedKey]statement
 
 	threshold uint64 // for which state is the tracestate
 	state     string
@@ -86,9 +93,12 @@ type open struct {
 	span       span.Span
 	id         uint64
 	connection uint64 // id of the first span of those in a row on its connection
+	awaits     myAwaited
 	role       bpf.TareRole
+	service    uint16
 	flags      uint8
 	family     uint8
+	transport  bpf.TareTransport
 	responded  bool
 	localPort  uint16
 	remotePort uint16
@@ -106,8 +116,9 @@ type open struct {
 	unlinked   uint32 // server: enum unlinked, why calls of it were not linked
 	unfinished bool   // emitted before its request was over
 	behind     [bpf.TareName]byte
-	messages   int // given out
-	calls      int // server: client spans begun below it
+	messages   int  // given out
+	calls      int  // server: client spans begun below it
+	byHeader   bool // server: one of them was linked by a correlation header
 	peerTraced bool
 	offset     uint64
 	sequence   uint32
@@ -129,11 +140,14 @@ func New(cfg Config) *Builder {
 	if cfg.Unfinished == nil {
 		cfg.Unfinished = func(string) {}
 	}
+	if cfg.Keep == nil {
+		cfg.Keep = func(uint16) string { return "" }
+	}
 	if cfg.TraceState == nil {
 		cfg.TraceState = func(uint64) string { return "" }
 	}
 	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{}, offset: clockOffset(),
-		http2: connections{}, connections: map[uint64]uint64{}, statements: map[pgKey]statement{}}
+		http2: connections{}, connections: map[uint64]link{}, statements: map[preparedKey]statement{}}
 }
 
 // Open is how many spans are in progress.
@@ -154,6 +168,8 @@ func (b *Builder) Handle(raw []byte) {
 		b.begin(&r.Start)
 	case bpf.TareRecordTypeTARE_DATA:
 		b.data(&r.Data)
+	case bpf.TareRecordTypeTARE_PUBLISHED:
+		b.published(&r.Published)
 	case bpf.TareRecordTypeTARE_END:
 		switch o, reason := b.open[r.End.SpanId], bpf.TareEndReason(r.End.Reason); {
 		case o == nil:
@@ -186,16 +202,17 @@ func (b *Builder) begin(s *bpf.Start) {
 	}
 	o := b.take()
 	o.id, o.connection = s.SpanId, s.SpanId
-	if connection, ok := b.connections[s.Ends]; ok {
-		o.connection = connection
+	if before, ok := b.connections[s.Ends]; ok {
+		o.connection, o.awaits = before.connection, before.awaits
 		delete(b.connections, s.Ends)
 	}
-	o.role = bpf.TareRole(s.Role)
+	o.role, o.service = bpf.TareRole(s.Role), s.Service
 	o.flags, o.family = s.Flags, s.Family
 	o.localPort, o.remotePort = s.LocalPort, s.RemotePort
 	o.local, o.remote = s.Local, s.Remote
 	o.start, o.last = s.Ts, s.Ts
 	o.offset, o.sequence = s.Offset, s.Sequence
+	o.transport = bpf.TareTransport(s.Transport)
 	o.behind = s.Behind
 	if !o.has(bpf.TareStartFlagsTARE_F_HTTP2) {
 		o.requestN = copy(o.request[:], s.Payload[:s.PayloadLen])
@@ -218,6 +235,7 @@ func (b *Builder) begin(s *bpf.Start) {
 		o.sent = uint64(s.Bytes)
 		if caller := b.open[s.ParentId]; caller != nil {
 			caller.calls++
+			caller.byHeader = caller.byHeader || o.has(bpf.TareStartFlagsTARE_F_HEADER)
 		}
 	}
 	if s.Flags&uint8(bpf.TareStartFlagsTARE_F_ROOT) != 0 {
@@ -351,6 +369,8 @@ func (b *Builder) Sweep() {
 		idle := time.Duration(int64(now - o.last))
 		switch {
 		case o.responded && idle > b.cfg.Quiet && !o.has(bpf.TareStartFlagsTARE_F_HTTP2): // streams have an end
+			b.finish(o, 0, 0)
+		case o.transport == bpf.TareTransportTARE_OVER_UDP && idle > lookupTime:
 			b.finish(o, 0, 0)
 		case idle > b.cfg.MaxAge:
 			b.unfinish(o, UnfinishedTooOld)

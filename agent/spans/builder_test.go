@@ -166,11 +166,16 @@ func TestIdentify(t *testing.T) {
 		{"get item:7\r\n", "END\r\n", facts{protocol: protocolMemcached, operation: "get", target: "get item:7"}},
 		{"set k 0 0 6\r\nsecret\r\n", "STORED\r\n", facts{protocol: protocolMemcached, operation: "set", target: "set k ?"}},
 		{"get " + "x\r\n", "SERVER_ERROR out of memory\r\n", facts{protocol: protocolMemcached, operation: "get", target: "get x", failure: "SERVER_ERROR"}},
+		{"mg item:7 v t\r\n", "VA 6 t60\r\nsecret\r\n", facts{protocol: protocolMemcached, operation: "mg", target: "mg item:7 ?"}},
+		{"ms item:7 6 T60\r\nsecret\r\n", "HD\r\n", facts{protocol: protocolMemcached, operation: "ms", target: "ms item:7 ?"}},
+		{"md item:7\r\n", "NF\r\n", facts{protocol: protocolMemcached, operation: "md", target: "md item:7"}},
+		{"mn\r\n", "MN\r\n", facts{protocol: protocolMemcached, operation: "mn", target: "mn"}},
+		{"ms item:7 x\r\n", "CLIENT_ERROR bad data chunk\r\n", facts{protocol: protocolMemcached, operation: "ms", target: "ms item:7 ?", failure: "CLIENT_ERROR"}},
 		{"\x17\x03\x03\x00\x20abc", "", facts{protocol: protocolTLS}},
 		{"", "", facts{protocol: protocolTCP}},
 		{"*9999999999\r\n", "", facts{protocol: protocolTCP}},
 	} {
-		if got := identify([]byte(tc.request), []byte(tc.response)); got != tc.want {
+		if got := identify(exchange{[]byte(tc.request), []byte(tc.response), len(tc.request)}); got != tc.want {
 			t.Errorf("%q: %+v\nwant %+v", tc.request, got, tc.want)
 		}
 	}
@@ -379,11 +384,55 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// A span names the span of an SDK that was current, and the rule for both where they are in one trace.
+func TestPublished(t *testing.T) {
+	trace := span.TraceID{0: 1, 8: 2} // as fixture's start has it, in the order of a little-endian host
+	for name, tc := range map[string]struct {
+		trace span.TraceID
+		flags uint8
+		id    uint64 // of the span that is told of
+		keep  string
+		lost  uint64
+		none  bool
+	}{
+		"the same trace":      {trace: trace, flags: 1, id: 7, keep: semconv.KeepSDK},
+		"not sampled there":   {trace: trace, flags: 2, id: 7},
+		"another trace":       {trace: span.TraceID{9}, flags: 1, id: 7},
+		"a span that is lost": {trace: trace, flags: 1, id: 8, lost: 1, none: true},
+		"no trace":            {flags: 1, id: 7, none: true},
+	} {
+		f := newFixture(Config{Keep: func(index uint16) string { return map[uint16]string{1: semconv.KeepSDK}[index] }})
+		f.start(7, bpf.TareRoleTARE_SERVER, 100, "GET /a HTTP/1.1\r\n", nil)
+		f.Handle(raw(bpf.Published{
+			Type: uint8(bpf.TareRecordTypeTARE_PUBLISHED), Flags: tc.flags, SpanId: tc.id, SdkTrace: tc.trace, SdkSpan: [8]byte{7: 5},
+		}))
+		f.data(7, bpf.TareDirectionTARE_SENT, 200, "HTTP/1.1 200 OK\r\n")
+		f.end(7, bpf.TareEndReasonTARE_END_CLOSED, 0)
+		f.Flush()
+		s := f.spans[0]
+		want := span.Link{TraceID: tc.trace, ID: span.ID{7: 5}, Flags: tc.flags}
+		ids := map[string]string{semconv.SDKTrace: tc.trace.String(), semconv.SDKSpan: "0000000000000005", semconv.SDKKeep: tc.keep}
+		if tc.none {
+			want, ids = span.Link{}, map[string]string{}
+		}
+		have := attrs(s)
+		for _, key := range []string{semconv.SDKTrace, semconv.SDKSpan, semconv.SDKKeep} {
+			if have[key] != ids[key] {
+				t.Errorf("%s: %s is %q, want %q", name, key, have[key], ids[key])
+			}
+		}
+		if s.TraceID != trace || s.Link != want || f.lost[LostOrphan] != tc.lost {
+			t.Errorf("%s: %+v in trace %s, lost %v", name, s.Link, s.TraceID, f.lost)
+		}
+	}
+}
+
 func FuzzHandle(f *testing.F) {
 	fx := newFixture(Config{})
 	fx.start(1, server, 1, "GET / HTTP/1.1\r\n", nil)
 	f.Add(raw(bpf.Start{Type: 1, Role: 1, Service: 1}), []byte("GET /x HTTP/1.1\r\n"), []byte("HTTP/1.1 200 OK"))
 	f.Add(raw(bpf.End{Type: 3}), []byte("*2\r\n$3\r\nGET\r\n$1\r\nx\r\n"), []byte("-ERR x"))
+	f.Add(raw(bpf.Published{Type: 4, SpanId: 1, SdkTrace: [16]byte{1}, SdkSpan: [8]byte{1}}), []byte("GET / HTTP/1.1\r\n"), []byte(""))
 	f.Fuzz(func(t *testing.T, record, request, response []byte) {
 		b := newFixture(Config{MaxOpen: 4})
 		b.Handle(record)

@@ -33,12 +33,56 @@ func identifyRedis(request, response []byte) (f facts, ok bool) {
 	if n > 1 {
 		f.target += " ?"
 	}
-	if len(response) > 1 && response[0] == '-' {
-		word, _, _ := bytes.Cut(response[1:], []byte{' '})
-		word, _, _ = bytes.Cut(word, []byte{'\r'})
-		f.failure = printable(word)
-	}
+	f.failure = respFailure(response)
 	return f, true
+}
+
+// respFailure is the first word of an error, "" without one. RESP3 has errors with a
+// length, too, and may push something or say something of an answer before it.
+func respFailure(b []byte) string {
+	for len(b) > 1 && (b[0] == '>' || b[0] == '|') {
+		var ok bool
+		if b, ok = respSkip(b, 0); !ok {
+			return ""
+		}
+	}
+	if _, rest, ok := respNumber(b, '!'); ok {
+		b = append([]byte{'-'}, rest...)
+	}
+	if len(b) < 2 || b[0] != '-' {
+		return ""
+	}
+	word, _, _ := bytes.Cut(b[1:], []byte{' '})
+	word, _, _ = bytes.Cut(word, []byte{'\r'})
+	return printable(word)
+}
+
+// respSkip is behind a value; not if that is cut off.
+func respSkip(b []byte, depth int) (rest []byte, ok bool) {
+	line, rest, found := bytes.Cut(b, []byte("\r\n"))
+	if !found || len(line) < 1 || depth > 4 {
+		return nil, false
+	}
+	n, err := strconv.Atoi(string(line[1:]))
+	switch line[0] {
+	case '$', '!', '=':
+		switch {
+		case err != nil || n+2 > len(rest):
+			return nil, false
+		case n < 0: // null of RESP2
+			return rest, true
+		}
+		return rest[n+2:], true
+	case '>', '|', '*', '~', '%':
+		if line[0] == '|' || line[0] == '%' {
+			n *= 2
+		}
+		for ok = err == nil; ok && n > 0; n-- {
+			rest, ok = respSkip(rest, depth+1)
+		}
+		return rest, ok
+	}
+	return rest, true
 }
 
 func respNumber(b []byte, kind byte) (n int, rest []byte, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,10 +15,21 @@ import (
 )
 
 // describe names a span and gives it attributes by OpenTelemetry's semantic
-// conventions: HTTP 1.23 (stable), database (stable).
+// conventions: HTTP 1.23 (stable), database (stable), messaging.
 func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	sp := &o.span
-	f := identify(o.request[:o.requestN], o.response[:o.responseN])
+	x := o.exchange()
+	f := identify(x)
+	if continued, ok := myContinued(x, o.awaits); ok { // whatever its bytes look like
+		f = continued
+	}
+	if o.transport == bpf.TareTransportTARE_OVER_UDP {
+		f = identifyDNS(x)
+	} else if o.remotePort == dnsPort && o.role == bpf.TareRoleTARE_CLIENT && f.protocol == protocolTCP {
+		if dns, ok := identifyDNSOverTCP(x); ok {
+			f = dns
+		}
+	}
 	remote := b.names.text(o.remote, o.family)
 	server := o.role == bpf.TareRoleTARE_SERVER
 	address, port := remote, o.remotePort
@@ -34,26 +46,14 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 	switch f.protocol {
 	case protocolHTTP:
-	case protocolRedis, protocolMemcached, protocolPostgres:
-		sp.Attrs = append(sp.Attrs, span.String("db.system.name", string(f.protocol)))
-		if f.postgres != nil {
-			b.session(o, &f)
-		}
-		sp.Name = cmp.Or(f.summary, f.operation, string(f.protocol))
-		for _, a := range []struct{ key, value string }{
-			{"db.operation.name", f.operation}, {"db.collection.name", f.collection},
-			{"db.query.summary", f.summary}, {"db.query.text", f.target},
-		} {
-			if a.value != "" {
-				sp.Attrs = append(sp.Attrs, span.String(a.key, a.value))
-			}
-		}
-		if f.failure != "" {
-			if f.failure != otherFailure {
-				sp.Attrs = append(sp.Attrs, span.String("db.response.status_code", f.failure))
-			}
-			fail(sp, f.failure)
-		}
+	case protocolFastCGI:
+		describeFastCGI(sp, f, server)
+	case protocolRedis, protocolMemcached, protocolPostgres, protocolMySQL, protocolMongoDB:
+		b.describeDatabase(o, x, f)
+	case protocolDNS:
+		describeDNS(sp, o, f)
+	case protocolKafka, protocolAMQP:
+		describeMessaging(sp, f)
 	default:
 		sp.Name = string(f.protocol)
 	}
@@ -68,7 +68,7 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	if server {
 		sp.Attrs = append(sp.Attrs, span.Int(semconv.Calls, int64(o.calls)))
 	}
-	if b.cfg.Sequence || o.sequence != 0 {
+	if o.transport == bpf.TareTransportTARE_OVER_TCP && (b.cfg.Sequence || o.sequence != 0) {
 		sp.Attrs = append(sp.Attrs,
 			span.String("network.local.address", b.names.text(o.local, o.family)),
 			span.Int("network.local.port", int64(o.localPort)),
@@ -79,6 +79,7 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		sp.Attrs = append(sp.Attrs, span.Bool(semconv.PeerTraced, true))
 	}
 
+	b.describePublished(o)
 	if !o.responded && sp.Status != span.Error {
 		switch {
 		case o.unfinished:
@@ -87,6 +88,8 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 			// nothing was asked that could have been answered
 		case reason == bpf.TareEndReasonTARE_END_PIPELINED:
 			sp.Attrs = append(sp.Attrs, span.Bool(semconv.Pipelined, true))
+		case o.transport == bpf.TareTransportTARE_OVER_UDP:
+			fail(sp, "timeout")
 		case errno != 0:
 			fail(sp, unix.ErrnoName(unix.Errno(errno)))
 		default:
@@ -94,10 +97,14 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		}
 	}
 	switch {
-	case o.has(bpf.TareStartFlagsTARE_F_UNLINKED), o.unlinked != 0 && o.calls == 0:
+	case !server && o.has(bpf.TareStartFlagsTARE_F_HEADER):
+		sp.Attrs = append(sp.Attrs, span.String(semconv.Linking, semconv.LinkingHeader))
+	case o.calls == 0 && (o.unlinked != 0 || o.has(bpf.TareStartFlagsTARE_F_UNLINKED)):
 		sp.Attrs = append(sp.Attrs, span.String(semconv.Linking, semconv.LinkingNone))
 	case o.unlinked != 0:
 		sp.Attrs = append(sp.Attrs, span.String(semconv.Linking, semconv.LinkingUncertain))
+	case o.byHeader:
+		sp.Attrs = append(sp.Attrs, span.String(semconv.Linking, semconv.LinkingHeader))
 	}
 	if why := event.UnlinkedName(o.unlinked); why != "" {
 		sp.Attrs = append(sp.Attrs, span.String(semconv.LinkingReason, why))
@@ -108,6 +115,72 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 	if o.has(bpf.TareStartFlagsTARE_F_PIPELINED) && reason != bpf.TareEndReasonTARE_END_PIPELINED {
 		sp.Attrs = append(sp.Attrs, span.Bool(semconv.Pipelined, true))
+	}
+}
+
+// describeDatabase follows what a connection prepared before.
+func (b *Builder) describeDatabase(o *open, x exchange, f facts) {
+	sp := &o.span
+	switch {
+	case f.postgres != nil:
+		b.session(o, &f)
+	case f.mysql != nil:
+		b.sessionMySQL(o, x, &f)
+	}
+	sp.Name = cmp.Or(f.summary, strings.TrimSpace(f.operation+" "+f.collection), string(f.protocol))
+	sp.Attrs = append(sp.Attrs, span.String("db.system.name", string(f.protocol)))
+	texts(sp, "db.namespace", f.namespace, "db.operation.name", f.operation, "db.collection.name", f.collection,
+		"db.query.summary", f.summary, "db.query.text", f.target)
+	if f.failure != "" {
+		if code := cmp.Or(f.code, f.failure); code != otherFailure {
+			texts(sp, "db.response.status_code", code)
+		}
+		fail(sp, f.failure)
+	}
+}
+
+// describeMessaging follows the conventions for messaging 1.40, which are in development.
+func describeMessaging(sp *span.Span, f facts) {
+	sp.Name = strings.TrimSpace(f.operation + " " + cmp.Or(f.place, f.destination))
+	if f.protocol == protocolAMQP {
+		sp.Name = strings.TrimSpace(f.operation + " " + f.place)
+	}
+	texts(sp, "messaging.system", string(f.protocol), "messaging.operation.name", f.operation, "messaging.operation.type", f.sends,
+		"messaging.destination.name", f.destination, "messaging.rabbitmq.destination.routing_key", f.routing,
+		"messaging.consumer.group.name", f.group)
+	if f.version != "" {
+		texts(sp, "network.protocol.name", string(f.protocol), "network.protocol.version", f.version)
+	}
+	if f.failure != "" {
+		fail(sp, f.failure)
+	}
+}
+
+// describeFastCGI has the attributes of HTTP but those of its URL: scheme and host are
+// not among the first parameters.
+func describeFastCGI(sp *span.Span, f facts, server bool) {
+	sp.Name = cmp.Or(f.operation, string(f.protocol))
+	if f.operation == otherFailure {
+		sp.Name = "HTTP"
+	}
+	texts(sp, "network.protocol.name", string(f.protocol), "http.request.method", f.operation, "url.path", f.target)
+	if f.status != 0 {
+		sp.Attrs = append(sp.Attrs, span.Int("http.response.status_code", int64(f.status)))
+	}
+	switch {
+	case f.failure != "":
+		fail(sp, f.failure)
+	case f.status >= 500 || (!server && f.status >= 400):
+		fail(sp, strconv.Itoa(f.status))
+	}
+}
+
+// texts adds attributes, keys and values in turn, but those without a value.
+func texts(sp *span.Span, pairs ...string) {
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			sp.Attrs = append(sp.Attrs, span.String(pairs[i], pairs[i+1]))
+		}
 	}
 }
 

@@ -15,6 +15,12 @@ const (
 	protocolRedis     protocol = "redis"
 	protocolMemcached protocol = "memcached"
 	protocolPostgres  protocol = "postgresql"
+	protocolMySQL     protocol = "mysql" // MariaDB, too: its commands are the same
+	protocolMongoDB   protocol = "mongodb"
+	protocolKafka     protocol = "kafka"
+	protocolAMQP      protocol = "rabbitmq" // AMQP 0-9-1
+	protocolFastCGI   protocol = "fastcgi"
+	protocolDNS       protocol = "dns"
 )
 
 // facts are what the beginnings of a request and its response tell.
@@ -22,38 +28,61 @@ type facts struct {
 	protocol   protocol
 	operation  string // HTTP method, database command
 	target     string // path without query string; command with its key, query without values
-	version    string // of HTTP
+	version    string // of HTTP; of a request to Kafka
 	status     int    // of HTTP, 0 if unknown
-	failure    string // of a database: error prefix, SQLSTATE; otherFailure
+	failure    string // of a database: error prefix, SQLSTATE; of others a code; otherFailure
+	code       string // of a database, where failure is not what it calls its code
+	namespace  string // database
 	summary    string // of a query
 	collection string // its only table
 	unanswered bool   // nothing answers it
 	postgres   *pgRequest
+	mysql      *myRequest
+
+	sends       string // send, receive, settle: what is done with messages
+	destination string // topic, exchange and routing key, queue
+	place       string // the same in the span's name, where it has few values
+	routing     string // key
+	group       string // of consumers
 }
 
 // otherFailure is an error whose kind is not known, by the conventions for error.type.
 const otherFailure = "_OTHER"
 
-// identify reads the first bytes of a request and of its response. Anything
-// may stand in them: they were taken from the wire and cut at a fixed length.
-func identify(request, response []byte) facts {
-	if f, ok := identifyHTTP(request, response); ok {
-		return f
+// ofText are protocols that begin with a word, ofLengths those that have none.
+var (
+	ofText = []func(exchange) (facts, bool){
+		func(x exchange) (facts, bool) { return identifyHTTP(x.request, x.response) },
+		func(x exchange) (facts, bool) { return identifyRedis(x.request, x.response) },
+		func(x exchange) (facts, bool) { return identifyMemcached(x.request, x.response) },
 	}
-	if f, ok := identifyRedis(request, response); ok {
-		return f
+	ofLengths = []func(exchange) (facts, bool){
+		identifyPostgres, identifyMySQL, identifyMongoDB, identifyKafka, identifyAMQP, identifyFastCGI, identifyMemcachedBinary,
 	}
-	if f, ok := identifyMemcached(request, response); ok {
-		return f
+)
+
+// identify reads the first bytes of a request and of its response. Any number of
+// protocols begin with lengths and small numbers: what two of them could have is
+// neither's.
+func identify(x exchange) facts {
+	for _, read := range ofText {
+		if f, ok := read(x); ok {
+			return f
+		}
 	}
-	if f, ok := identifyPostgres(request, response); ok {
-		return f
+	found := facts{protocol: protocolTCP}
+	for _, read := range ofLengths {
+		if f, ok := read(x); ok && found.protocol != protocolTCP {
+			return facts{protocol: protocolTCP}
+		} else if ok {
+			found = f
+		}
 	}
 	// RFC 8446 5.1; with a third byte of 0, SSL 3, more likely a length of MySQL's
-	if len(request) >= 3 && request[0] >= 20 && request[0] <= 23 && request[1] == 3 && request[2] != 0 {
+	if r := x.request; found.protocol == protocolTCP && len(r) >= 3 && r[0] >= 20 && r[0] <= 23 && r[1] == 3 && r[2] != 0 {
 		return facts{protocol: protocolTLS}
 	}
-	return facts{protocol: protocolTCP}
+	return found
 }
 
 var httpMethods = []string{"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "QUERY"}

@@ -41,7 +41,8 @@ type pgStatement struct {
 
 // identifyPostgres reads messages of protocol 3. Everything that is there must be
 // well-formed, and the response its server's: many protocols begin with a length.
-func identifyPostgres(request, response []byte) (f facts, ok bool) {
+func identifyPostgres(x exchange) (f facts, ok bool) {
+	request, response := x.request, x.response
 	f.protocol = protocolPostgres
 	answered := pgAnswer(response)
 	if name := pgOpening(request, response); name != "" {
@@ -317,7 +318,7 @@ func (b *Builder) session(o *open, f *facts) {
 	}
 	for i := range q.statements {
 		if s := &q.statements[i]; !s.brought {
-			known, ok := b.statements[pgKey{o.connection, s.name}]
+			known, ok := b.statements[preparedKey{o.connection, s.name}]
 			if !ok {
 				known = statement{text: strings.TrimSpace("EXECUTE " + s.name), operation: "EXECUTE", summary: "EXECUTE"}
 			}
@@ -336,36 +337,18 @@ func (b *Builder) session(o *open, f *facts) {
 	} else {
 		b.remember(o.connection, q)
 	}
-	if len(b.connections) >= pgConnections {
-		clear(b.connections)
-	}
-	b.connections[o.id] = o.connection
-}
-
-// The bounds of what is remembered: all is forgotten beyond them.
-const (
-	pgStatements  = 8192 // of up to TARE_PAYLOAD_START bytes
-	pgConnections = 8192
-)
-
-// pgKey is a prepared statement; of a connection, the id of its first span in a row.
-type pgKey struct {
-	connection uint64
-	name       string
+	b.follow(o, myAwaited{})
 }
 
 func (b *Builder) remember(connection uint64, q *pgRequest) {
 	for _, name := range q.closed {
-		delete(b.statements, pgKey{connection, name})
+		delete(b.statements, preparedKey{connection, name})
 	}
 	for _, s := range q.statements {
 		if !s.prepared {
 			continue
 		}
-		if len(b.statements) >= pgStatements {
-			clear(b.statements)
-		}
-		b.statements[pgKey{connection, s.name}] = s.statement
+		b.prepared(preparedKey{connection, s.name}, s.statement)
 	}
 }
 

@@ -21,6 +21,17 @@ type statement struct {
 func readSQL(text []byte, cut, parameterised bool) statement {
 	r := sqlReader{s: text, cut: cut}
 	r.comments = parameterised && hasParameter(text)
+	return r.statement()
+}
+
+// readMySQL reads the dialect of MySQL and MariaDB. What stands in double quotes is
+// taken for a string, which it is unless ANSI_QUOTES is set.
+func readMySQL(text []byte, cut bool) statement {
+	r := sqlReader{s: text, cut: cut, mysql: true}
+	return r.statement()
+}
+
+func (r *sqlReader) statement() statement {
 	r.read()
 	st := statement{text: printable(bytes.TrimSpace(r.out)), summary: printable([]byte(strings.Join(r.parts, " ")))}
 	if len(r.parts) == 0 {
@@ -28,7 +39,7 @@ func readSQL(text []byte, cut, parameterised bool) statement {
 	}
 	if r.statements == 1 {
 		st.operation = r.parts[0]
-		if len(r.tables) == 1 && !r.more && !cut {
+		if len(r.tables) == 1 && !r.more && !r.cut {
 			st.collection = printable([]byte(r.tables[0]))
 		}
 	}
@@ -49,6 +60,7 @@ type sqlReader struct {
 	i        int
 	cut      bool
 	comments bool // are kept
+	mysql    bool
 
 	out        []byte
 	parameters bool
@@ -74,23 +86,26 @@ func (r *sqlReader) read() {
 		case isSQLSpace(c):
 			r.i++
 			r.space()
-		case bytes.HasPrefix(r.s[at:], []byte("--")):
+		case r.dashes(at), r.mysql && c == '#':
 			r.i = past(r.s, at, "\n")
 			r.comment(at)
 		case bytes.HasPrefix(r.s[at:], []byte("/*")):
 			r.i = blockEnd(r.s, at)
+			if r.mysql {
+				r.i = mysqlBlockEnd(r.s, at)
+			}
 			r.comment(at)
-		case c == '\'':
+		case c == '\'', r.mysql && c == '"':
 			r.i = quoteEnd(r.s, at, false)
 			r.literal()
-		case c == '$':
+		case c == '$' && !r.mysql:
 			r.dollar()
 		case isDigit(c) || c == '.' && at+1 < len(r.s) && isDigit(r.s[at+1]):
 			for r.i < len(r.s) && (isWordByte(r.s[r.i]) || r.s[r.i] == '.') {
 				r.i++
 			}
 			r.literal()
-		case c == '"' || isWordByte(c):
+		case c == r.quote() || isWordByte(c):
 			r.name()
 		default:
 			r.i++
@@ -98,6 +113,22 @@ func (r *sqlReader) read() {
 			r.sign(c)
 		}
 	}
+}
+
+// dashes reports whether a comment begins at a dash: MySQL wants space behind two.
+func (r *sqlReader) dashes(at int) bool {
+	if !bytes.HasPrefix(r.s[at:], []byte("--")) {
+		return false
+	}
+	return !r.mysql || at+2 == len(r.s) || r.s[at+2] <= ' '
+}
+
+// quote begins and ends a name.
+func (r *sqlReader) quote() byte {
+	if r.mysql {
+		return '`'
+	}
+	return '"'
 }
 
 func (r *sqlReader) space() {
@@ -146,16 +177,16 @@ func (r *sqlReader) dollar() {
 
 // name takes a word or a name, with what stands before it and a dot.
 func (r *sqlReader) name() {
-	from := r.i
+	from, quote := r.i, r.quote()
 	for r.i < len(r.s) {
-		if r.s[r.i] == '"' {
+		if r.s[r.i] == quote {
 			r.i = identifierEnd(r.s, r.i)
 		} else {
 			for r.i < len(r.s) && isWordByte(r.s[r.i]) {
 				r.i++
 			}
 		}
-		if r.i+1 >= len(r.s) || r.s[r.i] != '.' || r.s[r.i+1] != '"' && !isWordByte(r.s[r.i+1]) {
+		if r.i+1 >= len(r.s) || r.s[r.i] != '.' || r.s[r.i+1] != quote && !isWordByte(r.s[r.i+1]) {
 			break
 		}
 		r.i++
@@ -205,15 +236,20 @@ func (r *sqlReader) word(name string) {
 		}
 	case "FROM":
 		if last != "DISTINCT" && slices.Contains([]string{"SELECT", "DELETE", "UPDATE"}, r.command) {
-			r.expect, r.list = true, r.command != "DELETE"
+			r.expect, r.list = true, r.mysql || r.command != "DELETE"
 		}
 	case "INTO":
-		r.expect = r.command == "INSERT" || r.command == "MERGE"
+		r.expect = r.command == "INSERT" || r.command == "MERGE" || r.mysql && (r.command == "REPLACE" || r.command == "LOAD")
 	case "USING":
 		r.expect = r.command == "DELETE" || r.command == "MERGE"
-	case "JOIN":
+	case "JOIN", "STRAIGHT_JOIN":
 		r.expect = r.list
 	case "ONLY", "TABLE", "LATERAL":
+	case "LOW_PRIORITY", "IGNORE", "QUICK":
+		if r.expect && !r.mysql {
+			r.expect = false
+			r.table(name)
+		}
 	case "WHERE", "SET", "VALUES", "GROUP", "ORDER", "HAVING", "LIMIT", "OFFSET", "FETCH", "WINDOW", "FOR", "RETURNING", "UNION", "INTERSECT", "EXCEPT":
 		r.expect, r.list = false, false
 	default:
@@ -227,7 +263,7 @@ func (r *sqlReader) word(name string) {
 // begin notes a command. Others than PostgreSQL's are no names: there may be any number.
 func (r *sqlReader) begin(upper string) {
 	r.command, r.expect, r.list = upper, false, false
-	if sqlCommands[upper] {
+	if sqlCommands[upper] || r.mysql && mysqlCommands[upper] {
 		r.parts = append(r.parts, upper)
 		r.expect, r.list = upper == "UPDATE" || upper == "TRUNCATE" || upper == "COPY", upper == "TRUNCATE"
 	}
@@ -240,7 +276,7 @@ func (r *sqlReader) table(name string) {
 		r.more = true
 		return
 	}
-	name = strings.ReplaceAll(name, `"`, "")
+	name = strings.ReplaceAll(name, string(r.quote()), "")
 	r.tables = append(r.tables, name)
 	r.parts = append(r.parts, name)
 }
@@ -266,16 +302,17 @@ func (r *sqlReader) sign(c byte) {
 // escapes it (escapes), or does not, or does so by the server's settings: then all
 // that follows is taken for the string.
 func quoteEnd(s []byte, i int, escapes bool) int {
+	quote := s[i]
 	for i++; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
 			if escapes {
 				i++
-			} else if i+1 < len(s) && s[i+1] == '\'' {
+			} else if i+1 < len(s) && s[i+1] == quote {
 				return len(s)
 			}
-		case '\'':
-			if i+1 >= len(s) || s[i+1] != '\'' {
+		case quote:
+			if i+1 >= len(s) || s[i+1] != quote {
 				return i + 1
 			}
 			i++
@@ -286,11 +323,12 @@ func quoteEnd(s []byte, i int, escapes bool) int {
 
 // identifierEnd is behind the name in quotes that begins at i.
 func identifierEnd(s []byte, i int) int {
+	quote := s[i]
 	for i++; i < len(s); i++ {
-		if s[i] != '"' {
+		if s[i] != quote {
 			continue
 		}
-		if i+1 >= len(s) || s[i+1] != '"' {
+		if i+1 >= len(s) || s[i+1] != quote {
 			return i + 1
 		}
 		i++
@@ -318,6 +356,18 @@ func blockEnd(s []byte, i int) int {
 	return len(s)
 }
 
+// mysqlBlockEnd is the same where comments hold none. What is in /*! is a part of the
+// statement, or not, by the server's version: with quotes in it, that decides what
+// stands in quotes behind it, so that nothing behind it is read.
+func mysqlBlockEnd(s []byte, i int) int {
+	end := past(s, i+2, "*/")
+	body := s[i+2 : end]
+	if (bytes.HasPrefix(body, []byte("!")) || bytes.HasPrefix(body, []byte("M!"))) && bytes.ContainsAny(body, "'\"`#-\\") {
+		return len(s)
+	}
+	return end
+}
+
 // past is behind the next what at or after i.
 func past(s []byte, i int, what string) int {
 	if n := bytes.Index(s[i:], []byte(what)); n >= 0 {
@@ -335,14 +385,20 @@ func isWordByte(c byte) bool {
 }
 
 // sqlCommands are PostgreSQL's, by their first words.
-var sqlCommands = func() map[string]bool {
+var sqlCommands = words(`ABORT ALTER ANALYZE BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY CREATE
+	DEALLOCATE DECLARE DELETE DISCARD DO DROP END EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE MOVE
+	NOTIFY PREPARE REASSIGN REFRESH REINDEX RELEASE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SELECT SET SHOW START
+	TABLE TRUNCATE UNLISTEN UPDATE VACUUM VALUES
+	BASE_BACKUP CREATE_REPLICATION_SLOT DROP_REPLICATION_SLOT IDENTIFY_SYSTEM READ_REPLICATION_SLOT START_REPLICATION TIMELINE_HISTORY`)
+
+// mysqlCommands are what MySQL and MariaDB have beside them.
+var mysqlCommands = words(`BINLOG CACHE CHANGE CHECK CHECKSUM DESC DESCRIBE FLUSH GET HANDLER HELP INSTALL KILL OPTIMIZE PURGE
+	RENAME REPAIR REPLACE RESIGNAL SHUTDOWN SIGNAL STOP UNINSTALL UNLOCK USE XA`)
+
+func words(list string) map[string]bool {
 	set := map[string]bool{}
-	for _, w := range strings.Fields(`ABORT ALTER ANALYZE BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY CREATE
-		DEALLOCATE DECLARE DELETE DISCARD DO DROP END EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE MOVE
-		NOTIFY PREPARE REASSIGN REFRESH REINDEX RELEASE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SELECT SET SHOW START
-		TABLE TRUNCATE UNLISTEN UPDATE VACUUM VALUES
-		BASE_BACKUP CREATE_REPLICATION_SLOT DROP_REPLICATION_SLOT IDENTIFY_SYSTEM READ_REPLICATION_SLOT START_REPLICATION TIMELINE_HISTORY`) {
+	for _, w := range strings.Fields(list) {
 		set[w] = true
 	}
 	return set
-}()
+}

@@ -51,15 +51,25 @@ var received = Program{
 	For: "messages received",
 }
 
+// turns is a program that sees what is received on other sockets than TCP's.
+func turns(name string, hook Hook) Program {
+	return Program{
+		Name: name, Hook: hook,
+		For:        "event loops that turn to what comes by UDP or a unix socket",
+		Capability: "turns",
+		Without:    "calls of an event loop that also uses unix sockets, or UDP, may be below another request",
+	}
+}
+
 // All tiers, the best first. A tier for other kernels is one more entry here.
 var All = []Tier{
 	{
 		Name:  "tracepoint",
 		Since: "6.16",
-		Programs: programs(received, Program{
+		Programs: slices.Concat(programs(received, Program{
 			Name: "tare_send", Hook: Tracepoint("tcp_sendmsg_locked"),
 			For: "messages sent",
-		}),
+		}, turns("tare_turns", Tracepoint("sock_recv_length"))), lookups),
 	},
 	{
 		Name:     "fentry",
@@ -67,7 +77,7 @@ var All = []Tier{
 		Programs: programs(received, Program{
 			Name: "tare_send", Hook: Fentry("tcp_sendmsg_locked"),
 			For: "messages sent",
-		}, Program{
+		}, turns("tare_unix_turns", Fentry("unix_stream_recvmsg")), turns("tare_udp_turns", Fentry("udp_recvmsg")), turns("tare_udp6_turns", Fentry("udpv6_recvmsg")), Program{
 			Name: "tare_sendpages", Hook: Fentry("do_tcp_sendpages"),
 			For:        "messages sent by sendfile and splice (before Linux 6.5)",
 			Capability: "sendfile",
@@ -81,7 +91,7 @@ var All = []Tier{
 		Programs: programs(received, Program{
 			Name: "tare_kprobe_send", Hook: Kprobe("tcp_sendmsg_locked"),
 			For: "messages sent",
-		}, Program{
+		}, turns("tare_unix_turns", Kprobe("unix_stream_recvmsg")), turns("tare_udp_turns", Kprobe("udp_recvmsg")), turns("tare_udp6_turns", Kprobe("udpv6_recvmsg")), Program{
 			Name: "tare_kprobe_sendpages", Hook: Kprobe("do_tcp_sendpages"),
 			For:        "messages sent by sendfile and splice (before Linux 6.5)",
 			Capability: "sendfile",
@@ -106,6 +116,34 @@ var All = []Tier{
 	},
 }
 
+// lookups are the programs for look-ups of names, where a program of control groups
+// reaches the state of threads (Linux 6.16).
+var lookups = []Program{
+	resolves("tare_connect4", ebpf.AttachCGroupInet4Connect),
+	resolves("tare_connect6", ebpf.AttachCGroupInet6Connect),
+	resolves("tare_sendmsg4", ebpf.AttachCGroupUDP4Sendmsg),
+	resolves("tare_sendmsg6", ebpf.AttachCGroupUDP6Sendmsg),
+	lookup("tare_asks_name", ebpf.AttachCGroupInetEgress, "names that services look up"),
+	lookup("tare_hears_name", ebpf.AttachCGroupInetIngress, "answers to names that services look up"),
+}
+
+func resolves(name string, at ebpf.AttachType) Program {
+	return ofLookups(Program{
+		Name: name, Hook: Hook{ebpf.CGroupSockAddr, at, ""},
+		For: "services that begin to look names up",
+	})
+}
+
+func lookup(name string, at ebpf.AttachType, what string) Program {
+	return ofLookups(Program{Name: name, Hook: Hook{ebpf.CGroupSKB, at, ""}, OnDemand: Lookups, For: what})
+}
+
+func ofLookups(p Program) Program {
+	p.Capability = "lookups"
+	p.Without = "look-ups of names have no spans"
+	return p
+}
+
 // IP are the programs that --tag ip needs beside those of a tier.
 var IP = []Program{
 	{Name: "tare_ingress", Hook: Ingress, For: "contexts in the IP headers of packets that come in"},
@@ -122,6 +160,10 @@ func programs(own ...Program) []Program {
 		{
 			Name: "tare_state", Hook: Tracepoint("inet_sock_set_state"),
 			For: "connections that services open, and the end of requests that are closed without an answer",
+		},
+		{
+			Name: "tare_switch", Hook: Tracepoint("sched_switch"), OnDemand: Proofs,
+			For: "how threads wait for answers, before the first of their calls is linked",
 		},
 		{
 			Name: "tare_sockops", Hook: SockOps,

@@ -29,6 +29,9 @@ type Program struct {
 	Hook Hook
 	Also []string // further places of its kind that it is attached to
 	For  string   // what the hook is for
+	// OnDemand says for what it is attached at the start, and later while that is
+	// needed; "" of what is always attached.
+	OnDemand Demand
 
 	// Capability names what the tracer loses where the kernel refuses the program;
 	// without a name the tier cannot do without it.
@@ -36,6 +39,15 @@ type Program struct {
 	Without    string // what the loss costs
 	Until      string // the Linux version that needs no such hook any more; its absence costs nothing
 }
+
+// Demand is what hooks are attached for that cost something for all of a host.
+type Demand string
+
+// What the agent attaches hooks for.
+const (
+	Proofs  Demand = "proofs"  // how threads wait, while a service is not proven
+	Lookups Demand = "lookups" // packets, while traced processes look names up
+)
 
 // Hook is a place in the kernel that a program can be attached to.
 type Hook struct {
@@ -60,7 +72,13 @@ var kinds = map[Hook]string{
 	{Type: ebpf.TracePoint}: "tracepoint/",
 	{Type: ebpf.SockOps, Attach: ebpf.AttachCGroupSockOps}:       "sock_ops",
 	{Type: ebpf.CGroupSKB, Attach: ebpf.AttachCGroupInetIngress}: "cgroup_skb/ingress",
+	{Type: ebpf.CGroupSKB, Attach: ebpf.AttachCGroupInetEgress}:  "cgroup_skb/egress",
 	{Type: ebpf.SchedCLS, Attach: ebpf.AttachTCXEgress}:          "tcx/egress",
+
+	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupInet4Connect}: "cgroup/connect4",
+	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupInet6Connect}: "cgroup/connect6",
+	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupUDP4Sendmsg}:  "cgroup/sendmsg4",
+	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupUDP6Sendmsg}:  "cgroup/sendmsg6",
 }
 
 // String is the hook's name, as libbpf names sections: "tp_btf/tcp_destroy_sock".

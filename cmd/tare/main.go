@@ -34,7 +34,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(agent.Command(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command())
+	root.AddCommand(agent.Command(), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, doctor.ErrCannotRun) { // the report has the reasons
 			fmt.Fprintln(os.Stderr, "tare:", err)

@@ -53,6 +53,7 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 	late := counter("late_spans_total", "{span}", "Spans that arrived after their trace was emitted.")
 	conflicts := counter("id_conflicts_total", "{span}", "Spans with the id of another span, kept.")
 	traces := counter("traces_total", "{trace}", "Traces emitted.")
+	doubles := counter("doubles_total", "{span}", "Spans of which an SDK has another one of the same call, one of which is to be kept.")
 	joins := counter("joins_total", "{attempt}", "Attempts to join traces by connection and stream offset.")
 	moved := counter("moved_spans_total", "{span}", "Spans whose times were corrected, or marked.")
 	unproven := counter("unproven_clocks_total", "{trace}", "Traces whose spans contradict each other about a clock.")
@@ -88,6 +89,9 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 		count(o, dropped, p.refused.Load(), attribute.String("reason", "refused"))
 		for i, outcome := range assemble.JoinOutcomes {
 			count(o, joins, s.Joins[i], attribute.String("outcome", outcome))
+		}
+		for i, outcome := range assemble.DoubleOutcomes {
+			count(o, doubles, s.Doubles[i], attribute.String("outcome", outcome))
 		}
 		count(o, traces, s.Complete, attribute.String("state", semconv.StateComplete), attribute.String("reason", ""))
 		for reasons, n := range s.Incomplete {

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 HOST = "127.0.0.1"
@@ -37,8 +38,8 @@ class Peer:
 
 
 class Backend(Peer):
-    def ask(self, n):
-        self.sock.sendall(b"GET /n/%d HTTP/1.1\r\nHost: backend\r\n\r\n" % n)
+    def ask(self, n, forwarded=b""):
+        self.sock.sendall(b"GET /n/%d HTTP/1.1\r\nHost: backend\r\n%b\r\n" % (n, forwarded))
         size = 0
         while (line := self.line()) != b"\r\n":
             if line.lower().startswith(b"content-length:"):
@@ -47,14 +48,14 @@ class Backend(Peer):
 
 
 class Redis(Peer):
-    def ask(self, n):
+    def ask(self, n, _=b""):
         key = b"n:%d" % n
         self.sock.sendall(b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key))
         self.line()  # $-1
 
 
 class Memcached(Peer):
-    def ask(self, n):
+    def ask(self, n, _=b""):
         self.sock.sendall(b"get n:%d\r\n" % n)
         self.line()  # END
 
@@ -66,7 +67,7 @@ class Postgres:
         self.db.autocommit = True
         self.cursor = self.db.cursor()
 
-    def ask(self, n):
+    def ask(self, n, _=b""):
         self.cursor.execute(query(n))
         self.cursor.fetchall()
 
@@ -77,7 +78,7 @@ class MariaDB:
         self.db = pymysql.connect(host=HOST, port=int(os.environ["MARIADB"]), user="root", autocommit=True)
         self.cursor = self.db.cursor()
 
-    def ask(self, n):
+    def ask(self, n, _=b""):
         self.cursor.execute(query(n))
         self.cursor.fetchall()
 
@@ -87,18 +88,31 @@ def query(n):
     return "SELECT 1 AS n%05d, '%s'" % (n, "x" * n)
 
 
-KINDS = {"BACKEND": Backend, "REDIS": Redis, "MEMCACHED": Memcached, "POSTGRES": Postgres, "MARIADB": MariaDB}
+class Names:
+    """Looks up a name that nobody has asked for before."""
+
+    def __init__(self, _):
+        pass
+
+    def ask(self, n, _=b""):
+        socket.getaddrinfo("n%d.example.test" % n, 80)
+
+
+KINDS = {"NAMES": Names, "BACKEND": Backend, "REDIS": Redis, "MEMCACHED": Memcached, "POSTGRES": Postgres, "MARIADB": MariaDB}
 
 
 def peers():
     return [kind(name) for name, kind in KINDS.items() if name in os.environ]
 
 
+FORWARDED = (b"x-request-id", b"x-tenant-id")
+
+
 class Request:
     """Reads requests of one connection, bodies included."""
 
     def __init__(self, sock):
-        self.sock, self.rest, self.last = sock, b"", False
+        self.sock, self.rest, self.last, self.forwarded = sock, b"", False, b""
 
     def next(self):
         """The number that is asked for, or None at the end."""
@@ -108,10 +122,13 @@ class Request:
             if not self.more():
                 return None
         head, _, self.rest = self.rest.partition(b"\r\n\r\n")
-        size = 0
+        size, self.forwarded = 0, b""
         for line in head.split(b"\r\n"):
-            if line.lower().startswith(b"content-length:"):
+            name = line.lower().split(b":")[0]
+            if name == b"content-length":
                 size = int(line.split(b":")[1])
+            if name in FORWARDED:
+                self.forwarded += line + b"\r\n"
             self.last |= line.lower() == b"connection: close"
         while len(self.rest) < size:
             if not self.more():
@@ -276,28 +293,84 @@ def waking(listener):
     each_connection(listener, handle)
 
 
+def received(ready, listener, connections):
+    """What has come: each request's socket, its number (None: the connection's end) and what is
+    to be forwarded of it. New connections are accepted."""
+    for sock in ready:
+        if sock is listener:
+            accepted, _ = listener.accept()
+            connections[accepted] = Request(accepted)
+            continue
+        request = connections[sock]
+        n = request.next()
+        if n is None:
+            del connections[sock]
+            sock.close()
+        yield sock, n, request.forwarded
+
+
 def loop(listener):
     """One thread for all connections, which it waits for with select and which all
-    block: first it receives what there is, then it asks and answers."""
+    block: first it receives what there is, then it asks, with the headers that it
+    forwards, and answers."""
     asked, connections = peers(), {}
     while True:
         ready, _, _ = select.select([listener, *connections], [], [])
-        todo = []
-        for sock in ready:
-            if sock is listener:
-                accepted, _ = listener.accept()
-                connections[accepted] = Request(accepted)
-                continue
-            n = connections[sock].next()
+        for sock, n, forwarded in [r for r in received(ready, listener, connections) if r[1] is not None]:
+            for p in asked:
+                p.ask(n, forwarded)
+            answer(sock)
+
+
+def late(listener):
+    """One thread for all connections, which it waits for with select and which all block: it
+    answers after some milliseconds, and asks after some more, when it has the next request."""
+    asked, connections, answers, asks = peers(), {}, {}, []
+    while True:
+        pause = 0.001 if answers or asks else None
+        ready, _, _ = select.select([listener, *connections], [], [], pause)
+        now = time.monotonic()
+        for sock, n, _ in received(ready, listener, connections):
             if n is None:
-                del connections[sock]
-                sock.close()
+                answers.pop(sock, None)
             else:
-                todo.append((sock, n))
-        for sock, n in todo:
+                answers[sock] = now + 0.003, n
+        for sock, (due, n) in list(answers.items()):
+            if due <= now:
+                del answers[sock]
+                answer(sock)
+                asks.append((now + 0.002, n))
+        for due, n in [a for a in asks if a[0] <= now]:
+            asks.remove((due, n))
             for p in asked:
                 p.ask(n)
+
+
+def forwarding_twice(listener):
+    """As loop, and once more as forwarding_late."""
+    forwarding_late(listener, True)
+
+
+def forwarding_late(listener, twice=False):
+    """As loop, but it asks when it has answered, and received the next requests."""
+    asked, connections, asks = peers(), {}, []
+    while True:
+        ready, _, _ = select.select([listener, *connections], [], [], 0.002 if asks else None)
+        late, asks = asks, []
+        for sock, n, forwarded in received(ready, listener, connections):
+            if n is None:
+                continue
+            for p in asked:
+                for due in late:
+                    p.ask(*due)
+                if twice:
+                    p.ask(n, forwarded)
+            late = []
             answer(sock)
+            asks.append((n, forwarded))
+        for p in asked:
+            for due in late:
+                p.ask(*due)
 
 
 def short(listener):
@@ -329,7 +402,7 @@ def resetting(listener):
     each_connection(listener, handle)
 
 
-MODES = (threads, forks, handover, asking_pool, children, waking, loop, short, resetting)
+MODES = (threads, forks, handover, asking_pool, children, waking, loop, late, forwarding_late, forwarding_twice, short, resetting)
 
 
 def main():

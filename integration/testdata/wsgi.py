@@ -1,5 +1,5 @@
-"""GET /n/5 asks the backend and redis about number 5; every thread keeps its
-own connections."""
+"""GET /n/5 asks the backend and, if there is one, redis about number 5; every thread
+keeps its own connections. With NAMES, it looks up a name before."""
 
 import os
 import socket
@@ -21,6 +21,9 @@ def application(environ, start_response):
     environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     n = environ["PATH_INFO"].rpartition("/")[2].encode()
 
+    if "NAMES" in os.environ:
+        socket.getaddrinfo("n%s.example.test" % n.decode(), 80)
+
     sock, reader = peer("BACKEND")
     sock.sendall(b"GET /n/%b HTTP/1.1\r\nHost: backend\r\n\r\n" % n)
     size = 0
@@ -29,9 +32,10 @@ def application(environ, start_response):
             size = int(line.split(b":")[1])
     reader.read(size)
 
-    sock, reader = peer("REDIS")
-    sock.sendall(b"*2\r\n$3\r\nGET\r\n$%d\r\nn:%b\r\n" % (len(n) + 2, n))
-    reader.readline()
+    if "REDIS" in os.environ:
+        sock, reader = peer("REDIS")
+        sock.sendall(b"*2\r\n$3\r\nGET\r\n$%d\r\nn:%b\r\n" % (len(n) + 2, n))
+        reader.readline()
 
     start_response("200 OK", [("Content-Length", "6"), ("Content-Type", "text/plain")])
     return [b"hello\n"]

@@ -2,9 +2,9 @@
 // `tare demo --json` into docs/cost.md and README.md, those of the libraries'
 // benchmarks and experiments into otel/README.md, those of the collector and its
 // store into docs/collector.md, those of the matrix of kernels into
-// docs/kernels.md, and those of linking Go into docs/linking.md. It measures nothing and judges only against the
+// docs/kernels.md, and those of linking Go, of linking each runtime and framework, and of what shims cost into docs/linking.md. It measures nothing and judges only against the
 // targets that are written here: `make cost`, `make otel-cost`, `make
-// collector-cost`, `make go-calls` and `make test-kernels` run it on what they have just measured.
+// collector-cost`, `make go-calls`, `make runtimes`, `make shims-cost` and `make test-kernels` run it on what they have just measured.
 package main
 
 import (
@@ -29,6 +29,8 @@ var parts = map[string]struct {
 	"agent":     {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
 	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
 	"go":        {[]string{"CALLS", "docs/results", "docs/linking.md", "README.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2:]...) }},
+	"runtimes":  {[]string{"RESULTS-DIRECTORY", "docs/linking.md"}, func(a []string) error { return runtimes(a[0], a[1]) }},
+	"shims":     {[]string{"RESULTS-DIRECTORY", "docs/linking.md"}, func(a []string) error { return shims(a[0], a[1]) }},
 	"kernels":   {[]string{"RESULTS", "docs/kernels.md"}, func(a []string) error { return matrix(a[0], a[1]) }},
 	"collector": {[]string{"BENCHMARKS", "FLOODS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3], a[4]) }},
 }

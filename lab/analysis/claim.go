@@ -181,17 +181,14 @@ func (p *place) peer(a *grid, b *bunch, tracer string) *bunch {
 
 // alone fills in a value that has nothing to be compared with.
 func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRound, c experiment.Claim) bool {
-	if m.Key == record.Complete || m.Key == record.Wrong {
-		for _, fid := range s.Fidelity {
-			if fid.Cell != f.Cell || fid.Variant != f.Variant || fid.Traces == 0 {
-				continue
-			}
-			part := fid.Complete
-			if m.Key == record.Wrong {
-				part = fid.Wrong
-			}
+	for i := range s.Fidelity {
+		fid := &s.Fidelity[i]
+		if fid.Cell != f.Cell || fid.Variant != f.Variant || fid.Traces == 0 {
+			continue
+		}
+		if part, of, ok := fid.part(m.Key); ok {
 			f.Proportion = &part
-			f.Text = targetShare(part, c) + part.String() + " of the traces"
+			f.Text = targetShare(part, c) + part.String() + " of the " + of
 			return true
 		}
 	}

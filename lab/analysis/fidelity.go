@@ -36,12 +36,35 @@ func (f *Fidelity) add(r *record.Run) {
 		return
 	}
 	f.Runs++
+	if l := r.Links; l != nil {
+		f.Links.Calls, f.Links.Linked, f.Links.Wrong = f.Links.Calls+l.Calls, f.Links.Linked+l.Linked, f.Links.Wrong+l.Wrong
+	}
 	for class, n := range r.Fidelity {
 		f.Classes[class] += n
 		if record.CountsTraces(class) {
 			f.Traces += n
 		}
 	}
+}
+
+// part is what a metric counts of the traces or calls, with their name.
+func (f *Fidelity) part(metric string) (p Proportion, of string, ok bool) {
+	l := f.Links
+	switch {
+	case metric == record.Complete:
+		return f.Complete, "traces", true
+	case metric == record.Wrong:
+		return f.Wrong, "traces", true
+	case l.Calls == 0:
+		return Proportion{}, "", false
+	case metric == record.LinkedShare:
+		return proportion(l.Linked, l.Calls), "calls", true
+	case metric == record.UnlinkedShare:
+		return proportion(l.Calls-l.Linked-l.Wrong, l.Calls), "calls", true
+	case metric == record.WrongCalls:
+		return proportion(l.Wrong, l.Calls), "calls", true
+	}
+	return Proportion{}, "", false
 }
 
 // proportion with the interval of Wilson (1927), which holds its level where the

@@ -333,6 +333,7 @@ type Fidelity struct {
 	Classes  map[string]int `json:"classes"`
 	Complete Proportion     `json:"complete"`
 	Wrong    Proportion     `json:"wrong"`
+	Links    record.Links   `json:"links,omitzero"` // calls that are linked
 }
 
 // Proportion is a share with its 95% Wilson interval.

@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/workloads/polyglot"
 )
 
 func TestShippedExperimentsCanRun(t *testing.T) {
@@ -15,6 +17,26 @@ func TestShippedExperimentsCanRun(t *testing.T) {
 	for _, e := range all {
 		if err := runnable(e); err != nil {
 			t.Errorf("%s: %v", e.Name, err)
+		}
+	}
+}
+
+// Every framework is in the experiment, with one version of its runtime and one client at least.
+func TestRuntimesHasEveryFramework(t *testing.T) {
+	e, err := experiment.Open("runtimes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured, versions := map[string]bool{}, regexp.MustCompile(`[0-9.]+|-client`)
+	for _, w := range e.Workloads {
+		if w.Kind != "polyglot-"+w.Name || !w.Optional {
+			t.Errorf("%s: %s, optional: %v", w.Name, w.Kind, w.Optional)
+		}
+		measured[versions.ReplaceAllString(w.Name, "")] = true
+	}
+	for _, s := range polyglot.All() {
+		if name := versions.ReplaceAllString(s.Name, ""); !measured[name] {
+			t.Errorf("no workload %s", s.Name)
 		}
 	}
 }

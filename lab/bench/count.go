@@ -86,6 +86,12 @@ func (r *run) classify(truth fidelity.Truth, classify func([]span.Span, fidelity
 		f[reason] = n
 	}
 	r.rec.Values[record.Wrong] = float64(report.Wrong)
+	if l := fidelity.CountLinks(spans, truth); l.Calls > 0 {
+		r.rec.Links = &record.Links{Calls: l.Calls, Linked: l.Linked, Wrong: l.Wrong}
+		r.rec.Values[record.LinkedShare] = float64(l.Linked) / float64(l.Calls)
+		r.rec.Values[record.UnlinkedShare] = float64(l.Calls-l.Linked-l.Wrong) / float64(l.Calls)
+		r.rec.Values[record.WrongCalls] = float64(l.Wrong)
+	}
 	if report.Traces > 0 {
 		r.rec.Values[record.Complete] = float64(report.Complete) / float64(report.Traces)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -16,11 +17,25 @@ import (
 
 // preflight runs every variant of every workload once, shortly: what cannot run
 // is found now and not after an hour. Tracers for which another kernel is needed are
-// left out, and optional ones that cannot run.
+// left out, and optional tracers and workloads that cannot run.
 func (b *bench) preflight(ctx context.Context) error {
 	b.say("trying every variant once")
 	tried := map[string]error{} // by workload and variant
 	host := tracer.NewHost(b.stage.Tare)
+	b.cells = slices.DeleteFunc(b.cells, func(c experiment.Cell) bool {
+		err := absent(c.Workload)
+		if err == nil {
+			return false
+		}
+		if _, known := b.manifest.LeftOut[c.Workload.Name]; !known {
+			b.say("left out: %s: %s", c.Workload.Name, firstLine(err))
+		}
+		b.manifest.LeftOut[c.Workload.Name] = err.Error()
+		return true
+	})
+	if len(b.cells) == 0 {
+		return errors.New("no workload can run here")
+	}
 	for i := range b.cells {
 		c := &b.cells[i]
 		var keep []experiment.Variant
@@ -46,6 +61,12 @@ func (b *bench) preflight(ctx context.Context) error {
 					b.say("left out: %s: %s", v.Tracer.Name, firstLine(err))
 				}
 				b.manifest.NotOffered[v.Tracer.Name] = elsewhere.Reason
+			case c.Workload.Optional:
+				what := c.Workload.Name + " with " + v.Name
+				if _, known := b.manifest.LeftOut[what]; !known {
+					b.say("left out: %s: %s", what, firstLine(err))
+				}
+				b.manifest.LeftOut[what] = err.Error()
 			case v.Tracer.Optional:
 				if _, known := b.manifest.LeftOut[v.Name]; !known {
 					b.say("left out: %s: %s", v.Name, firstLine(err))
@@ -58,6 +79,14 @@ func (b *bench) preflight(ctx context.Context) error {
 		c.Variants = keep
 	}
 	return nil
+}
+
+// absent says what an optional workload lacks on this machine, nil if nothing.
+func absent(w *experiment.Workload) error {
+	if !w.Optional {
+		return nil
+	}
+	return workloads.Absent(w.Kind, "")
 }
 
 // try makes one short run, and notes the versions of what runs.

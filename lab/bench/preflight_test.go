@@ -4,11 +4,29 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
 )
+
+// What an optional workload needs and this machine lacks leaves it out, and says so.
+func TestOptionalWorkloadIsLeftOut(t *testing.T) {
+	kind := "polyglot-cpp-threads" // nothing is built beside this test
+	b := &bench{
+		opts: Options{Out: io.Discard}, stage: &Stage{},
+		manifest: &record.Manifest{LeftOut: map[string]string{}},
+		cells:    []experiment.Cell{{Name: "threads/l", Workload: &experiment.Workload{Name: "threads", Kind: kind, Optional: true}}},
+	}
+	err := b.preflight(t.Context())
+	if why := b.manifest.LeftOut["threads"]; err == nil || len(b.cells) != 0 || !strings.Contains(why, "not ") {
+		t.Errorf("%v, %d cells, left out because %q", err, len(b.cells), why)
+	}
+	if err := absent(&experiment.Workload{Kind: kind}); err != nil {
+		t.Errorf("a workload that is not optional: %v", err)
+	}
+}
 
 // What needs another kernel is left out with the kernel's reason, and stops nothing.
 func TestWhatTheKernelDoesNotOfferIsLeftOut(t *testing.T) {

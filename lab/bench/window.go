@@ -50,14 +50,15 @@ func (r *run) sendLoad(ctx context.Context) error {
 
 func (r *run) loadOptions() load.Options {
 	opts := load.Options{
-		Addr:        r.chain.Entry,
-		Connections: r.job.Load.Connections,
-		Requests:    r.job.Requests,
-		Rate:        r.job.Load.Rate,
-		First:       r.stage.next,
-		AppendPath:  r.chain.AppendPath,
-		AppendBody:  r.chain.AppendBody,
-		Header:      r.chain.Header,
+		Addr:         r.chain.Entry,
+		Connections:  r.job.Load.Connections,
+		Requests:     r.job.Requests,
+		Rate:         r.job.Load.Rate,
+		First:        r.stage.next,
+		AppendPath:   r.chain.AppendPath,
+		AppendHeader: r.chain.AppendHeader,
+		AppendBody:   r.chain.AppendBody,
+		Header:       r.chain.Header,
 	}
 	if r.job.Requests > 0 && r.stage.Progress != nil {
 		opts.Progress = func(ok, failed uint64) {

@@ -53,6 +53,8 @@ type Workload struct {
 	Command []string `yaml:"command" json:"command,omitempty"` // with placeholders: {port}, {host}, {otlp}
 	Health  string   `yaml:"health" json:"health,omitempty"`   // path that answers 2xx when the service is ready
 	Port    int      `yaml:"port" json:"port,omitempty"`       // 0: a free one is found
+	// Optional workloads that cannot run here are left out, and the report says so; without it, that is an error.
+	Optional bool `yaml:"optional" json:"optional,omitempty"`
 	// ReadyWithin bounds its start; 0: a minute.
 	ReadyWithin Duration `yaml:"ready_within" json:"ready_within,omitempty"`
 }

@@ -26,7 +26,7 @@ func TestShippedExperimentsAreValid(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement"} {
+	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes"} {
 		if !found[want] {
 			t.Errorf("no experiment %s", want)
 		}
@@ -127,7 +127,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, failures, null, pipelines, placement, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, failures, null, pipelines, placement, runtimes, shims, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

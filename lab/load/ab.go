@@ -44,7 +44,7 @@ func (d ab) Start(_ context.Context, opts Options) (Session, error) {
 	switch {
 	case opts.Rate > 0:
 		return nil, errors.New("load: ab is a closed loop and cannot keep to a rate: take the generator of this package")
-	case opts.Requests > 0 || opts.Close || opts.BodySize > 0 || opts.AppendBody != nil || opts.Check != nil:
+	case opts.Requests > 0 || opts.Close || opts.BodySize > 0 || opts.AppendBody != nil || opts.AppendHeader != nil || opts.Check != nil:
 		return nil, errors.New("load: ab sends GET requests on connections that are kept, until it is stopped, and checks no answer: take the generator of this package")
 	}
 	for name, value := range opts.Header {

@@ -73,6 +73,10 @@ func (c *conn) request() {
 	}
 	l.req = append(l.req[:0], method...)
 	l.req = l.g.opts.AppendPath(l.req, c.number)
+	l.req = append(l.req, version...)
+	if l.g.opts.AppendHeader != nil {
+		l.req = l.g.opts.AppendHeader(l.req, c.number)
+	}
 	l.req = append(l.req, l.tail...)
 	if l.g.opts.AppendBody != nil {
 		l.body = l.g.opts.AppendBody(l.body[:0], c.number)

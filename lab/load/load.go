@@ -56,6 +56,11 @@ type Options struct {
 	// several goroutines, and the load waits for it: it must not block.
 	AppendPath func(dst []byte, n uint64) []byte
 
+	// AppendHeader, if set, appends fields of request n to dst, each with the
+	// line end behind it. It may be called by several goroutines, and the load
+	// waits for it: it must not block.
+	AppendHeader func(dst []byte, n uint64) []byte
+
 	// AppendBody, if set, makes every request a POST and appends the body of
 	// request n to dst. It may be called by several goroutines, and the load
 	// waits for it: it must not block. Header should have its Content-Type.

@@ -10,14 +10,16 @@ import (
 	"maps"
 )
 
-// requestTail is the part of a request after the path, which is always the same;
+// version is behind the path.
+const version = " HTTP/1.1\r\n"
+
+// requestTail is the part of a request after its first line, which is always the same;
 // with AppendBody it ends where the length of the body has to follow.
 func requestTail(o *Options) []byte {
 	var tail []byte
 	field := func(name, value string) {
 		tail = append(append(append(append(tail, name...), ": "...), value...), "\r\n"...)
 	}
-	tail = append(tail, " HTTP/1.1\r\n"...)
 	own := map[string]string{"Host": o.Addr, "User-Agent": "tare-load"}
 	if o.BodySize > 0 || o.AppendBody != nil {
 		own["Content-Type"] = "application/octet-stream"

@@ -52,6 +52,9 @@ const (
 	Complete        = "complete_share"
 	Wrong           = "wrong_traces"
 	Covered         = "covered_share"
+	LinkedShare     = "linked_share"
+	UnlinkedShare   = "unlinked_share"
+	WrongCalls      = "wrong_calls"
 	CausePrecision  = "cause_precision"
 	CauseRecall     = "cause_recall"
 	CauseFirst      = "cause_first"
@@ -96,6 +99,9 @@ var Metrics = []Metric{
 	{Complete, "complete traces", "share", "of the sampled traces, those with every span that the workload must produce", -1, false},
 	{Wrong, "wrong traces", "1", "traces that hold spans of two requests", +1, true},
 	{Covered, "services with spans", "share", "of the services that a request may reach, stores included, those of which at least one span arrived", -1, false},
+	{LinkedShare, "calls linked", "share", "of the calls that services made for requests of which there is a span, those below their own request", -1, false},
+	{UnlinkedShare, "calls not linked", "share", "of the same calls, those below no request", +1, true},
+	{WrongCalls, "calls linked wrongly", "1", "of the same calls, those below another request", +1, true},
 	{CausePrecision, "causes named rightly", "share", "of the services that `tare diagnose` names as causes, those that were late (precision); only where it names any", -1, false},
 	{CauseRecall, "causes found", "share", "of the services that were late, those that `tare diagnose` names as causes (recall)", -1, false},
 	{CauseFirst, "late service named first", "share", "1 if the first service that `tare diagnose` names, for the operation with most traces for which it names any, was late, else 0", -1, false},

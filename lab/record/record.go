@@ -26,7 +26,7 @@ type Manifest struct {
 	Versions   map[string]string      `json:"versions"` // of services and tools: nginx, redis-server …
 	Begin      time.Time              `json:"begin"`
 	End        time.Time              `json:"end"`
-	// LeftOut are variants that cannot run here, by reason.
+	// LeftOut are variants and workloads that cannot run here, by reason.
 	LeftOut map[string]string `json:"left_out,omitempty"`
 	// NotOffered are tracers that need another kernel, by the reason that this
 	// one gave.
@@ -91,6 +91,8 @@ type Run struct {
 	Errors   map[string]uint64  `json:"errors,omitempty"`
 	Lost     map[string]uint64  `json:"lost,omitempty"`     // by the tracer's own reasons
 	Fidelity map[string]int     `json:"fidelity,omitempty"` // by FidelityComplete and the others, or a reason of incompleteness
+	// Links are the calls of the services, where the workload has a ground truth.
+	Links *Links `json:"links,omitempty"`
 	// Diagnosis is of the spans of a checked run, where the workload asks for it.
 	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
 	Programs  []Program  `json:"programs,omitempty"`
@@ -131,6 +133,13 @@ type Diagnosis struct {
 	Named    []string `json:"named"` // services that are named as causes
 	First    string   `json:"first"` // the first, by the entry operation with most traces; "" none
 	Verdicts []string `json:"verdicts"`
+}
+
+// Links counts the calls that services made for requests of which there is a span: what is left of Calls was not linked.
+type Links struct {
+	Calls  int `json:"calls"`
+	Linked int `json:"linked"`
+	Wrong  int `json:"wrong"` // below another request
 }
 
 // Decisions counts root decisions.

@@ -133,9 +133,9 @@ func (v *view) costs(s *analysis.Summary) {
 		v.Programs.Rows = append(v.Programs.Rows, []string{p.Cell, variantName(p.Tracer, p.Variant, p.Rate), p.Program,
 			estimate(p.NsPerRun, ""), estimate(p.RunsPerRequest, "")})
 	}
-	v.Fidelity.Head = []string{"cell", "variant", "complete", "wrong", "by class"}
+	v.Fidelity.Head = []string{"cell", "variant", "complete", "wrong", "calls linked, and wrongly, of all", "by class"}
 	for _, f := range s.Fidelity {
-		v.Fidelity.Rows = append(v.Fidelity.Rows, []string{f.Cell, variantText(s, f.Cell, f.Variant), f.Complete.String(), f.Wrong.String(), counts(f.Classes)})
+		v.Fidelity.Rows = append(v.Fidelity.Rows, []string{f.Cell, variantText(s, f.Cell, f.Variant), f.Complete.String(), f.Wrong.String(), links(f.Links), counts(f.Classes)})
 	}
 }
 
@@ -166,6 +166,14 @@ func variantText(s *analysis.Summary, cell, variant string) string {
 		}
 	}
 	return variant
+}
+
+// links writes how many calls are linked; a dash where no call was expected.
+func links(l record.Links) string {
+	if l.Calls == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d, %d of %d", l.Linked, l.Wrong, l.Calls)
 }
 
 func counts[N int | uint64](m map[string]N) string {

@@ -91,6 +91,8 @@ type agentConfig struct {
 type agentService struct {
 	Name  string `yaml:"name"`
 	Ports []int  `yaml:"ports,flow"`
+	// Linking is what the service's owner knows.
+	Linking string `yaml:"linking,omitempty"`
 }
 
 func (a *agent) start(ctx context.Context, t Target) error {
@@ -156,7 +158,7 @@ func (a *agent) writeConfig(c *workloads.Chain) (string, error) {
 		i := slices.IndexFunc(conf.Services, func(have agentService) bool { return have.Name == s.Name })
 		if i < 0 {
 			i = len(conf.Services)
-			conf.Services = append(conf.Services, agentService{Name: s.Name})
+			conf.Services = append(conf.Services, agentService{Name: s.Name, Linking: s.Linking})
 		}
 		conf.Services[i].Ports = append(conf.Services[i].Ports, s.Port)
 	}

@@ -90,6 +90,12 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 	for i := range s.Attrs {
 		dst = appendAttr(dst, wire.SpanAttribute, s.Attrs[i].Key, &s.Attrs[i])
 	}
+	if !s.Link.ID.IsZero() {
+		dst = wire.AppendHead(dst, wire.SpanLink, linkSize)
+		dst = wire.AppendBytes(dst, wire.LinkTraceID, s.Link.TraceID[:])
+		dst = wire.AppendBytes(dst, wire.LinkSpanID, s.Link.ID[:])
+		dst = wire.AppendFixed32(dst, wire.LinkFlags, uint32(s.Link.Flags)|flagHasIsRemote)
+	}
 	if s.Status != span.Unset {
 		dst = wire.AppendHead(dst, wire.SpanStatus, 1+wire.SizeVarint(uint64(s.Status)))
 		dst = wire.AppendVarint(dst, wire.StatusCode, uint64(s.Status))
@@ -97,6 +103,9 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 	dst = wire.AppendFixed32(dst, wire.SpanFlags, flags(s))
 	return wire.Close(dst, content, reserve)
 }
+
+// linkSize is the size of a link: its ids and its flags, each with its tag.
+const linkSize = 2 + len(span.TraceID{}) + 2 + len(span.ID{}) + 1 + 4
 
 // flags are those of a sampled span (nothing else reaches an encoder). The
 // parent of a server span is the client's on the other side of a connection;

@@ -53,6 +53,9 @@ func wantSpan(s *span.Span) *tracepb.Span {
 			p.Flags = 0x301
 		}
 	}
+	if !s.Link.ID.IsZero() {
+		p.Links = []*tracepb.Span_Link{{TraceId: s.Link.TraceID[:], SpanId: s.Link.ID[:], Flags: 0x100 | uint32(s.Link.Flags)}}
+	}
 	if s.Status != span.Unset {
 		p.Status = &tracepb.Status{Code: tracepb.Status_StatusCode(s.Status)}
 	}

@@ -8,7 +8,7 @@ const (
 	// On the agent's spans, one per request; docs/agent.md.
 	BytesReceived = "tare.bytes.received"
 	BytesSent     = "tare.bytes.sent"
-	Linking       = "tare.linking"        // LinkingNone, LinkingUncertain
+	Linking       = "tare.linking"        // LinkingNone, LinkingUncertain, LinkingHeader
 	LinkingReason = "tare.linking.reason" // why a call was not linked, as in tare_unlinked_total
 	Behind        = "tare.behind"         // roots: the service that asked, which cannot link what it sends
 	Unfinished    = "tare.unfinished"     // bool: exported before the request was over
@@ -18,6 +18,14 @@ const (
 	// a client span below it. With PeerTraced it tells whether a trace is
 	// whole, without waiting for more.
 	Calls = "tare.calls" // int
+
+	// What an SDK in the service had as its current span: the span's own, of the same
+	// request or call, or one around it. It is also the span's link.
+	SDKTrace = "tare.sdk.trace_id" // hex
+	SDKSpan  = "tare.sdk.span_id"  // hex
+	// Which of the two is to be kept, by a rule for the service; only where the SDK has
+	// sampled its span and it is of the same trace. For the collector, which takes it away.
+	SDKKeep = "tare.sdk.keep" // KeepSDK, KeepTare
 
 	// Where in its connection's stream a request begins: bytes sent by the
 	// client before it. Equal at both ends, so that a client span and its
@@ -65,10 +73,17 @@ const (
 	LinkedBy    = "tare.linked.by"       // "sequence": the parent was found by stream offsets
 )
 
-// Values of Linking, on server spans.
+// Values of Linking, on server spans; LinkingHeader also on client spans.
 const (
 	LinkingNone      = "none"      // what the service sent for this request is not linked to it, or may not be
+	LinkingHeader    = "header"    // calls of it are linked by a header that the service forwards; the client span: it is
 	LinkingUncertain = "uncertain" // calls of it are linked, and others that the service made meanwhile are not
+)
+
+// Values of SDKKeep.
+const (
+	KeepSDK  = "sdk"
+	KeepTare = "tare"
 )
 
 // States of a trace, TraceState.

@@ -163,7 +163,8 @@ func (s *Set) charge(o *observation, t *waterfall.Trace) {
 				p = place{kind: Peer, service: name, from: service, operation: x.Name()}
 			}
 		case isServer(k):
-			_, unlinked = x.Attributes().Get(semconv.Linking)
+			linking, said := x.Attributes().Get(semconv.Linking)
+			unlinked = said && linking.Str() != semconv.LinkingHeader
 		}
 		placeOf[i] = s.places.intern(p, target)
 		o.spans = append(o.spans, took{placeOf[i], float64(x.Self)})

@@ -64,6 +64,7 @@ func derive(m *module) *Layout {
 	d := deriver{m: m, types: m.lookup(wantedTypes), functions: m.findFunctions(wantedFunctions),
 		layout: &Layout{Arch: m.arch.name, module: m.addr, table: m.table, entry: m.elf.Entry, pie: m.relocated()}}
 	l := d.layout
+	l.Functions = Functions{Text: m.text, Table: m.ftab.addr, Len: uint32(m.nfunc), PC: m.pctab.addr, Maps: m.gofunc}
 	l.Refused[Goroutines] = d.goroutine()
 	l.TCP = d.tcp()
 	l.Refused[Contexts] = d.contexts()

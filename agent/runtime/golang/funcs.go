@@ -124,6 +124,7 @@ const (
 	recordSize      = 44
 	tableStackMap   = 1 // pcdata: which of the maps of local pointers holds
 	tableArgLive    = 3 // pcdata: which arguments are in their slots
+	dataArguments   = 0
 	dataLocals      = 1
 	dataStackObject = 2
 	dataArgs        = 5

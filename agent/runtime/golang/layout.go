@@ -13,6 +13,7 @@ type Layout struct {
 	// and golang.org/x/net/http2: then it is available if one of them fits.
 	Refused [NumMechanisms]Refusal
 
+	Functions    Functions
 	Goroutine    Goroutine
 	TCP          TCPConn
 	Contexts     []Context
@@ -30,6 +31,16 @@ type Layout struct {
 	entry         uint64 // where the executable begins to run
 	pie           bool
 	hash          Hash // of the maps above
+}
+
+// Functions are the tables from which the runtime learns which words of a frame are
+// in use. Addresses are 0 in a program without any.
+type Functions struct {
+	Text  uint64 // of the code: what the tables have of it counts from here
+	Table uint64 // pairs of 4 bytes, in order: a function, and from Table on its description
+	Len   uint32 // of the table
+	PC    uint64 // pctab: what depends on the place in a function
+	Maps  uint64 // gofunc: what is said of its frame
 }
 
 // Goroutine is where runtime.g has what matters.

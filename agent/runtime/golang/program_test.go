@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
 )
 
 // toolchain is a Go version with libraries of its time; "" is the one that
@@ -119,25 +120,9 @@ type process struct {
 
 func start(t testing.TB, path string) *process {
 	t.Helper()
-	cmd := exec.Command(path)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, dir: fmt.Sprintf("/proc/%d", cmd.Process.Pid), in: in, out: bufio.NewScanner(out)}
-	p.out.Buffer(nil, 1<<20)
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	c := nativetest.Start(t, exec.Command(path))
+	p := &process{t: t, dir: c.Dir, in: c.In, out: c.Out}
+	var err error
 	if p.mem, err = os.Open(p.dir + "/mem"); err != nil {
 		t.Fatal(err)
 	}

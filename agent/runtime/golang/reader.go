@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"sort"
 	"sync"
 	"syscall"
 )
@@ -179,6 +181,46 @@ func (l *Layout) in(memory io.ReaderAt, entry uint64) (*Program, error) {
 		}
 	}
 	return p, nil
+}
+
+// maxPiece is how much of a function's table is read at most, as the kernel side reads it.
+const maxPiece = 2048
+
+// FaultIn reads of a process's memory what its tables say of a return address, in
+// bytes from the beginning of the code on, so that
+// it is there for the kernel side, which cannot wait for a page. The process itself looks
+// there when it copies a stack or collects garbage, and may not have done so yet.
+func (p *Program) FaultIn(memory io.ReaderAt, returns uint32) error {
+	var failed error
+	b := make([]byte, maxPiece)
+	read := func(at uint64, n int) []byte {
+		if _, err := memory.ReadAt(b[:n], int64(at+p.Bias)); err != nil && failed == nil {
+			failed = err
+		}
+		return b[:n]
+	}
+	half := func(at uint64) uint32 { return binary.LittleEndian.Uint32(read(at, 4)) }
+	l := p.Functions
+	pc := returns - 1
+	i := sort.Search(int(l.Len), func(i int) bool { return half(l.Table+8*uint64(i)) > pc })
+	if i == 0 || failed != nil {
+		return failed
+	}
+	record := l.Table + uint64(half(l.Table+8*uint64(i)-4))
+	tables, at := uint64(half(record+recordTables)), record+recordSize
+	// What is behind a table or a map may be the end of what the process has mapped.
+	some := func(at uint64) { _, _ = memory.ReadAt(b, int64(at+p.Bias)) }
+	for _, kind := range []uint64{tableStackMap, tableArgLive} {
+		if off := half(at + 4*kind); kind < tables && failed == nil {
+			some(l.PC + uint64(off))
+		}
+	}
+	for _, kind := range []uint64{dataArguments, dataLocals, dataArgs, dataArgLive} {
+		if off := half(at + 4*(tables+kind)); off != math.MaxUint32 && failed == nil {
+			some(l.Maps + uint64(off))
+		}
+	}
+	return failed
 }
 
 const atEntry = 9 // AT_ENTRY

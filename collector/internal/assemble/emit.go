@@ -13,6 +13,9 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 	for i := range t.items {
 		t.name(&t.items[i]) // before a span is given away
 	}
+	if t.doubles > 0 && !t.split {
+		s.replace(t)
+	}
 	top := t.top()
 	for i := range t.items {
 		x := &t.items[i]

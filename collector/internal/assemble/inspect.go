@@ -24,6 +24,7 @@ type item struct {
 	// calls is how many client spans a server span says it caused (semconv.Calls),
 	// else none; below is how many of them have arrived.
 	calls, below int32
+	sdk          uint64 // the span that an SDK in the service has beside it, or around it; 0: not known
 	flags        flags
 	kind         uint8 // OTLP's
 }
@@ -47,6 +48,8 @@ const (
 	folded                         // became part of another span
 	visited                        // is known to lead up to the root
 	joined                         // its parent was found by its stream offset
+	keepSDK                        // of this span and the SDK's of the same call, the SDK's is to be kept
+	keepTare                       // this one is
 )
 
 // ends are the two ends of a connection, as far as a span names them, and the offset
@@ -80,7 +83,7 @@ func (x *item) inspect(sp ptrace.Span, e *ends) int {
 // inspectAs reads sp as if it were a span of the given kind.
 func (x *item) inspectAs(sp ptrace.Span, kindOf ptrace.SpanKind, e *ends) int {
 	x.kind = uint8(kindOf)
-	x.flags, x.calls = 0, none
+	x.flags, x.calls, x.sdk = 0, none, 0
 	size := spanBytes + len(sp.Name())
 	var response, sized, begun, ended, traced bool
 	attrs := sp.Attributes()
@@ -111,6 +114,15 @@ func (x *item) inspectAs(sp ptrace.Span, kindOf ptrace.SpanKind, e *ends) int {
 			begun = true
 		case semconv.RequestName:
 			ended = true
+		case semconv.SDKSpan:
+			x.sdk = hexID(v.Str())
+		case semconv.SDKKeep:
+			switch v.Str() {
+			case semconv.KeepSDK:
+				x.flags |= keepSDK
+			case semconv.KeepTare:
+				x.flags |= keepTare
+			}
 		case semconv.TraceState, semconv.TraceReason, semconv.Late:
 			x.flags |= marked
 		case "http.response.status_code", "db.response.status_code":

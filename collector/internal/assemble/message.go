@@ -100,6 +100,11 @@ func (t *trace) closed() bool {
 		as.inspectAs(x.span, ptrace.SpanKind(owner.kind), &e)
 		owner.flags |= as.flags & (wantsServer | unanswered)
 		owner.calls = as.calls
+		if as.flags&(keepSDK|keepTare) != 0 && owner.flags&(keepSDK|keepTare) == 0 {
+			t.doubles++
+		}
+		owner.sdk = as.sdk
+		owner.flags |= as.flags & (keepSDK | keepTare)
 	}
 	for i := range t.requests {
 		if r := &t.requests[i]; r.ended == none || r.got < r.want {

@@ -113,7 +113,7 @@ func (s *shard) judge(now int64, out *Out) {
 			continue
 		}
 		t.touched = none
-		if !t.complete() {
+		if !t.complete() || t.doubles > 0 && t.awaitsDouble() {
 			continue
 		}
 		switch {

@@ -6,11 +6,12 @@ const (
 	DropDuplicate        // the span arrived a second time
 	DropLate             // its trace was emitted, and late spans are dropped
 	DropMessage          // a message event, and these are dropped
+	DropDouble           // the other span of its call is kept, by a service's rule
 	drops
 )
 
 // DropReasons are the names of the reasons.
-var DropReasons = [drops]string{"invalid_id", "duplicate", "late", "message"}
+var DropReasons = [drops]string{"invalid_id", "duplicate", "late", "message", "double"}
 
 // Stats are counts since the start, of spans if not said otherwise. Received + Built =
 // Emitted + Merged + the sum of Dropped + Spans.
@@ -28,6 +29,7 @@ type Stats struct {
 	Moved      uint64             // spans whose times were corrected, or only marked
 	Unproven   uint64             // traces whose spans contradict each other about a clock
 	Joins      [joinOutcomes]uint64
+	Doubles    [doubleOutcomes]uint64
 
 	// Waiting now.
 	Spans, Bytes, Traces int
@@ -58,6 +60,9 @@ func (a *Assembler) Stats() Stats {
 		sum.Complete += x.Complete
 		for r, n := range x.Incomplete {
 			sum.Incomplete[r] += n
+		}
+		for i, n := range x.Doubles {
+			sum.Doubles[i] += n
 		}
 		sum.Moved += x.Moved
 		sum.Unproven += x.Unproven

@@ -17,6 +17,7 @@ type trace struct {
 	roots       int
 	conflicts   []int32 // items with another's id that are not the two sides of one call
 	connections int     // items that may be joined
+	doubles     int     // items of which another of the same call may be kept, or be dropped
 	split       bool    // parts of it were emitted
 	cross       bool    // some server span is on another host than its client span
 	hasMessages bool
@@ -87,6 +88,9 @@ func (t *trace) append(x *item) int32 {
 	}
 	if x.flags&(message|requestEnded) != 0 {
 		t.hasMessages = true
+	}
+	if x.flags&(keepSDK|keepTare) != 0 {
+		t.doubles++
 	}
 	return i
 }

@@ -1,6 +1,7 @@
 // Command godrivers is a service that asks by libraries that no other program of the tests
 // has: godrivers LISTEN NEXT. /mysql/5 and /pq/5 are a query to MariaDB or PostgreSQL that
-// is 5 bytes longer than the shortest; /connect/5 and /grpc/5 call the procedure Get of
+// is 5 bytes longer than the shortest, as are /mysql-worker/5 and /pq-worker/5, by goroutines
+// that the handler hands its context; /connect/5 and /grpc/5 call the procedure Get of
 // another one, at NEXT, by Connect's protocol or by that of gRPC, and that asks
 // PostgreSQL. The databases' ports are in MARIADB and POSTGRES.
 package main
@@ -45,6 +46,18 @@ func main() {
 		"grpc":    caller(connect.NewClient[wrapperspb.Int64Value, wrapperspb.Int64Value](client, url, connect.WithGRPC())),
 	}
 
+	jobs := make(chan func())
+	for range pooled {
+		go func() {
+			for job := range jobs {
+				job()
+			}
+		}()
+	}
+	for _, name := range []string{"mysql", "pq"} {
+		asks[name+"-worker"] = handed(jobs, asks[name])
+	}
+
 	mux := http.NewServeMux()
 	mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, r *connect.Request[wrapperspb.Int64Value]) (*connect.Response[wrapperspb.Int64Value], error) {
 		if err := query(ctx, pq, int(r.Msg.GetValue())); err != nil {
@@ -74,6 +87,15 @@ func caller(c *connect.Client[wrapperspb.Int64Value, wrapperspb.Int64Value]) fun
 	return func(ctx context.Context, n int) error {
 		_, err := c.CallUnary(ctx, connect.NewRequest(wrapperspb.Int64(int64(n))))
 		return err
+	}
+}
+
+// handed leaves the work to a goroutine that was there before.
+func handed(jobs chan<- func(), ask func(context.Context, int) error) func(context.Context, int) error {
+	return func(ctx context.Context, n int) error {
+		done := make(chan error)
+		jobs <- func() { done <- ask(ctx, n) }
+		return <-done
 	}
 }
 

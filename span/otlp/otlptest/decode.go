@@ -1,5 +1,5 @@
 // Package otlptest turns OTLP's bytes back into the span model, by the official
-// messages: what tests compare with what was sent. Events, links, status
+// messages: what tests compare with what was sent. Events, all links but the first, status
 // messages, schema URLs and scopes are outside of the model and left out.
 package otlptest
 
@@ -69,6 +69,13 @@ func spanOf(p *tracepb.Span, res *span.Resource) (s span.Span, err error) {
 	if !copyID(s.TraceID[:], p.GetTraceId()) || s.TraceID.IsZero() || !copyID(s.ID[:], p.GetSpanId()) || s.ID.IsZero() ||
 		len(p.GetParentSpanId()) != 0 && !copyID(s.Parent[:], p.GetParentSpanId()) {
 		return s, fmt.Errorf("invalid ids: trace %x, span %x, parent %x", p.GetTraceId(), p.GetSpanId(), p.GetParentSpanId())
+	}
+	if len(p.GetLinks()) > 0 {
+		l := p.Links[0]
+		if !copyID(s.Link.TraceID[:], l.GetTraceId()) || !copyID(s.Link.ID[:], l.GetSpanId()) {
+			return s, fmt.Errorf("invalid ids of a link: trace %x, span %x", l.GetTraceId(), l.GetSpanId())
+		}
+		s.Link.Flags = uint8(l.GetFlags()) //nolint:gosec // W3C's are the lowest
 	}
 	s.Resource = res
 	s.Name = p.GetName()

@@ -1,0 +1,68 @@
+package integration
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/lab/load"
+)
+
+// An event loop that asks where Tare does not see it, and goes on with a request when it
+// has the answer: what it asks then is never linked to another request.
+func TestLoopTurnsUnseen(t *testing.T) {
+	need(t, "nginx", "dnsmasq", "unshare")
+	for name, conf := range map[string]string{
+		"unix socket": `
+    server {
+        listen %[1]s backlog=8192;
+        location / {
+            auth_request /auth;
+            proxy_pass http://%[2]s;
+        }
+        location = /auth { internal; proxy_pass http://unix:%[3]s; }
+    }`,
+		"unix socket, kept": `
+    upstream auth { server unix:%[3]s; keepalive 64; }
+    upstream next { server %[2]s; keepalive 64; }
+    server {
+        listen %[1]s backlog=8192;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        location / {
+            auth_request /auth;
+            proxy_pass http://next;
+        }
+        location = /auth { internal; proxy_pass http://auth; }
+    }`,
+		"names": `
+    resolver %[4]s;
+    server {
+        listen %[1]s backlog=8192;
+        location ~ ^/n/(.*)$ {
+            proxy_pass http://n$1.example.test:%[5]d/n/$1;
+        }
+    }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := newServers(t, "backend"), newSink(t)
+			c.resolver()
+			socket := filepath.Join(c.g.Dir, "auth.socket")
+			c.nginxUnready("auth", "", fmt.Sprintf(`server { listen unix:%s; location / { return 204; } }`, socket))
+			names := strings.TrimPrefix(c.env[len(c.env)-1], "NAMES=")
+			c.answers(c.nginxUnready("service", "", fmt.Sprintf(conf, loopback(c.entry), loopback(c.backend), socket, names, c.backend)))
+			a := trace(t, s, nil, c.ports...)
+			for _, connections := range []int{1, 64} {
+				before, asked, counted := s.count(), few(3000), a.mustMetrics().unlinked()
+				send(t, load.Options{Addr: loopback(c.entry), Connections: connections, First: uint64(connections) * 10000, Requests: uint64(asked), AppendPath: numbered})
+				m := a.settle()
+				spans := s.since(before)
+				wantNoErrors(t, spans)
+				judge(t, spans, serve("service", "/n/", call("service", "/n/", serve("backend", "/n/"))))
+				wantUnlinked(t, spans, m, asked, m.unlinked()-counted)
+				wantNamesOfRequests(t, spans)
+			}
+		})
+	}
+}

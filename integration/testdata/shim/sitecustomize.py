@@ -1,0 +1,1 @@
+import tare_trace_shim  # noqa: F401

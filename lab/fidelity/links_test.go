@@ -1,0 +1,48 @@
+package fidelity
+
+import (
+	"testing"
+
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
+)
+
+func TestCountLinks(t *testing.T) {
+	both := func(f func(r *run)) []span.Span {
+		r := (&run{}).trace(t, "shop", 7).trace(t, "shop", 8)
+		f(r)
+		return r.spans
+	}
+	const calls = 2 * 4 // the proxy's, and three of the shop
+	truth, err := workloads.TruthOf("shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		spans []span.Span
+		want  Links
+	}{
+		"all":        {both(func(*run) {}), Links{calls, calls, 0}},
+		"none came":  {nil, Links{}},
+		"not linked": {both(func(r *run) { r.drop(redisServer).drop(redisClient) }), Links{calls, calls - 1, 0}},
+		"of another request": {both(func(r *run) {
+			r.change(redisClient, numbered("GET item:8")).change(redisServer, numbered("GET item:8"))
+		}), Links{calls, calls - 1, 1}},
+		"twice": {both(func(r *run) { r.spans = append(r.spans, r.spans[stockClient]) }), Links{calls, calls, 0}},
+		"of another kind": {both(func(r *run) {
+			r.change(redisClient, numbered("HELLO 3"))
+		}), Links{calls, calls - 1, 0}},
+		"unnamed, as those of FastCGI": {both(func(r *run) {
+			r.change(proxyClient, unnamed).change(shopServer, unnamed)
+		}), Links{calls, calls, 0}},
+		"unnamed, and a call of another request": {both(func(r *run) {
+			r.change(proxyClient, unnamed).change(shopServer, unnamed).change(stockClient, numbered("/stock/9"))
+		}), Links{calls, calls - 1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := CountLinks(c.spans, truth); got != c.want {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}

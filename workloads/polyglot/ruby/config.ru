@@ -1,0 +1,3 @@
+require_relative "ask"
+
+run ->(env) { [200, { "Content-Type" => "text/plain" }, [ask(env["PATH_INFO"])]] }
