@@ -78,9 +78,16 @@ test-shims: ## tests of the shims for Node.js and Python, in their languages
 	cd runtimes/node && node --test test/*.test.js
 	cd runtimes/python/tests && python3 -m unittest
 
+# What links all of the collector's components: two thousand packages of others, none of which knows architectures.
+DISTRIBUTION := /tare/(collector|run|cmd/tare)$$|/internal/plain$$
+
 .PHONY: cross
 cross: check-go ## build everything for arm64, too
 	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build ./...); done
+
+.PHONY: cross-own
+cross-own: check-go ## the same without what links the collector's distribution, which takes minutes
+	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build $$(go list ./... | grep -vE '$(DISTRIBUTION)')); done
 
 .PHONY: demo
 demo: check-root build ## trace a chain of real services and measure the cost (root or sudo); CHAIN=nginx, ARGS="--sample 0.01"
@@ -109,6 +116,10 @@ test-unit: check-go ## unit tests only
 test-integration: build ## real services under load, against the ground truth (root)
 	@echo "integration tests: a line as each begins"
 	@go -C integration test -vet=off -trimpath -count=1 -timeout 30m
+
+.PHONY: test-long
+test-long: build ## integration tests that take long: experiments as a whole, floods, all builds of Go (root; ten minutes)
+	go -C integration test -vet=off -trimpath -count=1 -timeout 60m -v -run '^Test(Bench|CollectorFlood|GoBuilds)' . -args -long
 
 .PHONY: test-polyglot
 test-polyglot: build polyglot ## trace a service of every runtime and framework: is linked what is expected, and nothing wrongly (root; ten minutes)
@@ -185,7 +196,7 @@ bench: check-go ## all benchmarks, COUNT times; compare two outputs with benchst
 .PHONY: lint
 lint: check-go $(GOLANGCI) ## gofmt, golangci-lint (go vet and staticcheck among others), clang-format
 	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [[ -z "$$out" ]] || { echo "gofmt -w: $$out" >&2; exit 1; }
-	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOLANGCI) run ./...); done
+	@for m in $(MODULES); do (cd $$m && GOFLAGS="$$GOFLAGS -trimpath" $(CURDIR)/$(GOLANGCI) run ./...); done # with build's flags: it finds what that compiled
 	@command -v clang-format-19 >/dev/null || { echo "clang-format-19 is missing: apt-get install clang-format-19" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror $(C_FILES)
 
@@ -273,7 +284,7 @@ store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 min
 .PHONY: flood-cost
 flood-cost: build ## what a flood does to a collector (root; two minutes, on an idle machine)
 	@mkdir -p bin/store && echo "{\"commit\": \"$(COMMIT)\"}" >bin/store/flood.jsonl
-	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -vet=off -trimpath -count=1 -v -run 'TestCollectorFlood' ./integration/
+	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -vet=off -trimpath -count=1 -v -run 'TestCollectorFlood' ./integration/ -args -long
 	@mv bin/store/flood.jsonl docs/results/collector-flood.jsonl
 
 .PHONY: discovery-cost

@@ -75,6 +75,7 @@ func valueOf(t *testing.T, r record.Run, metric string) float64 {
 }
 
 func TestBenchThesis(t *testing.T) {
+	needLong(t)
 	need(t, "ip")
 	_, runs := experimentOf(t, t.TempDir(), "thesis", "smoke")
 	variants := map[string]int{}
@@ -106,6 +107,7 @@ func TestBenchThesis(t *testing.T) {
 }
 
 func TestBenchCoroot(t *testing.T) {
+	needLong(t)
 	need(t, "ip", "redis-server")
 	m, runs := experimentOf(t, t.TempDir(), "coroot", "smoke")
 	if m.Versions["redis-server"] == "" {
@@ -152,6 +154,7 @@ func TestBenchChain(t *testing.T) {
 
 // Every placement that this kernel offers gives whole traces, and what it does not offer is named.
 func TestBenchPlacement(t *testing.T) {
+	needLong(t)
 	need(t, "ip", "nginx")
 	m, runs := experimentOf(t, t.TempDir(), "placement", "smoke")
 	traced := map[string]bool{}

@@ -196,6 +196,7 @@ func (f *flooded) settled(t *testing.T, id string, done func() float64) (lost fl
 // stays bounded, every span is stored, or refused so that its sender sees it, or
 // counted as lost; and when the flood is over, it is taken again.
 func TestCollectorFlood(t *testing.T) {
+	needLong(t)
 	f := flood(t, 0.2)
 	takes := f.drown(t)
 	if f.declined == 0 {
@@ -215,6 +216,7 @@ func TestCollectorFlood(t *testing.T) {
 // store nothing. What does not fit into the backend's queue is counted, what
 // does arrives when it answers again.
 func TestCollectorFloodSlowBackend(t *testing.T) {
+	needLong(t)
 	backend := newHTTPSink(t)
 	backend.Stall(true)
 	f := flood(t, 0.4,

@@ -479,6 +479,7 @@ func TestGoTLS(t *testing.T) {
 
 // Programs that are built in other ways, and several of them at once.
 func TestGoBuilds(t *testing.T) {
+	needLong(t)
 	need(t, "nginx", "go")
 	c, s := newServers(t, "backend"), newSink(t)
 	entries := map[string]int{}

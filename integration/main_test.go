@@ -22,6 +22,8 @@ var (
 	tare = filepath.Join(bin, "tare")
 )
 
+var long = flag.Bool("long", false, "also run tests that take a minute or more (make test-long)")
+
 // built are the binaries that the tests run.
 var built = []string{"tare", "tare-agent", "tare-thesis", "tare-counter", "tare-hotel", "tare-plain-collector"}
 
@@ -134,6 +136,14 @@ func refuse(t *testing.T, format string, args ...any) {
 		t.Fatalf(format, args...)
 	}
 	t.Skipf(format, args...)
+}
+
+// needLong leaves out a test that takes a minute or more, unless it is asked for.
+func needLong(t *testing.T) {
+	t.Helper()
+	if !*long {
+		t.Skip("takes long: make test-long")
+	}
 }
 
 // need refuses a test that has not the privileges or the programs it needs, and
