@@ -151,8 +151,8 @@ runtimes: build polyglot ## measure which runtimes and frameworks are linked, an
 	$(call record,runtimes)
 
 .PHONY: runtimes-report
-runtimes-report: ## write docs/linking.md's table of runtimes and frameworks again from docs/results
-	go run ./internal/costdoc runtimes docs/results/runtimes docs/linking.md
+runtimes-report: ## write the tables of runtimes and frameworks in docs/linking.md and README.md again from docs/results
+	go run ./internal/costdoc runtimes docs/results/runtimes docs/linking.md README.md
 
 .PHONY: shims-cost
 shims-cost: build polyglot ## measure what shims cost beside OpenTelemetry's instrumentation (root; a quarter of an hour)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,17 +18,19 @@ type linksAt struct {
 	rate           float64
 }
 
-// runtimes writes which calls of each runtime and framework are linked, as the experiment runtimes counted them.
-func runtimes(results, doc string) error {
+// runtimes writes which calls of each runtime and framework are linked, as the experiment runtimes counted them: doc gets
+// each service, readme a line for each language.
+func runtimes(results, doc, readme string) error {
 	m, runs, err := bench.Read(results)
 	if err != nil {
 		return fmt.Errorf("%w: run make runtimes", err)
 	}
-	counted := map[linksAt]record.Links{}
+	counted, cost := map[linksAt]record.Links{}, map[linksAt]float64{}
 	for i := range runs {
 		if r := &runs[i]; r.Links != nil && r.Kind == record.Checked {
 			at := linksAt{r.Workload, r.Load, r.Rate}
 			counted[at] = addLinks(counted[at], *r.Links)
+			cost[at] = r.Values[record.KernelPrograms]
 		}
 	}
 	loads := m.Experiment.Loads
@@ -38,8 +41,15 @@ func runtimes(results, doc string) error {
 		fmt.Fprintf(&b, " %d |", l.Connections)
 		rule += "---|"
 	}
-	b.WriteString(" 10% sampled | linked wrongly | what could tell whose a call is |\n" + rule + "---|---|---|\n")
+	many := loads[0]
+	for _, l := range loads {
+		if l.Connections == 64 {
+			many = l
+		}
+	}
+	fmt.Fprintf(&b, " 10%% sampled | linked wrongly | kernel programs, µs per request (%d) | what could tell whose a call is |\n%s---|---|---|---|\n", many.Connections, rule)
 	var total record.Links
+	var languages []*language
 	for _, s := range polyglot.All() {
 		var all, tenth record.Links
 		var cells strings.Builder
@@ -52,13 +62,73 @@ func runtimes(results, doc string) error {
 			continue // not in the experiment, or left out
 		}
 		total = addLinks(total, all)
-		fmt.Fprintf(&b, "| %s | %s |%s %s | %d | %s |\n", s.Name, s.Worker, cells.String(), linkedText(tenth), all.Wrong, s.By)
+		fmt.Fprintf(&b, "| %s | %s |%s %s | %d of %d | %.1f | %s |\n", s.Name, s.Worker, cells.String(), linkedText(tenth), all.Wrong, all.Calls,
+			cost[linksAt{s.Name, many.Name, 1}], s.By)
+		languages = addTo(languages, s, all)
 	}
-	fmt.Fprintf(&b, "\n%d calls, %d of them linked wrongly; %d CPUs, Linux %s, at commit %s.\n", total.Calls, total.Wrong, m.Machine.CPUs, m.Machine.Kernel, m.Commit)
+	measured := fmt.Sprintf("\n%d calls, %d of them linked wrongly; %d CPUs, Linux %s, at commit %s.\n", total.Calls, total.Wrong, m.Machine.CPUs, m.Machine.Kernel, m.Commit)
+	b.WriteString(measured)
 	for _, name := range slices.Sorted(maps.Keys(m.LeftOut)) {
 		fmt.Fprintf(&b, "Left out: %s (%s).\n", name, m.LeftOut[name])
 	}
-	return replace(doc, "runtimes-report", b.String())
+	return errors.Join(replace(doc, "runtimes-report", b.String()), replace(readme, "runtimes-report", byLanguage(languages)+measured))
+}
+
+// language is a line of README's table: services by the share of their calls that are linked.
+type language struct {
+	name                        string
+	linked, shim, partly, never []string
+	calls                       record.Links
+}
+
+// addTo puts a service, of whose calls so many are linked, into the line of its language.
+func addTo(all []*language, s polyglot.Service, n record.Links) []*language {
+	name, _, _ := strings.Cut(s.Runtime, " ")
+	if s.Proxy {
+		name = "Proxies"
+	}
+	i := slices.IndexFunc(all, func(l *language) bool { return l.name == name })
+	if i < 0 {
+		i = len(all)
+		all = append(all, &language{name: name})
+	}
+	l := all[i]
+	l.calls = addLinks(l.calls, n)
+	what, withShim := strings.CutSuffix(s.Name, "-shim")
+	_, what, _ = strings.Cut(what, "-")
+	if s.Proxy {
+		what = s.Name
+	}
+	list := &l.partly
+	switch linked := float64(n.Linked) / float64(n.Calls); {
+	case linked >= 0.99 && withShim:
+		list = &l.shim
+	case linked >= 0.99:
+		list = &l.linked
+	case linked <= 0.05:
+		list = &l.never
+	}
+	if withShim && list != &l.shim {
+		what += " with a shim"
+	}
+	if !slices.Contains(*list, what) { // of another version
+		*list = append(*list, what)
+	}
+	return all
+}
+
+// byLanguage is README's table.
+func byLanguage(languages []*language) string {
+	var b strings.Builder
+	b.WriteString("| | linked, nothing set (at least 99% of the calls) | linked with a shim | partly | not linked, and said so | wrong |\n|---|---|---|---|---|---|\n")
+	for _, l := range languages {
+		fmt.Fprintf(&b, "| %s |", l.name)
+		for _, list := range [][]string{l.linked, l.shim, l.partly, l.never} {
+			fmt.Fprintf(&b, " %s |", strings.Join(list, ", "))
+		}
+		fmt.Fprintf(&b, " %d of %d |\n", l.calls.Wrong, l.calls.Calls)
+	}
+	return b.String()
 }
 
 func addLinks(a, b record.Links) record.Links {
