@@ -14,6 +14,7 @@ struct tcp_view {
 	u16 in_epoll; /* an event loop watches it; only of connected sockets */
 	u16 fails;    /* cfg_early: what is to be sent will not be */
 	u32 mss;      /* bytes of a segment */
+	struct stack stack; /* sends: on which; stack.bpf.h */
 	u64 more; /* sends: where the kernel has the struct iovec of the second buffer; 0: unknown */
 };
 

@@ -207,6 +207,11 @@ struct msghdr {
 	struct iov_iter msg_iter;
 };
 
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+};
+
 struct mm_struct {
 	unsigned long exec_vm; /* pages of code that are mapped */
 	unsigned long start_stack;
