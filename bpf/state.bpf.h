@@ -341,7 +341,7 @@ struct thread_state {
 	u8 taken;     /* loop: enum taken, by what was sent first */
 	u8 pad[2];
 	struct proof proof;
-	u64 receipt; /* shim.bpf.h: that which the last bytes of a request were bound to */
+	u64 receipt;	   /* shim.bpf.h: that which the last bytes of a request were bound to */
 	struct stack left; /* proof.bpf.h: on which it sent a request; end 0: none */
 };
 

@@ -242,7 +242,8 @@ INLINE struct worker answers(struct conn *c)
 	u32 holder = c->server.x.holder.kind;
 	if (holder == WORKER_THREAD)
 		return w;
-	if (holder == WORKER_TRANSPORT || (holder == WORKER_STACK ? works_on(&w) : task_receives(&w)))
+	if (holder == WORKER_TRANSPORT ||
+	    (holder == WORKER_STACK ? works_on(&w) : task_receives(&w)))
 		return c->server.x.holder;
 	return w;
 }
