@@ -6,7 +6,6 @@
  *	overlap      a thread receives something while a request that it has read whole is
  *		     unanswered, or sends a request with two half read
  *	handed over  a request is answered, or read on, by another thread than read it whole
- *	stack        a thread runs on a stack that is not its own, and not told apart: stack.bpf.h
  *	loop         a thread waits for several connections with a request unanswered: proof.bpf.h
  *
  * A request counts as half read only where that is known: HTTP/1, until the end of its header, or
@@ -32,8 +31,7 @@
 enum evidence {
 	EVIDENCE_OVERLAP = 1,
 	EVIDENCE_HANDED_OVER = 2,
-	EVIDENCE_STACK = 4,
-	EVIDENCE_LOOP = 8, /* it waited for connections, with a request unanswered: proof.bpf.h */
+	EVIDENCE_LOOP = 4, /* it waited for connections, with a request unanswered: proof.bpf.h */
 };
 
 /* Of a worker. Others touch it when they answer. */
@@ -195,8 +193,6 @@ __noinline int guard_begin(struct conn *c, const struct bytes *b, const struct w
 	struct guard *g = guard_create(w);
 	if (!g)
 		return 0;
-	if (w->kind == WORKER_THREAD && on_foreign_stack())
-		g->evidence |= EVIDENCE_STACK;
 	__sync_fetch_and_add(&g->open, 1);
 	g->asked = g->left = 0;
 	c->server.x.holder = *w;
@@ -247,8 +243,6 @@ __noinline int guard_more(struct conn *c, struct bytes *b, const struct worker *
 
 INLINE enum unlinked guard_reason(u32 evidence)
 {
-	if (evidence & EVIDENCE_STACK)
-		return TARE_UNLINKED_STACK;
 	if (evidence & EVIDENCE_LOOP)
 		return TARE_UNLINKED_LOOP;
 	return evidence & EVIDENCE_OVERLAP ? TARE_UNLINKED_OVERLAP : TARE_UNLINKED_HANDED_OVER;

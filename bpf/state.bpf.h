@@ -413,7 +413,11 @@ struct service_state {
 	u8 headers_late;   /* one was made for a request that was over */
 	u8 headers_told;   /* the first such link was reported */
 	u8 stacks;	   /* requests whose coroutine was left, and gone on with; proof.bpf.h */
-	u8 pad[5];
+	u8 sizes;	   /* mappings of stacks that were as large as stack_size; stack.bpf.h */
+	u32 stack_size;
+	u64 sized; /* the end of the last of them */
+	u32 pad;
+	u32 shared;	    /* sends on stacks that were not told apart; stack.bpf.h */
 	u64 headers_since;  /* when requests' values began to be noted, ns; header.bpf.h */
 	u32 headers;	    /* bits of the names that count; by the agent */
 	s32 blind;	    /* requests in flight whose values are not known */

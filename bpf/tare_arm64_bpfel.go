@@ -800,7 +800,11 @@ type TareServiceState struct {
 	HeadersLate   uint8
 	HeadersTold   uint8
 	Stacks        uint8
-	Pad           [5]uint8
+	Sizes         uint8
+	StackSize     uint32
+	Sized         uint64
+	Pad           uint32
+	Shared        uint32
 	HeadersSince  uint64
 	Headers       uint32
 	Blind         int32

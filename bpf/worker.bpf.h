@@ -208,16 +208,17 @@ INLINE void worker_exited(struct task_struct *task)
 /* ---- the modes ---- */
 
 /* A thread, or who runs on the stack on which it is. Returns 0, or enum unlinked. */
-__noinline int works_on(struct worker *w)
+__noinline int works_on(struct worker *w, u32 service)
 {
 	struct stack s = {};
 	if (!w || w->kind != WORKER_THREAD)
 		return 0;
-	stack_here(&s);
-	if (s.end == STACK_BUSY)
+	stack_here(&s, service);
+	if (s.end == STACK_OWN)
+		return 0;
+	if (s.end < STACK_KNOWN)
 		return TARE_UNLINKED_STACK;
-	if (s.end >= STACK_KNOWN)
-		*w = worker_of_stack(s.end);
+	*w = worker_of_stack(s.end);
 	return 0;
 }
 
@@ -228,24 +229,23 @@ INLINE int works(struct conn *c, struct worker *w)
 	if (!guarded(c))
 		return 0;
 	if (c->linking != TARE_LINK_TASK)
-		return works_on(w);
+		return works_on(w, c->service);
 	if (c->server.x.holder.kind != WORKER_TRANSPORT)
-		return task_receives(w) ?: works_on(w);
+		return task_receives(w) ?: works_on(w, c->service);
 	*w = c->server.x.holder;
 	return 0;
 }
 
-/* Who answers. */
-INLINE struct worker answers(struct conn *c)
+/* Who answers; false: it is not known, nor that it is another than who received the request. */
+INLINE bool answers(struct conn *c, struct worker *w)
 {
-	struct worker w = this_thread();
 	u32 holder = c->server.x.holder.kind;
-	if (holder == WORKER_THREAD)
-		return w;
-	if (holder == WORKER_TRANSPORT ||
-	    (holder == WORKER_STACK ? works_on(&w) : task_receives(&w)))
-		return c->server.x.holder;
-	return w;
+	*w = this_thread();
+	if (holder == WORKER_STACK)
+		return !works_on(w, c->service);
+	if (holder == WORKER_TRANSPORT || (holder != WORKER_THREAD && task_receives(w)))
+		*w = c->server.x.holder;
+	return true;
 }
 
 __noinline int queue_received(struct conn *c, u64 socket, struct bytes *b)
@@ -421,9 +421,10 @@ __noinline int worker_seems_answered(struct conn *c)
 {
 	if (!c || !by_thread(c))
 		return 0;
-	struct worker w = answers(c);
+	struct worker w;
+	bool known = answers(c, &w);
 	proof_ends(c);
-	return guard_end(c, &w);
+	return guard_end(c, known ? &w : 0);
 }
 
 /* An accepted connection ends. */
@@ -618,6 +619,15 @@ INLINE void sends_on(const struct tcp_view *v, struct worker *w)
 		*w = on;
 }
 
+/* It is not told apart on which stack this is sent. A service of which no coroutine ever is, is refused. */
+INLINE int stack_unknown(struct conn *c, struct service_state *svc)
+{
+	if (svc->stacks < PROOFS && svc->shared++ >= STACK_CALLS &&
+	    !__sync_val_compare_and_swap(&svc->refused, 0, TARE_UNLINKED_STACK))
+		tell_decision(TARE_REFUSED, c->service, TARE_UNLINKED_STACK);
+	return TARE_UNLINKED_STACK;
+}
+
 INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g,
 		       struct service_state *svc, struct context *ctx)
 {
@@ -626,8 +636,8 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g
 		return waits(c, v) ?: inherited_asks(t, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
 	if (!sampled && (!g || g->open <= 0)) {
-		if (v->stack.end == STACK_SHARED || v->stack.end == STACK_BUSY)
-			return TARE_UNLINKED_STACK;
+		if (v->stack.end != STACK_OWN && v->stack.end < STACK_KNOWN)
+			return stack_unknown(c, svc);
 		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
 	}
 	enum unlinked why = waits(c, v);
