@@ -13,6 +13,8 @@ import (
 // Coroutines in C++ with a stack each (workloads/polyglot/cpp/service.cpp). Those whose stacks are mappings of
 // their own are linked, whichever threads run them, and nothing that they ask after their answers is; those that share
 // a mapping are refused. No call is ever below another request.
+//
+// The first drive has as many connections as the largest, so that the service has made all of its stacks.
 func TestCoroutines(t *testing.T) {
 	need(t, "nginx", "redis-server", "g++")
 	dir, err := filepath.Abs("../workloads/polyglot/cpp")
@@ -42,6 +44,13 @@ func TestCoroutines(t *testing.T) {
 				env := append(c.env, "PORT="+itoa(c.entry))
 				c.answers(c.service("service", "", env, append([]string{program, "coroutines"}, strings.Fields(service.stacks)...)...))
 				a := trace(t, s, nil, append(c.ports, sampled.args...)...)
+				learn := drive{connections: 256, requests: 600}
+				if service.linked {
+					a.proven(t, func() { learn.run(t, loopback(c.entry)) })
+				} else {
+					learn.run(t, loopback(c.entry)) // it is refused
+				}
+				a.settle()
 				for _, connections := range []int{1, 4, 64, 256} {
 					(&coroutines{s, a, loopback(c.entry)}).drive(t, connections, service.linked)
 				}
@@ -63,10 +72,6 @@ func (c *coroutines) drive(t *testing.T, connections int, linked bool) {
 	ask := func(n uint64) {
 		send(t, load.Options{Addr: c.entry, Connections: connections, Requests: n, AppendPath: numbered})
 	}
-	if linked {
-		c.a.proven(t, func() { ask(200) })
-	}
-	c.a.settle()
 	c.s.take()
 	before := c.a.mustMetrics().unlinked()
 	var links fidelity.Links
