@@ -24,16 +24,17 @@ func TestCoroutines(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "service")
 	sh(t, "g++", "-O2", "-std=c++17", "-pthread", "-o", program, filepath.Join(dir, "service.cpp"))
 	for _, service := range []struct {
-		name, stacks string
-		linked       bool
+		name, mode string
+		linked     bool
 	}{
-		{"stacks of malloc", "malloc", false},
-		{"stacks side by side", "side", false},
-		{"stacks side by side, late calls", "side late", false},
-		{"stacks that are mappings", "mapped", true},
-		{"stacks that are mappings, late calls", "mapped late", true},
-		{"stacks that are mappings, four threads", "mapped threads", true},
-		{"stacks that are mappings, four threads, late calls", "mapped threads late", true},
+		{"stacks of malloc", "coroutines malloc", false},
+		{"stacks side by side", "coroutines side", false},
+		{"stacks side by side, late calls", "coroutines side late", false},
+		{"a loop on such a stack that asks late", "loop", false},
+		{"stacks that are mappings", "coroutines mapped", true},
+		{"stacks that are mappings, late calls", "coroutines mapped late", true},
+		{"stacks that are mappings, four threads", "coroutines mapped threads", true},
+		{"stacks that are mappings, four threads, late calls", "coroutines mapped threads late", true},
 	} {
 		for _, sampled := range []struct {
 			name string
@@ -42,7 +43,7 @@ func TestCoroutines(t *testing.T) {
 			t.Run(service.name+", "+sampled.name, func(t *testing.T) {
 				c, s := newServers(t, bothAsk...), newSink(t)
 				env := append(c.env, "PORT="+itoa(c.entry))
-				c.answers(c.service("service", "", env, append([]string{program, "coroutines"}, strings.Fields(service.stacks)...)...))
+				c.answers(c.service("service", "", env, append([]string{program}, strings.Fields(service.mode)...)...))
 				a := trace(t, s, nil, append(c.ports, sampled.args...)...)
 				learn := drive{connections: 256, requests: 600}
 				if service.linked {

@@ -59,6 +59,13 @@ inline void resume(Coroutine *c)
 		watch(EPOLL_CTL_MOD, c->fd, c->events | EPOLLONESHOT, c);
 }
 
+inline void ask_late(Connection &backend, const string &n)
+{
+	backend.say("GET /late/" + n + " HTTP/1.1\r\nHost: backend\r\n\r\n");
+	string head = backend.until("\r\n\r\n");
+	backend.bytes(atoi(head.c_str() + head.find("Content-Length: ") + 16));
+}
+
 // Asks about n once more, after it was answered.
 inline void late(const string &n)
 {
@@ -68,9 +75,7 @@ inline void late(const string &n)
 	timerfd_settime(timer, 0, &soon, 0);
 	await(timer, EPOLLIN);
 	close(timer);
-	backend.say("GET /late/" + n + " HTTP/1.1\r\nHost: backend\r\n\r\n");
-	string head = backend.until("\r\n\r\n");
-	backend.bytes(atoi(head.c_str() + head.find("Content-Length: ") + 16));
+	ask_late(backend, n);
 }
 
 // Of the requests that are asked about late, every other one is by a coroutine of its own.

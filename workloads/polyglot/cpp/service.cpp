@@ -7,12 +7,15 @@
 //     mapped    each stack is a mapping with a guard page below it, used again
 //     threads   four threads run the coroutines
 //     late      something is asked after each answer, too
+//   loop        one event loop on such a stack, which is mapped; it asks about a request when it has received the next
 // Every worker keeps its own connections to whom it asks.
+#include <poll.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <queue>
 #include <utility>
@@ -124,10 +127,60 @@ struct Ucontext : Coroutine {
 	void suspend() override { swapcontext(&self, &caller); }
 };
 
+static void loop()
+{
+	const int listener = listening();
+	std::map<int, Connection *> clients;
+	Connection *backend = nullptr;
+	string before;
+	for (;;) {
+		std::vector<pollfd> polled{{listener, POLLIN, 0}};
+		for (auto &client : clients)
+			polled.push_back({client.first, POLLIN, 0});
+		poll(polled.data(), polled.size(), -1);
+		for (auto &p : polled) {
+			if (!p.revents)
+				continue;
+			int fd = p.fd == listener ? accept(listener, 0, 0) : p.fd;
+			Connection *&client = clients[fd];
+			if (p.fd == listener) {
+				client = new Connection(fd);
+				continue;
+			}
+			string n = client->number();
+			if (n.empty()) {
+				delete client;
+				clients.erase(fd);
+				continue;
+			}
+			if (!backend)
+				backend = new Connection("BACKEND");
+			for (int i = 0; i < 2 && !before.empty(); i++)
+				ask_late(*backend, before);
+			before = n;
+			client->say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+		}
+	}
+}
+
+// It is in no coroutine that it could wait in.
+static void looping()
+{
+	static ucontext_t self, caller;
+	getcontext(&self);
+	mapped(); // whose guard is above
+	self.uc_stack.ss_sp = mapped();
+	self.uc_stack.ss_size = stack_size;
+	makecontext(&self, loop, 0);
+	swapcontext(&caller, &self);
+}
+
 int main(int argc, char **argv)
 {
 	const string mode = argv[1];
 	auto says = [=](const char *word) { return std::find(argv + 2, argv + argc, string(word)) != argv + argc; };
+	if (mode == "loop")
+		looping();
 	if (mode != "coroutines")
 		(mode == "threads" ? threads : pool)(listening());
 	new_stack = says("mapped") ? mapped : says("side") ? side : of_malloc;
