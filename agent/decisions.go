@@ -30,8 +30,11 @@ type decision struct {
 	reason  uint32 // why it is refused; or which workers are linked
 }
 
-// workerHeader is WORKER_HEADER of bpf/state.bpf.h.
-const workerHeader = 5
+// Of bpf/state.bpf.h.
+const (
+	workerHeader = 5 // WORKER_HEADER
+	workerStack  = 6 // WORKER_STACK
+)
 
 // workers are those of enum worker_kind, and why what they send is linked.
 var workers = [...]struct{ linking, why string }{
@@ -40,6 +43,7 @@ var workers = [...]struct{ linking, why string }{
 	{"task", "greenlets are told apart by their addresses"},
 	{"task", "asyncio's tasks are told apart by the transport that they were made for"},
 	{"task", "a shim in the process tells whose work a thread does"},
+	workerStack:  {"auto", "coroutines are told apart by the mappings that their stacks are"},
 	workerHeader: {"header", "of calls that nothing else links, a header that the service forwards tells whose they are"},
 }
 

@@ -6,7 +6,6 @@
  *	overlap      a thread receives something while a request that it has read whole is
  *		     unanswered, or sends a request with two half read
  *	handed over  a request is answered, or read on, by another thread than read it whole
- *	stack        a thread runs on a stack that is not its own: a coroutine
  *	loop         a thread waits for several connections with a request unanswered: proof.bpf.h
  *
  * A request counts as half read only where that is known: HTTP/1, until the end of its header, or
@@ -27,13 +26,12 @@
 #ifndef TARE_GUARD_H
 #define TARE_GUARD_H
 
-#define STACK_MAX (8 << 20) /* bytes; the usual RLIMIT_STACK, and pthread's default */
+#define PROOFS 2 /* requests that prove a service: proof.bpf.h */
 
 enum evidence {
 	EVIDENCE_OVERLAP = 1,
 	EVIDENCE_HANDED_OVER = 2,
-	EVIDENCE_STACK = 4,
-	EVIDENCE_LOOP = 8, /* it waited for connections, with a request unanswered: proof.bpf.h */
+	EVIDENCE_LOOP = 4, /* it waited for connections, with a request unanswered: proof.bpf.h */
 };
 
 /* Of a worker. Others touch it when they answer. */
@@ -42,6 +40,8 @@ struct guard {
 	s32 complete; /* those of them that were read whole */
 	u32 evidence;
 	u32 asked; /* sent a request when it had half read one, and received nothing since */
+	u32 left;  /* a stack: its thread ran elsewhere after it had sent a request; proof.bpf.h */
+	u32 pad;
 };
 
 static const struct guard guard_none;
@@ -107,30 +107,6 @@ INLINE void task_clear(const struct worker *w)
 	bpf_map_delete_elem(&tasks, &key);
 }
 
-INLINE u64 thread_pointer(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_x86)
-	return task->thread.fsbase;
-#else
-	return task->thread.uw.tp_value;
-#endif
-}
-
-/* A thread's stack lies below its thread pointer, the main thread's below where it was at exec. */
-INLINE bool on_foreign_stack(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	u64 sp = regs->sp;
-	u32 tgid = task->tgid;
-	if (task->pid != tgid)
-		return thread_pointer(task) - sp > STACK_MAX;
-	if (task->mm->start_stack - sp <= STACK_MAX)
-		return false;
-	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
-	return !(svc && svc->thread_stack && thread_pointer(task) - sp <= STACK_MAX);
-}
-
 INLINE struct guard *guard_create(const struct worker *w)
 {
 	struct guard *g = guard_of(w);
@@ -159,6 +135,14 @@ INLINE void guard_works_on(struct conn *c, struct guard *g)
 		svc->works_half = 1;
 }
 
+/* A worker has answered what it received. */
+INLINE void guard_proves(struct conn *c, struct guard *g)
+{
+	struct service_state *svc = g->left && !g->evidence ? service_of(c->service) : 0;
+	if (svc && svc->stacks < PROOFS)
+		svc->stacks++;
+}
+
 /* The request in progress is answered by a worker; by 0: its connection ends. */
 __noinline int guard_end(struct conn *c, const struct worker *by)
 {
@@ -178,6 +162,8 @@ __noinline int guard_end(struct conn *c, const struct worker *by)
 		guard_dec(&g->complete);
 		if (another)
 			g->evidence |= EVIDENCE_HANDED_OVER;
+		else if (by)
+			guard_proves(c, g);
 	}
 	if (x->holder.kind == WORKER_THREAD)
 		return 0;
@@ -207,10 +193,8 @@ __noinline int guard_begin(struct conn *c, const struct bytes *b, const struct w
 	struct guard *g = guard_create(w);
 	if (!g)
 		return 0;
-	if (w->kind == WORKER_THREAD && on_foreign_stack())
-		g->evidence |= EVIDENCE_STACK;
 	__sync_fetch_and_add(&g->open, 1);
-	g->asked = 0;
+	g->asked = g->left = 0;
 	c->server.x.holder = *w;
 	guard_read(c, g, c->flags & C_HTTP ? request_rest(b) : 0);
 	return 0;
@@ -259,8 +243,6 @@ __noinline int guard_more(struct conn *c, struct bytes *b, const struct worker *
 
 INLINE enum unlinked guard_reason(u32 evidence)
 {
-	if (evidence & EVIDENCE_STACK)
-		return TARE_UNLINKED_STACK;
 	if (evidence & EVIDENCE_LOOP)
 		return TARE_UNLINKED_LOOP;
 	return evidence & EVIDENCE_OVERLAP ? TARE_UNLINKED_OVERLAP : TARE_UNLINKED_HANDED_OVER;

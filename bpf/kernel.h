@@ -207,6 +207,14 @@ struct msghdr {
 	struct iov_iter msg_iter;
 };
 
+#define VM_ACCESS 7 /* VM_READ, VM_WRITE, VM_EXEC */
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+};
+
 struct mm_struct {
 	unsigned long exec_vm; /* pages of code that are mapped */
 	unsigned long start_stack;

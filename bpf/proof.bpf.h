@@ -6,6 +6,11 @@
  * during PROOFS requests, to sleep until the answer to what they asked comes, and not to sleep
  * waiting for connections too, as a loop does: that is evidence.
  *
+ * A coroutine on a stack of its own does not sleep: its thread leaves it, while it waits for an answer, and
+ * goes on with it later. So such services are proven by requests that were answered on the stack that they
+ * were received on, after the thread was seen elsewhere, once something was sent for them: at a
+ * receipt, or asleep. A loop that runs on such a stack as a whole is nowhere else.
+ *
  * How a thread sleeps is told by the wait queues of sockets: a thread that receives is in that of its
  * socket itself, one that polls with all that it polls (struct poll_wqueues). The hook, where
  * threads are switched, costs something for each of the host's; so the agent attaches it only while a
@@ -14,7 +19,6 @@
 #ifndef TARE_PROOF_H
 #define TARE_PROOF_H
 
-#define PROOFS	    2
 #define PROOF_ASKS  60
 #define PROOF_PAUSE 500000000 /* ns, between them */
 
@@ -36,6 +40,13 @@ INLINE bool unproven(const struct conn *c)
 {
 	struct service_state *svc = guarded(c) ? service_of(c->service) : 0;
 	return svc && svc->proofs < PROOFS && !svc->refused;
+}
+
+/* The same of those by coroutines. */
+INLINE bool stack_unproven(const struct conn *c)
+{
+	struct service_state *svc = service_of(c->service);
+	return svc && svc->stacks < PROOFS && !svc->refused;
 }
 
 /* The thread receives a request. */
@@ -143,10 +154,32 @@ static __noinline enum sleep sleeps_for(struct task_struct *task, u64 socket)
 	return SLEEP_OTHER;
 }
 
+/* A coroutine sends a request, in a service without proof. */
+INLINE void proof_asks_on(const struct stack *stack)
+{
+	struct thread_state *t = thread_create(bpf_get_current_task_btf());
+	if (t)
+		t->left = *stack;
+}
+
+/* The thread was on a stack when it sent something for a request: is it elsewhere now? */
+INLINE void proof_leaves(struct task_struct *task, struct thread_state *t)
+{
+	u64 sp = stack_pointer(task);
+	if (!t || !t->left.end || (sp >= t->left.start && sp < t->left.end))
+		return;
+	struct worker w = {.id = t->left.end, .tgid = task->tgid, .kind = WORKER_STACK};
+	struct guard *g = guard_of(&w);
+	if (g && g->complete > 0)
+		g->left = 1;
+	t->left.end = 0;
+}
+
 /* A thread goes to sleep. */
 INLINE void proof_sleeps(struct task_struct *task)
 {
 	struct thread_state *t = thread_of(task);
+	proof_leaves(task, t);
 	if (!t || !(t->proof.accepted || (t->inherited && t->proof.asked)))
 		return;
 	struct service_state *svc = service_of(t->inherited ? t->service : t->proof.service);

@@ -124,6 +124,7 @@ enum worker_kind {
 	WORKER_TRANSPORT = 3, /* its address; of a connection as long as it lasts */
 	WORKER_TOKEN = 4,     /* what a shim in the process has given out: shim.bpf.h */
 	WORKER_HEADER = 5,    /* in TARE_LINKS: nobody, but a header: header.bpf.h */
+	WORKER_STACK = 6,     /* where its mapping ends; of a coroutine: stack.bpf.h */
 };
 
 struct worker {
@@ -322,6 +323,12 @@ struct proof {
 	u8 pad[5];
 };
 
+/* A mapping that a stack pointer lies in; stack.bpf.h. */
+struct stack {
+	u64 start;
+	u64 end; /* who works on it; or enum stack_place, if that cannot be told */
+};
+
 struct thread_state {
 	struct context ctx;
 	u64 started;  /* inherited: when the thread was, ns */
@@ -334,7 +341,8 @@ struct thread_state {
 	u8 taken;     /* loop: enum taken, by what was sent first */
 	u8 pad[2];
 	struct proof proof;
-	u64 receipt; /* shim.bpf.h: that which the last bytes of a request were bound to */
+	u64 receipt;	   /* shim.bpf.h: that which the last bytes of a request were bound to */
+	struct stack left; /* proof.bpf.h: on which it sent a request; end 0: none */
 };
 
 struct {
@@ -404,7 +412,12 @@ struct service_state {
 	u8 headers_linked; /* calls linked by a correlation header, up to HEADER_PROOFS */
 	u8 headers_late;   /* one was made for a request that was over */
 	u8 headers_told;   /* the first such link was reported */
-	u8 pad[6];
+	u8 stacks;	   /* requests whose coroutine was left, and gone on with; proof.bpf.h */
+	u8 sizes;	   /* mappings of stacks that were as large as stack_size; stack.bpf.h */
+	u32 stack_size;
+	u64 sized; /* the end of the last of them */
+	u32 pad;
+	u32 shared;	    /* sends on stacks that were not told apart; stack.bpf.h */
 	u64 headers_since;  /* when requests' values began to be noted, ns; header.bpf.h */
 	u32 headers;	    /* bits of the names that count; by the agent */
 	s32 blind;	    /* requests in flight whose values are not known */

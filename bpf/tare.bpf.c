@@ -28,6 +28,7 @@
 #include "emit.bpf.h"
 #include "golang.bpf.h"
 #include "opening.bpf.h"
+#include "stack.bpf.h"
 #include "guard.bpf.h"
 #include "proof.bpf.h"
 #include "task.bpf.h"

@@ -550,6 +550,8 @@ type TareGuard struct {
 	Complete int32
 	Evidence uint32
 	Asked    uint32
+	Left     uint32
+	Pad      uint32
 }
 
 type TareHeaderKey struct {
@@ -797,7 +799,12 @@ type TareServiceState struct {
 	HeadersLinked uint8
 	HeadersLate   uint8
 	HeadersTold   uint8
-	Pad           [6]uint8
+	Stacks        uint8
+	Sizes         uint8
+	StackSize     uint32
+	Sized         uint64
+	Pad           uint32
+	Shared        uint32
 	HeadersSince  uint64
 	Headers       uint32
 	Blind         int32
@@ -1060,6 +1067,11 @@ type TareThreadState struct {
 		Pad      [5]uint8
 	}
 	Receipt uint64
+	Left    struct {
+		_     structs.HostLayout
+		Start uint64
+		End   uint64
+	}
 }
 
 type TareTransport uint32

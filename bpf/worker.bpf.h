@@ -14,6 +14,8 @@
  *	task	      read from the memory of Java and Python: task.bpf.h; what runs no task, as auto
  *	none	      not known
  *
+ * Where auto and task know threads only, a coroutine with a stack of its own works as one: stack.bpf.h.
+ *
  * One file, since a receive, a send, a response and the end of each mode stand beside those of the
  * others: what is told of one mode has to hold in all. What a mode reads is in a file of its own.
  */
@@ -205,27 +207,45 @@ INLINE void worker_exited(struct task_struct *task)
 
 /* ---- the modes ---- */
 
+/* A thread, or who runs on the stack on which it is. Returns 0, or enum unlinked. */
+__noinline int works_on(struct worker *w, u32 service)
+{
+	struct stack s = {};
+	if (!w || w->kind != WORKER_THREAD)
+		return 0;
+	stack_here(&s, service);
+	if (s.end == STACK_OWN)
+		return 0;
+	if (s.end < STACK_KNOWN)
+		return TARE_UNLINKED_STACK;
+	*w = worker_of_stack(s.end);
+	return 0;
+}
+
 /* Who works now, at a receive on an accepted connection. Returns 0, or enum unlinked. */
 INLINE int works(struct conn *c, struct worker *w)
 {
 	*w = this_thread();
-	if (c->linking != TARE_LINK_TASK)
+	if (!guarded(c))
 		return 0;
+	if (c->linking != TARE_LINK_TASK)
+		return works_on(w, c->service);
 	if (c->server.x.holder.kind != WORKER_TRANSPORT)
-		return task_receives(w);
+		return task_receives(w) ?: works_on(w, c->service);
 	*w = c->server.x.holder;
 	return 0;
 }
 
-/* Who answers. */
-INLINE struct worker answers(struct conn *c)
+/* Who answers; false: it is not known, nor that it is another than who received the request. */
+INLINE bool answers(struct conn *c, struct worker *w)
 {
-	struct worker w = this_thread();
-	if (c->server.x.holder.kind == WORKER_THREAD)
-		return w;
-	if (c->server.x.holder.kind == WORKER_TRANSPORT || task_receives(&w))
-		return c->server.x.holder;
-	return w;
+	u32 holder = c->server.x.holder.kind;
+	*w = this_thread();
+	if (holder == WORKER_STACK)
+		return !works_on(w, c->service);
+	if (holder == WORKER_TRANSPORT || (holder != WORKER_THREAD && task_receives(w)))
+		*w = c->server.x.holder;
+	return true;
 }
 
 __noinline int queue_received(struct conn *c, u64 socket, struct bytes *b)
@@ -261,6 +281,8 @@ __noinline int guarded_received(struct conn *c, struct bytes *b)
 	}
 	received_bytes(c, b);
 	guard_begin(c, b, &w);
+	if (w.kind == WORKER_STACK && stack_unproven(c))
+		proof_leaves(bpf_get_current_task_btf(), thread_find());
 	if (w.kind != WORKER_THREAD) {
 		task_set(&w, &c->server.x.ctx);
 		return 0;
@@ -399,9 +421,10 @@ __noinline int worker_seems_answered(struct conn *c)
 {
 	if (!c || !by_thread(c))
 		return 0;
-	struct worker w = answers(c);
+	struct worker w;
+	bool known = answers(c, &w);
 	proof_ends(c);
-	return guard_end(c, &w);
+	return guard_end(c, known ? &w : 0);
 }
 
 /* An accepted connection ends. */
@@ -565,16 +588,44 @@ INLINE enum unlinked waits(struct conn *c, const struct tcp_view *v)
 	return TARE_UNLINKED_UNPROVEN;
 }
 
-/* By a task. */
-INLINE int task_asks(const struct worker *w, const struct guard *g, struct context *ctx)
+/* By a task, or on a stack. */
+INLINE int task_asks(struct conn *c, const struct tcp_view *v, const struct worker *w,
+		     const struct guard *g, struct context *ctx)
 {
 	struct context *held = bpf_map_lookup_elem(&tasks, w);
 	bool sampled = held && in_flight(held);
 	if (!sampled && (!g || g->open <= 0))
 		return TARE_UNLINKED_NO_REQUEST;
+	if (w->kind == WORKER_STACK && stack_unproven(c)) {
+		proof_asks_on(&v->stack);
+		proof_asks(c, v->sock);
+		return TARE_UNLINKED_UNPROVEN;
+	}
 	if (sampled)
 		*ctx = *held;
 	return 0;
+}
+
+/*
+ * Who sends on a stack that is not its thread's: a coroutine that has received something there; else the
+ * thread does, as from a fiber of a request's.
+ */
+INLINE void sends_on(const struct tcp_view *v, struct worker *w)
+{
+	if (w->kind != WORKER_THREAD || v->stack.end < STACK_KNOWN)
+		return;
+	struct worker on = worker_of_stack(v->stack.end);
+	if (guard_of(&on))
+		*w = on;
+}
+
+/* It is not told apart on which stack this is sent. A service of which no coroutine ever is, is refused. */
+INLINE int stack_unknown(struct conn *c, struct service_state *svc)
+{
+	if (svc->stacks < PROOFS && svc->shared++ >= STACK_CALLS &&
+	    !__sync_val_compare_and_swap(&svc->refused, 0, TARE_UNLINKED_STACK))
+		tell_decision(TARE_REFUSED, c->service, TARE_UNLINKED_STACK);
+	return TARE_UNLINKED_STACK;
 }
 
 INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g,
@@ -584,8 +635,11 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g
 	if (t && t->inherited && (!g || g->open <= 0))
 		return waits(c, v) ?: inherited_asks(t, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
-	if (!sampled && (!g || g->open <= 0))
+	if (!sampled && (!g || g->open <= 0)) {
+		if (v->stack.end != STACK_OWN && v->stack.end < STACK_KNOWN)
+			return stack_unknown(c, svc);
 		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
+	}
 	enum unlinked why = waits(c, v);
 	if (why)
 		return why;
@@ -633,6 +687,7 @@ __noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
 		why = shim_asks(c, &w, fresh, ctx);
 		return why ?: linked_first(c, svc, &w, ctx);
 	}
+	sends_on(v, &w);
 	struct guard *g = bpf_map_lookup_elem(&guards, &w);
 	if (g && g->open > 1 && g->complete <= 0)
 		g->evidence |= EVIDENCE_OVERLAP;
@@ -643,7 +698,7 @@ __noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
 		return why;
 	}
 	if (w.kind != WORKER_THREAD)
-		why = task_asks(&w, g, ctx);
+		why = task_asks(c, v, &w, g, ctx);
 	else
 		why = thread_asks(c, v, g, svc, ctx);
 	return why ?: linked_first(c, svc, &w, ctx);

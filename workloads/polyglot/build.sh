@@ -91,7 +91,22 @@ rust() {
 	cp "$out/rust/release/service" "$out/rust-service"
 }
 
-cpp() { g++ -O2 -g -std=c++17 -Wall -pthread -o "$out/cpp-service" cpp/service.cpp; }
+# cplusplus NAME SOURCE ARGUMENT…: one program.
+cplusplus() { g++ -O2 -g -std=c++17 -Wall -pthread -o "$out/$1" "${@:2}"; }
+
+cpp() { cplusplus cpp-service cpp/service.cpp; }
+
+boost() { cplusplus cpp-boost cpp/boost.cpp -lboost_context; }
+
+grpc() {
+	local made=$out/cpp-grpc-made
+	mkdir -p "$made"
+	protoc -I cpp --cpp_out="$made" --grpc_out="$made" --plugin=protoc-gen-grpc="$(command -v grpc_cpp_plugin)" cpp/asker.proto
+	cplusplus cpp-grpc -I "$made" cpp/grpc.cpp "$made"/*.cc $(pkg-config --cflags --libs grpc++ protobuf)
+}
+
+# go: in the module of Tare itself, whose libraries it takes.
+go() { command go build -trimpath -o "$out/go-service" ./go; }
 
 # caddy: the upstream's program, in a package of Python.
 caddy() {
@@ -143,7 +158,10 @@ part java 'java/*' java
 part helidon 'java/*' helidon
 part node 'node/*' node
 part rust 'rust/Cargo.* rust/src/*' rust
-part cpp 'cpp/*' cpp
+part cpp 'cpp/service.cpp cpp/*.hpp' cpp
+part cpp-boost 'cpp/boost.cpp cpp/*.hpp' boost
+part cpp-grpc 'cpp/grpc.cpp cpp/asker.proto cpp/ask.hpp' grpc
+part go 'go/*' go
 part caddy /dev/null caddy
 part envoy /dev/null envoy
 part scripts 'php/* ruby/*' scripts

@@ -1,6 +1,9 @@
 package polyglot
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 var (
 	phpPackage = Need{File: "php", Package: "php-cli"}
@@ -53,31 +56,8 @@ pm.max_children = %[3]s
 }
 
 func fpmNginx(p *Place) []string {
-	conf := p.file("front.conf", `daemon off;
-worker_processes 2;
-worker_rlimit_nofile 65536;
-user nobody nogroup;
-pid %[1]s/front.pid;
-error_log stderr error;
-events { worker_connections 16384; }
-http {
-    access_log off;
-    keepalive_timeout 300s;
-    client_body_temp_path %[1]s/body;
-    proxy_temp_path %[1]s/proxy;
-    fastcgi_temp_path %[1]s/fastcgi;
-    uwsgi_temp_path %[1]s/uwsgi;
-    scgi_temp_path %[1]s/scgi;
-    server {
-        listen %[2]s backlog=4096;
-        location / {
-            fastcgi_pass %[3]s;
-            fastcgi_param SCRIPT_FILENAME %[4]s;
+	return nginxFront(p, fmt.Sprintf(`fastcgi_pass %s;
+            fastcgi_param SCRIPT_FILENAME %s;
             fastcgi_param REQUEST_METHOD $request_method;
-            fastcgi_param REQUEST_URI $request_uri;
-        }
-    }
-}
-`, p.Dir, p.at(p.Port), p.at(p.Inner), p.built("php/app.php"))
-	return []string{p.program(nginxPackage), "-p", p.Dir, "-c", conf}
+            fastcgi_param REQUEST_URI $request_uri;`, p.at(p.Inner), p.built("php/app.php")), "")
 }

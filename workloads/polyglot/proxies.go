@@ -1,6 +1,9 @@
 package polyglot
 
-import "path/filepath"
+import (
+	"fmt"
+	"path/filepath"
+)
 
 var (
 	nginxPackage    = Need{File: "nginx", Package: "nginx", Unit: "nginx.service"}
@@ -30,6 +33,7 @@ func proxies() []Service {
 		proxy("caddy-debian", "Go", Goroutine, Unlinked, "goroutine: Go 1.21 or newer", caddyPackage, func(p *Place) []string {
 			return caddy(p, p.program(caddyPackage))
 		}),
+		proxy("nginx", "C", Loop, Linked, "", nginxPackage, nginx),
 		proxy("haproxy", "C", Loop, Linked, "", haproxyPackage, haproxy), // by its requests' text
 		proxy("lighttpd", "C", Loop, Unlinked, "nothing known", lighttpdPackage, lighttpd),
 		proxy("varnish", "C", Pool, Unlinked, "nothing known", varnishPackage, varnish),
@@ -102,6 +106,42 @@ http://:%[1]d {
 }
 `, p.Port, p.Host, p.at(p.Backend))
 	return []string{program, "run", "--adapter", "caddyfile", "--config", conf}
+}
+
+func nginx(p *Place) []string {
+	return nginxFront(p, `proxy_pass http://next;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";`, fmt.Sprintf("upstream next { server %s; keepalive 64; }", p.at(p.Backend)))
+}
+
+// nginxFront has nginx pass everything on, by further lines for all requests and for the server.
+func nginxFront(p *Place, location, further string) []string {
+	conf := p.file("front.conf", `daemon off;
+worker_processes 2;
+worker_rlimit_nofile 65536;
+user nobody nogroup;
+pid %[1]s/front.pid;
+error_log stderr error;
+events { worker_connections 16384; }
+http {
+    access_log off;
+    keepalive_timeout 300s;
+    keepalive_requests 1000000;
+    client_body_temp_path %[1]s/body;
+    proxy_temp_path %[1]s/proxy;
+    fastcgi_temp_path %[1]s/fastcgi;
+    uwsgi_temp_path %[1]s/uwsgi;
+    scgi_temp_path %[1]s/scgi;
+    %[3]s
+    server {
+        listen %[2]s backlog=4096;
+        location / {
+            %[4]s
+        }
+    }
+}
+`, p.Dir, p.at(p.Port), further, location)
+	return []string{p.program(nginxPackage), "-p", p.Dir, "-c", conf}
 }
 
 func haproxy(p *Place) []string {
