@@ -135,7 +135,7 @@ final class Weaver implements ClassFileTransformer, Opcodes {
     boolean[] found = {false};
     reader.accept(new ClassVisitor(ASM9) {
       @Override public MethodVisitor visitMethod(int access, String name, String desc, String signature, String[] exceptions) {
-        found[0] |= reactor ? name.startsWith("on") && signal(name, desc) && (access & ACC_ABSTRACT) == 0
+        found[0] |= reactor ? signal(name, desc) && !name.equals("run") && !name.equals("onStateChange") && (access & ACC_ABSTRACT) == 0
             : (name + desc).equals("totalPendingWriteBytes()J");
         return null;
       }
