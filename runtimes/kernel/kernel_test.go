@@ -272,7 +272,7 @@ func onJDK(t *testing.T, java string, virtual bool, dir, jar string) {
 		{kind: "pools", calls: 3, command: of("pools")},
 		{kind: "client", calls: 3, command: of("client")},
 		{kind: "completion", calls: 3, command: of("completion")},
-		{kind: "fork", calls: 9, command: of("fork")},
+		{kind: "fork", calls: 16, command: of("fork")},
 		{kind: "threads", calls: 1, none: true, noBody: true, command: of("threads")},
 		{kind: "queue", calls: 1, none: true, command: of("queue")},
 		{kind: "loop", calls: 1, none: true, noBody: true, command: of("loop")},
@@ -286,7 +286,7 @@ func onJDK(t *testing.T, java string, virtual bool, dir, jar string) {
 		{kind: "netty, a queue of its own", calls: 1, none: true, command: jvm("NettyService", "queue", agent)},
 		{kind: "netty, its pool", calls: 1, command: jvm("NettyService", "pool", agent+"=netty")},
 		{kind: "attached", calls: 3, command: jvm("Service", "pools"), started: attach},
-		{kind: "fork, attached: tasks have no field", calls: 9, some: true, command: jvm("Service", "fork"), started: attach},
+		{kind: "fork, attached: tasks have no field", calls: 16, some: true, command: jvm("Service", "fork"), started: attach},
 		// What fails in the shim does not reach the application.
 		{kind: "no place for the table", calls: 3, none: true, noTable: true, command: jvm("Service", "pools", agent+"=dir=/nonexistent")},
 		{kind: "a file system that is none", calls: 3, none: true, noTable: true, command: jvm("Service", "pools", agent+"=dir=/dev/full")},
