@@ -13,7 +13,6 @@ import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.ClassWriter;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
-import org.objectweb.asm.Type;
 import tare.shim.Code.Argument;
 import tare.shim.Code.Around;
 import tare.shim.Code.AtReturn;
@@ -40,7 +39,7 @@ final class Weaver implements ClassFileTransformer, Opcodes {
   private static final Set<String> WRITES = Set.of("write", "writev", "writeAddress", "writevAddresses", "send", "sendAddress");
   private static final Set<String> READS = Set.of("read", "readv", "readAddress", "recv", "recvAddress");
   /** A request of Jetty's client, which waits for a connection: who gives one back sends it. */
-  private static final Set<String> EXCHANGES = Set.of("org/eclipse/jetty/client/transport/HttpExchange", "org/eclipse/jetty/client/HttpExchange");
+  private static final String EXCHANGE = "org/eclipse/jetty/client/transport/HttpExchange";
 
   /**
    * Subscribers of Reactor's operators, which are made when a request subscribes, and are signalled by whoever has the
@@ -83,9 +82,8 @@ final class Weaver implements ClassFileTransformer, Opcodes {
           : name.equals("runJob") ? new Argument(m, null, "taken") : m),
       entry(JETTY + "ReservedThreadExecutor", (c, a, name, d, m) -> name.equals("tryExecute") ? new Wrap(m, a, d) : m),
       entry(JETTY + "strategy/AdaptiveExecutionStrategy", Weaver::produced),
-      entry(JETTY + "strategy/EatWhatYouKill", Weaver::produced),
       entry("org/eclipse/jetty/client/transport/HttpDestination", Weaver::exchange),
-      entry("org/eclipse/jetty/client/HttpDestination", Weaver::exchange),
+      entry(EXCHANGE, (c, a, name, d, m) -> m),
 
       // Netty: a loop reads and writes for many connections, and runs tasks.
       entry("io/netty/channel/nio/AbstractNioByteChannel$NioByteUnsafe", (c, a, name, d, m) -> name.equals("read") ? new Turn(m, c, d) : m),
@@ -106,7 +104,7 @@ final class Weaver implements ClassFileTransformer, Opcodes {
 
   /** Classes whose objects have their maker's token; and those that others put a token into. */
   private static boolean made(String cls) {
-    return cls.equals(FORK_JOIN) || cls.equals(WRITE) || EXCHANGES.contains(cls) || reactor(cls) && !PARTS.containsKey(cls);
+    return cls.equals(FORK_JOIN) || cls.equals(WRITE) || cls.equals(EXCHANGE) || reactor(cls) && !PARTS.containsKey(cls);
   }
 
   private static boolean owned(String cls) {
@@ -116,7 +114,6 @@ final class Weaver implements ClassFileTransformer, Opcodes {
   private static Part part(String cls) {
     Part part = PARTS.get(cls);
     if (part != null) return part;
-    if (EXCHANGES.contains(cls)) return (c, a, name, d, m) -> m;
     return !made(cls) ? null : (c, a, name, d, m) -> signal(name, d) ? new Owner(m, c, d, 0) : m;
   }
 
@@ -130,7 +127,7 @@ final class Weaver implements ClassFileTransformer, Opcodes {
   /** Is there anything of the class that is woven? Of Reactor only subscribers are, and of Netty only what has the shape that is known. */
   private static boolean fits(String cls, ClassReader reader) {
     if ((reader.getAccess() & ACC_INTERFACE) != 0) return false;
-    boolean reactor = !PARTS.containsKey(cls) && !EXCHANGES.contains(cls);
+    boolean reactor = !PARTS.containsKey(cls);
     if (!reactor && !cls.equals(BUFFER)) return true;
     boolean[] found = {false};
     reader.accept(new ClassVisitor(ASM9) {
@@ -215,7 +212,7 @@ final class Weaver implements ClassFileTransformer, Opcodes {
   }
 
   private static MethodVisitor exchange(String cls, int access, String name, String desc, MethodVisitor next) {
-    return name.equals("send") && desc.contains("HttpExchange;)") && Type.getArgumentTypes(desc).length == 2 ? new Owner(next, cls, desc, 2) : next;
+    return name.equals("send") && desc.startsWith("(Lorg/eclipse/jetty/client/transport/IConnection;L" + EXCHANGE + ";)") ? new Owner(next, cls, desc, 2) : next;
   }
 
   private static MethodVisitor flush(String cls, int access, String name, String desc, MethodVisitor next) {
