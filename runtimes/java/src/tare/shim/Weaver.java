@@ -83,6 +83,7 @@ final class Weaver implements ClassFileTransformer, Opcodes {
       entry(JETTY + "ReservedThreadExecutor", (c, a, name, d, m) -> name.equals("tryExecute") ? new Wrap(m, a, d) : m),
       entry(JETTY + "strategy/AdaptiveExecutionStrategy", Weaver::produced),
       entry("org/eclipse/jetty/client/transport/HttpDestination", Weaver::exchange),
+      entry("org/eclipse/jetty/client/transport/internal/HttpSenderOverHTTP", Weaver::sender),
       entry(EXCHANGE, (c, a, name, d, m) -> m),
 
       // Netty: a loop reads and writes for many connections, and runs tasks.
@@ -208,7 +209,12 @@ final class Weaver implements ClassFileTransformer, Opcodes {
   }
 
   private static MethodVisitor produced(String cls, int access, String name, String desc, MethodVisitor next) {
-    return name.equals("runTask") || name.equals("invokeAsNonBlocking") ? new Owner(next, cls, desc, 0) : next;
+    return name.equals("tryProduce") || name.equals("runTask") || name.equals("invokeAsNonBlocking") ? new Owner(next, cls, desc, 0) : next;
+  }
+
+  /** A sender that sends one exchange may go on with the next, in its own loop. */
+  private static MethodVisitor sender(String cls, int access, String name, String desc, MethodVisitor next) {
+    return (name.equals("sendHeaders") || name.equals("sendContent")) && desc.startsWith("(L" + EXCHANGE + ";") ? new Owner(next, cls, desc, 1) : next;
   }
 
   private static MethodVisitor exchange(String cls, int access, String name, String desc, MethodVisitor next) {
