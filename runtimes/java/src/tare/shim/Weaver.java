@@ -164,7 +164,7 @@ final class Weaver implements ClassFileTransformer, Opcodes {
 
         @Override public MethodVisitor visitMethod(int access, String name, String desc, String signature, String[] exceptions) {
           MethodVisitor m = super.visitMethod(access, name, desc, signature, exceptions);
-          if ((access & (ACC_NATIVE | ACC_ABSTRACT)) != 0) return m;
+          if ((access & (ACC_NATIVE | ACC_ABSTRACT)) != 0 || loader != null && (access & ACC_STATIC) != 0) return m;
           if (fields && made(cls) && name.equals("<init>")) m = new Made(m, cls);
           return part.weave(cls, access, name, desc, m);
         }
