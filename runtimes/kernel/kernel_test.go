@@ -217,9 +217,8 @@ func TestPython(t *testing.T) {
 	})
 }
 
-// TestJava runs on the JDKs in TARE_JDKS (directories, with colons between them), or on java's own; and with Tomcat and
-// Netty, if Maven has fetched them: mvn dependency:get -Dartifact=org.apache.tomcat.embed:tomcat-embed-core:10.1.30,
-// io.netty:netty-codec-http:4.1.112.Final.
+// TestJava runs on the JDKs in TARE_JDKS (directories, with colons between them), or on java's own. Maven fetches the
+// servers and clients.
 func TestJava(t *testing.T) {
 	need(t, "java", "javac", "jar", "mvn")
 	dir := t.TempDir()
@@ -233,20 +232,12 @@ func TestJava(t *testing.T) {
 	sh("../java/build.sh", jar)
 	sh("../java/build.sh", again)
 	sh("cmp", jar, again)
-	sh("javac", "-d", dir, "../java/test/Service.java", "../java/test/Unseen.java")
-	tomcat := jars("org/apache/tomcat/embed/tomcat-embed-core/10.1.*/*.jar", "org/apache/tomcat/tomcat-annotations-api/10.1.*/*.jar", "jakarta/servlet/jakarta.servlet-api/6.0.0/*.jar")
-	if tomcat != "" {
-		sh("javac", "-d", dir, "-cp", dir+":"+tomcat, "../java/test/tomcat/TomcatService.java")
+	sh("mvn", "-q", "-B", "-f", "../java/test/pom.xml", "dependency:copy-dependencies", "-DoutputDirectory="+filepath.Join(dir, "lib"))
+	sources, err := filepath.Glob("../java/test/*/*.java")
+	if err != nil {
+		t.Fatal(err)
 	}
-	const v = "4.1.112.Final"
-	var patterns []string
-	for _, part := range []string{"buffer", "codec", "codec-http", "common", "handler", "resolver", "transport", "transport-native-unix-common"} {
-		patterns = append(patterns, "io/netty/netty-"+part+"/"+v+"/*.jar")
-	}
-	netty := jars(patterns...)
-	if netty != "" {
-		sh("javac", "-d", dir, "-cp", netty, "../java/test/netty/NettyService.java")
-	}
+	sh("javac", append([]string{"-d", dir, "-cp", dir + "/lib/*", "../java/test/Service.java", "../java/test/Unseen.java"}, sources...)...)
 	jdks := []string{"java"}
 	if list := os.Getenv("TARE_JDKS"); list != "" {
 		jdks = nil
@@ -260,14 +251,14 @@ func TestJava(t *testing.T) {
 		if m == nil {
 			t.Fatalf("%s has no version", java)
 		}
-		t.Run(string(m[1]), func(t *testing.T) { onJDK(t, java, string(m[1]) >= "21", dir, jar, tomcat, netty) })
+		t.Run(string(m[1]), func(t *testing.T) { onJDK(t, java, string(m[1]) >= "21", dir, jar) })
 	}
 }
 
-func onJDK(t *testing.T, java string, virtual bool, dir, jar, tomcat, netty string) {
+func onJDK(t *testing.T, java string, virtual bool, dir, jar string) {
 	// What is woven is verified, too, which the JVM does not do with its own classes.
 	jvm := func(class, kind string, options ...string) func(string) *exec.Cmd {
-		args := append([]string{"-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal", "-cp", dir + ":" + tomcat + ":" + netty}, options...)
+		args := append([]string{"-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal", "-cp", dir + ":" + dir + "/lib/*"}, options...)
 		return command(java, append(args, class, kind)...)
 	}
 	agent := "-javaagent:" + jar
@@ -281,12 +272,21 @@ func onJDK(t *testing.T, java string, virtual bool, dir, jar, tomcat, netty stri
 		{kind: "pools", calls: 3, command: of("pools")},
 		{kind: "client", calls: 3, command: of("client")},
 		{kind: "completion", calls: 3, command: of("completion")},
-		{kind: "fork", calls: 9, command: of("fork")},
+		{kind: "fork", calls: 16, command: of("fork")},
 		{kind: "threads", calls: 1, none: true, noBody: true, command: of("threads")},
 		{kind: "queue", calls: 1, none: true, command: of("queue")},
 		{kind: "loop", calls: 1, none: true, noBody: true, command: of("loop")},
+		{kind: "tomcat", calls: 2, command: jvm("TomcatService", "sync", agent)},
+		{kind: "tomcat, asynchronous", calls: 1, some: true, command: jvm("TomcatService", "async", agent)},
+		{kind: "jetty", calls: 3, command: jvm("JettyService", "sync", agent)},
+		{kind: "jetty, its client", calls: 4, command: jvm("JettyService", "client", agent)},
+		{kind: "reactor", calls: 5, command: jvm("ReactorService", "", agent, "-Dreactor.netty.native=false")},
+		{kind: "reactor, epoll", calls: 5, command: jvm("ReactorService", "", agent)},
+		{kind: "reactor, attached: subscribers have no field", calls: 5, some: true, command: jvm("ReactorService", ""), started: attach},
+		{kind: "netty, a queue of its own", calls: 1, none: true, command: jvm("NettyService", "queue", agent)},
+		{kind: "netty, its pool", calls: 1, command: jvm("NettyService", "pool", agent+"=netty")},
 		{kind: "attached", calls: 3, command: jvm("Service", "pools"), started: attach},
-		{kind: "fork, attached: tasks have no field", calls: 9, some: true, command: jvm("Service", "fork"), started: attach},
+		{kind: "fork, attached: tasks have no field", calls: 16, some: true, command: jvm("Service", "fork"), started: attach},
 		// What fails in the shim does not reach the application.
 		{kind: "no place for the table", calls: 3, none: true, noTable: true, command: jvm("Service", "pools", agent+"=dir=/nonexistent")},
 		{kind: "a file system that is none", calls: 3, none: true, noTable: true, command: jvm("Service", "pools", agent+"=dir=/dev/full")},
@@ -296,34 +296,10 @@ func onJDK(t *testing.T, java string, virtual bool, dir, jar, tomcat, netty stri
 	if virtual {
 		services = append(services, service{kind: "virtual", calls: 3, command: of("virtual")})
 	}
-	if tomcat != "" {
-		services = append(services, service{kind: "tomcat", calls: 2, command: jvm("TomcatService", "sync", agent)},
-			service{kind: "tomcat, asynchronous", calls: 1, some: true, command: jvm("TomcatService", "async", agent)})
-	}
-	if netty != "" {
-		services = append(services, service{kind: "netty", calls: 1, none: true, command: jvm("NettyService", "", agent)})
-	}
 	run(t, services)
 	t.Run("unseen", func(t *testing.T) {
 		if out, err := exec.Command(java, agent, "-cp", dir, "Unseen").CombinedOutput(); err != nil {
 			t.Errorf("what the application sees: %v\n%s", err, out)
 		}
 	})
-}
-
-// jars finds what Maven has fetched; "" if anything is missing.
-func jars(patterns ...string) string {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	var all []string
-	for _, p := range patterns {
-		found, _ := filepath.Glob(filepath.Join(home, ".m2/repository", p))
-		if len(found) == 0 {
-			return ""
-		}
-		all = append(all, found[len(found)-1])
-	}
-	return strings.Join(all, ":")
 }

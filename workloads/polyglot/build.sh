@@ -67,7 +67,7 @@ java_home() {
 java() {
 	command -v mvn javac >/dev/null || absent "mvn or javac is missing"
 	mvn -q -B -f java/pom.xml dependency:copy-dependencies -DoutputDirectory="$out/java/lib"
-	javac --release 17 -cp "$out/java/lib/*" -d "$out/java/classes" java/Peers.java java/Service.java
+	javac --release 17 -cp "$out/java/lib/*" -d "$out/java/classes" java/Peers.java java/Service.java java/Reactive.java
 }
 
 helidon() {

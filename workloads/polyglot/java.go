@@ -15,8 +15,17 @@ func javaServices() []Service {
 					return slices.Concat([]string{p.built("java", v, "bin/java"), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classes}, argv, []string{client})
 				},
 			}
-			if client == "client" { // it writes from threads of its own
+			switch client { // which write from threads of their own
+			case "client":
 				s.Name, s.Client, s.Today, s.By = s.Name+"-client", "java.net.http", Partly, "shim"
+			case "jetty":
+				s.Name, s.Client, s.Today, s.By = s.Name+"-httpclient", "Jetty's HttpClient", Partly, "shim"
+			case "shared":
+				s.Name += "-shared"
+			}
+			if worker == Loop {
+				s.Client, s.Today, s.By = "reactor-netty", Unlinked, "shim"
+				s.Built = append(s.Built, "java/classes/Reactive.class")
 			}
 			if worker == VirtualThread && server != "helidon" {
 				s.Name += "-virtual"
@@ -34,6 +43,11 @@ func javaServices() []Service {
 				}
 			}
 		}
+		java("jetty", Thread, "jetty", "Service", "jetty", "pool")
+		for _, transport := range []string{"epoll", "nio"} { // of Netty
+			java("reactor-"+transport, Loop, "pool", "Reactive", transport)
+		}
+		java("reactor-epoll", Loop, "shared", "Reactive", "epoll")
 		if v != "17" {
 			java("helidon", VirtualThread, "connection", "Helidon")
 		}

@@ -19,11 +19,8 @@ func withShims(all []Service) []Service {
 		}
 		s.Name += "-shim"
 		s.Today, s.By = Linked, ""
-		switch {
-		case s.Worker == Loop: // node-redis sends all commands over one connection
+		if strings.HasPrefix(s.Runtime, "Node") || strings.HasSuffix(s.Name, "-shared-shim") { // redis' client has one connection for all
 			s.Today, s.By = Partly, "a connection for each request"
-		case s.Framework == "jetty" && s.Worker == Thread: // hands requests on by classes of its own
-			s.Today, s.By = Unlinked, "shim for Jetty"
 		}
 		all = append(all, s)
 	}

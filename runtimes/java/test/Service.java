@@ -117,6 +117,7 @@ public class Service {
   public static void main(String[] args) throws Exception {
     backend = "http://127.0.0.1:" + args[1] + "/b/";
     System.setProperty("http.maxConnections", "64");
+    System.setProperty("java.util.concurrent.ForkJoinPool.common.parallelism", "4"); // also where there are two processors
     ExecutorService p1 = Executors.newFixedThreadPool(4), p2 = Executors.newFixedThreadPool(4);
     ForkJoinPool fj = new ForkJoinPool(4);
     ScheduledExecutorService timer = Executors.newScheduledThreadPool(1);
@@ -161,10 +162,10 @@ public class Service {
           answer.send(null);
         });
         break;
-      case "fork": // a task of another request may be run by who waits: not linked, and never wrong
+      case "fork": // a task of another request may be run by who waits
         serve(Executors.newFixedThreadPool(16), (n, answer) -> {
           fj.submit(() -> new Sum(n, 0, 8).invoke()).join(); // who waits runs what others forked
-          IntStream.range(0, 1).parallel().forEach(i -> call(n));
+          IntStream.range(0, 8).parallel().forEach(i -> call(n));
           answer.send(null);
         });
         break;

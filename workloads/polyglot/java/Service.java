@@ -18,7 +18,7 @@ import org.eclipse.jetty.server.ServerConnector;
 import org.eclipse.jetty.util.Callback;
 import org.eclipse.jetty.util.thread.QueuedThreadPool;
 
-/** Service SERVER THREADS CLIENT: jdk, tomcat or jetty; pool or virtual; connection or client. */
+/** Service SERVER THREADS CLIENT: jdk, tomcat or jetty; pool or virtual; connection, client or jetty. */
 public final class Service {
   public static void main(String[] args) throws Exception {
     var peers = new Peers(args[2]);

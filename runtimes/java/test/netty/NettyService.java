@@ -8,6 +8,8 @@ import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInitializer;
 import io.netty.channel.SimpleChannelInboundHandler;
 import io.netty.channel.nio.NioEventLoopGroup;
+import io.netty.channel.pool.AbstractChannelPoolHandler;
+import io.netty.channel.pool.FixedChannelPool;
 import io.netty.channel.socket.SocketChannel;
 import io.netty.channel.socket.nio.NioServerSocketChannel;
 import io.netty.channel.socket.nio.NioSocketChannel;
@@ -22,12 +24,17 @@ import io.netty.handler.codec.http.HttpResponseStatus;
 import io.netty.handler.codec.http.HttpServerCodec;
 import io.netty.handler.codec.http.HttpVersion;
 import io.netty.util.AttributeKey;
+import io.netty.util.concurrent.Future;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.function.Supplier;
 
-/** NettyService KIND BACKEND: as Service, on two event loops; requests wait for one of four connections. */
+/**
+ * NettyService KIND BACKEND: as Service, on two event loops; requests wait for one of four connections: "queue", in a queue
+ * of its own, from which who has answered takes another's; or "pool", in Netty's.
+ */
 public class NettyService {
   record Job(ChannelHandlerContext client, String number) {}
 
@@ -35,17 +42,25 @@ public class NettyService {
   static final Deque<Channel> idle = new ArrayDeque<>();
   static final Deque<Job> jobs = new ArrayDeque<>();
 
+  static FixedChannelPool pool; // null: the queue
+
+  static void ask(Channel c, Job job) {
+    c.attr(JOB).set(job);
+    var q = new DefaultFullHttpRequest(HttpVersion.HTTP_1_1, HttpMethod.GET, "/b/" + job.number);
+    q.headers().set("host", "x");
+    c.writeAndFlush(q);
+  }
+
   static void pump() {
     while (true) {
       Channel c;
+      Job job;
       synchronized (jobs) {
         if (idle.isEmpty() || jobs.isEmpty()) return;
         c = idle.remove();
-        c.attr(JOB).set(jobs.remove());
+        job = jobs.remove();
       }
-      var q = new DefaultFullHttpRequest(HttpVersion.HTTP_1_1, HttpMethod.GET, "/b/" + c.attr(JOB).get().number);
-      q.headers().set("host", "x");
-      c.writeAndFlush(q);
+      ask(c, job);
     }
   }
 
@@ -56,6 +71,10 @@ public class NettyService {
       var answer = new DefaultFullHttpResponse(HttpVersion.HTTP_1_1, HttpResponseStatus.OK, text);
       answer.headers().set("content-length", text.readableBytes());
       job.client.writeAndFlush(answer);
+      if (pool != null) {
+        pool.release(c.channel());
+        return;
+      }
       synchronized (jobs) {
         idle.add(c.channel());
       }
@@ -68,6 +87,10 @@ public class NettyService {
       String[] path = request.uri().split("/");
       if (path.length < 3) return;
       c.executor().execute(() -> {
+        if (pool != null) {
+          pool.acquire().addListener((Future<Channel> f) -> ask(f.getNow(), new Job(c, path[2])));
+          return;
+        }
         synchronized (jobs) {
           jobs.add(new Job(c, path[2]));
         }
@@ -76,7 +99,7 @@ public class NettyService {
     }
   }
 
-  static ChannelInitializer<SocketChannel> pipeline(java.util.function.Supplier<ChannelHandler[]> handlers) {
+  static ChannelInitializer<SocketChannel> pipeline(Supplier<ChannelHandler[]> handlers) {
     return new ChannelInitializer<>() {
       @Override protected void initChannel(SocketChannel channel) {
         channel.pipeline().addLast(handlers.get());
@@ -86,9 +109,18 @@ public class NettyService {
 
   public static void main(String[] args) throws Exception {
     var loops = new NioEventLoopGroup(2);
-    var client = new Bootstrap().group(loops).channel(NioSocketChannel.class)
-        .handler(pipeline(() -> new ChannelHandler[] {new HttpClientCodec(), new HttpObjectAggregator(65536), new Answers()}));
-    for (int i = 0; i < 4; i++) idle.add(client.connect("127.0.0.1", Integer.parseInt(args[1])).sync().channel());
+    var client = new Bootstrap().group(loops).channel(NioSocketChannel.class).remoteAddress("127.0.0.1", Integer.parseInt(args[1]));
+    Supplier<ChannelHandler[]> handlers = () -> new ChannelHandler[] {new HttpClientCodec(), new HttpObjectAggregator(65536), new Answers()};
+    if (args[0].equals("pool")) {
+      pool = new FixedChannelPool(client, new AbstractChannelPoolHandler() {
+        @Override public void channelCreated(Channel channel) {
+          channel.pipeline().addLast(handlers.get());
+        }
+      }, 4);
+    } else {
+      client.handler(pipeline(handlers));
+      for (int i = 0; i < 4; i++) idle.add(client.connect().sync().channel());
+    }
     var server = new ServerBootstrap().group(loops).channel(NioServerSocketChannel.class)
         .childHandler(pipeline(() -> new ChannelHandler[] {new HttpServerCodec(), new HttpObjectAggregator(65536), new Requests()}));
     System.out.println(((InetSocketAddress) server.bind("127.0.0.1", 0).sync().channel().localAddress()).getPort());

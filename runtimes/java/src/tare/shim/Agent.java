@@ -2,6 +2,7 @@ package tare.shim;
 
 import java.io.File;
 import java.lang.instrument.Instrumentation;
+import java.lang.reflect.InvocationTargetException;
 import java.util.jar.JarFile;
 
 /**
@@ -21,7 +22,7 @@ public final class Agent {
       Class.forName("tare.shim.Start", true, null)
           .getMethod("start", String.class, Instrumentation.class).invoke(null, options, instrumentation);
     } catch (Throwable t) {
-      System.err.println("tare: not linked: " + t);
+      System.err.println("tare: not linked: " + (t instanceof InvocationTargetException ? t.getCause() : t));
     }
   }
 }

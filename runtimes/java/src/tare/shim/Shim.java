@@ -1,5 +1,6 @@
 package tare.shim;
 
+import java.io.Closeable;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ArrayBlockingQueue;
@@ -57,7 +58,7 @@ public final class Shim {
     if (t == null) return;
     try {
       Work w = Work.get();
-      if (w.open()) slot(t).show(w.token());
+      if (w.takes()) slot(t).show(w.token());
     } catch (Throwable e) {
     }
   }
@@ -82,7 +83,7 @@ public final class Shim {
       s.show(0);
       if (n <= 0 || table == null) return;
       Work w = Work.get();
-      if (w.open()) w.received(s.take());
+      if (w.takes()) w.received(s.take());
     } catch (Throwable e) {
     }
   }
@@ -93,6 +94,59 @@ public final class Shim {
       Work.get().close();
     } catch (Throwable e) {
     }
+  }
+
+  // Loops that many connections share.
+
+  /** With -javaagent:…=netty: what handlers of the application's own do with what was read is the request's, too. */
+  static boolean handlers;
+
+  /** A loop reads a connection. Who wrote on it last goes on, if an answer comes: with a buffer for what is to be written. */
+  public static void turn(Object buffer) {
+    if (table == null) return;
+    try {
+      if (handlers) begin(owner(buffer));
+      else Work.get().hold();
+    } catch (Throwable e) {
+    }
+  }
+
+  /** A library begins that does with what was read what the request asks for, and nothing else. */
+  public static void known() {
+    if (table == null) return;
+    try {
+      Work w = Work.get();
+      w.begin(w.open() && handlers ? w.token() : w.held());
+    } catch (Throwable e) {
+    }
+  }
+
+  /** A message is put into the buffer of a connection: until that is empty again, all in it is of one request, or nobody's. */
+  public static void buffered(Object buffer, long pending, int size) {
+    try {
+      if (size <= 0 || !(buffer instanceof Owned)) return;
+      Owned b = (Owned) buffer;
+      long token = current();
+      if (pending == 0) b.tare(token);
+      else if (b.tare() != token) b.tare(0);
+    } catch (Throwable e) {
+    }
+  }
+
+  /** A listener is added: all of a promise's are of one request, or nobody's. Complemented, so that 0 is none yet. */
+  public static void listens(Object promise) {
+    try {
+      if (!(promise instanceof Owned)) return;
+      Owned p = (Owned) promise;
+      long token = ~current();
+      p.tare(p.tare() == 0 || p.tare() == token ? token : ~0L);
+    } catch (Throwable e) {
+    }
+  }
+
+  public static void notifies(Object promise) {
+    long token = ~owner(promise);
+    begin(token == ~0L ? 0 : token);
   }
 
   // Tasks.
@@ -120,6 +174,11 @@ public final class Shim {
     } catch (Throwable e) {
       return task;
     }
+  }
+
+  /** The same for a pool that closes what it does not run any more. */
+  public static Runnable closeable(Runnable task) {
+    return task instanceof Closeable ? task : (Runnable) wrap(task);
   }
 
   /** A worker begins with a task: with its token, and none of the task before. Returns the application's own task. */
@@ -157,7 +216,11 @@ public final class Shim {
     return task;
   }
 
-  /** For tasks that have a field for their token. */
+  private static long owner(Object o) {
+    return o instanceof Owned ? ((Owned) o).tare() : 0;
+  }
+
+  /** What the thread does now; for what keeps its maker's token. */
   public static long current() {
     try {
       return table == null ? 0 : Work.get().token();
@@ -184,8 +247,9 @@ public final class Shim {
 
   // The same for woven code, which has no room for a variable.
 
-  public static void enter(long token) {
-    begin(token);
+  /** What has an owner begins; it is nobody's if it was made by a class that was loaded before the shim. */
+  public static void enter(Object owned) {
+    if (table != null) begin(owner(owned));
   }
 
   public static void leave() {

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Starts the shim: all of it, or nothing. Options: dir=WHERE,slots=N for the table. */
+/** Starts the shim: all of it, or nothing. Options: dir=WHERE,slots=N for the table; netty. */
 public final class Start {
   private static boolean started;
 
@@ -18,6 +18,7 @@ public final class Start {
     int slots = 4096;
     for (String option : options == null ? new String[0] : options.split(",")) {
       if (option.startsWith("dir=")) dirs = new String[] {option.substring(4)};
+      if (option.equals("netty")) Shim.handlers = true;
       if (option.startsWith("slots=")) slots = Integer.parseInt(option.substring(6));
     }
     Table table = null;
@@ -29,8 +30,10 @@ public final class Start {
       }
     }
     // For virtual threads: a thread local of the kernel's thread and not of the virtual one (JDK 21 and newer).
-    instrumentation.redefineModule(Object.class.getModule(), Set.of(),
-        Map.of("jdk.internal.misc", Set.of(Start.class.getModule())), Map.of(), Set.of(), Map.of());
+    Module own = Start.class.getModule();
+    instrumentation.redefineModule(Object.class.getModule(), Set.of(own), Map.of("jdk.internal.misc", Set.of(own)), Map.of(), Set.of(), Map.of());
+    Module http = ModuleLayer.boot().findModule("java.net.http").orElse(null);
+    if (http != null) instrumentation.redefineModule(http, Set.of(own), Map.of(), Map.of(), Set.of(), Map.of());
     Weaver weaver = new Weaver();
     instrumentation.addTransformer(weaver, true);
     List<Class<?>> loaded = new ArrayList<>();

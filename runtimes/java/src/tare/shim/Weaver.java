@@ -1,76 +1,176 @@
 package tare.shim;
 
+import static java.util.Map.entry;
+import static tare.shim.Code.OBJECT;
+
 import java.lang.instrument.ClassFileTransformer;
 import java.security.ProtectionDomain;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Set;
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.ClassWriter;
-import org.objectweb.asm.Label;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
-import org.objectweb.asm.Type;
+import tare.shim.Code.Argument;
+import tare.shim.Code.Around;
+import tare.shim.Code.AtReturn;
+import tare.shim.Code.Begin;
+import tare.shim.Code.Buffered;
+import tare.shim.Code.Known;
+import tare.shim.Code.Made;
+import tare.shim.Code.Owner;
+import tare.shim.Code.Turn;
+import tare.shim.Code.Wrap;
 
 /** Puts calls of the shim into a few classes: where tasks are made and begin, and where sockets are read and written. */
 final class Weaver implements ClassFileTransformer, Opcodes {
-  private static final String SHIM = "tare/shim/Shim";
   private static final String POOL = "java/util/concurrent/ThreadPoolExecutor";
   /** Tomcat's copy. Its queue is its own, so tasks are not wrapped; but a worker begins each without the token of the one before. */
   private static final String TOMCAT = "org/apache/tomcat/util/threads/ThreadPoolExecutor";
+  private static final String JETTY = "org/eclipse/jetty/util/thread/";
+  private static final String BUFFER = "io/netty/channel/ChannelOutboundBuffer";
+  private static final String PROMISE = "io/netty/util/concurrent/DefaultPromise";
   private static final String FORK_JOIN = "java/util/concurrent/ForkJoinTask";
   /** The part of java.net.http's client that writes a request; its scheduler runs it for whoever comes by. */
   private static final String WRITE = "jdk/internal/net/http/Http1Exchange$Http1Publisher$WriteTask";
-  private static final Set<String> TASKS = Set.of("java/lang/Runnable", "java/util/concurrent/Callable", "java/util/function/Supplier",
-      "java/util/function/Function", "java/util/function/BiFunction", "java/util/function/Consumer", "java/util/function/BiConsumer");
+  /** Of sockets: the JDK's, and those of Netty's native transport. */
+  private static final Set<String> WRITES = Set.of("write", "writev", "writeAddress", "writevAddresses", "send", "sendAddress");
+  private static final Set<String> READS = Set.of("read", "readv", "readAddress", "recv", "recvAddress");
+  /** A request of Jetty's client, which waits for a connection: who gives one back sends it. */
+  private static final String EXCHANGE = "org/eclipse/jetty/client/transport/HttpExchange";
 
   /**
-   * Tasks with a field for their maker's token. A class that is loaded already gets none: if the agent is attached late, its
-   * tasks are not linked.
+   * Subscribers of Reactor's operators, which are made when a request subscribes, and are signalled by whoever has the
+   * value: a pool that gets a connection back, the one who filled a cache. Processors and sinks outlive requests.
    */
-  private static final Set<String> FIELDS = Set.of(FORK_JOIN, WRITE);
+  private static boolean reactor(String cls) {
+    return (cls.startsWith("reactor/core/publisher/") || cls.startsWith("reactor/netty/") || cls.startsWith("reactor/pool/"))
+        && !cls.contains("Processor") && !cls.contains("/Sink");
+  }
+
+  private static boolean signal(String name, String desc) {
+    return switch (name) {
+      case "onNext" -> desc.endsWith(";)V") && desc.indexOf(';') == desc.length() - 3;
+      case "onError" -> desc.equals("(Ljava/lang/Throwable;)V");
+      case "onComplete", "run" -> desc.equals("()V");
+      case "onStateChange" -> true; // of connections, in subscribers to them
+      default -> false;
+    };
+  }
 
   private interface Part {
     /** What writes a method's code anew; the same visitor if there is nothing to do. */
     MethodVisitor weave(String cls, int access, String name, String desc, MethodVisitor next);
   }
 
-  private static final Map<String, Part> PARTS = Map.of(
-      "sun/nio/ch/SocketDispatcher", Weaver::socket,
-      "sun/nio/ch/SelectorImpl", (c, a, name, d, m) -> name.equals("lockAndDoSelect") ? new Begin(m, "selecting") : m,
-      "java/util/concurrent/FutureTask", (c, a, name, d, m) -> name.equals("<init>") ? new Wrap(m, a, d) : m,
-      "java/util/concurrent/CompletableFuture", (c, a, name, d, m) -> name.endsWith("Stage") ? new Wrap(m, a, d) : m,
-      "java/util/concurrent/ForkJoinPool", (c, a, name, d, m) -> name.equals("execute") || name.equals("submit") ? new Wrap(m, a, d) : m,
-      FORK_JOIN, (c, a, name, d, m) -> ownTask(c, name, d, m, "doExec"),
-      "java/lang/VirtualThread", (c, a, name, d, m) -> name.equals("<init>") ? new Wrap(m, a, d) : m,
-      POOL, Weaver::pool,
-      TOMCAT, Weaver::pool,
-      WRITE, (c, a, name, d, m) -> ownTask(c, name, d, m, "run"));
+  private static final Map<String, Part> PARTS = Map.ofEntries(
+      entry("sun/nio/ch/SocketDispatcher", Weaver::socket),
+      entry("sun/nio/ch/SelectorImpl", (c, a, name, d, m) -> name.equals("lockAndDoSelect") ? new Begin(m, "selecting") : m),
+      entry("java/util/concurrent/FutureTask", (c, a, name, d, m) -> name.equals("<init>") ? new Wrap(m, a, d) : m),
+      entry("java/util/concurrent/CompletableFuture", (c, a, name, d, m) -> name.endsWith("Stage") ? new Wrap(m, a, d) : m),
+      entry("java/util/concurrent/ForkJoinPool", (c, a, name, d, m) -> name.equals("execute") || name.equals("submit") ? new Wrap(m, a, d) : m),
+      entry(FORK_JOIN, (c, a, name, d, m) -> name.equals("doExec") ? new Owner(m, c, d, 0) : m),
+      entry("java/lang/VirtualThread", (c, a, name, d, m) -> name.equals("<init>") ? new Wrap(m, a, d) : m),
+      entry(POOL, Weaver::pool),
+      entry(TOMCAT, Weaver::pool),
+      entry(WRITE, (c, a, name, d, m) -> name.equals("run") ? new Owner(m, c, d, 0) : m),
+
+      // Jetty: its pool, the threads that it reserves, and the tasks that its selectors produce, of one connection each.
+      entry(JETTY + "QueuedThreadPool", (c, a, name, d, m) -> name.equals("execute") ? new Argument(m, null, "closeable")
+          : name.equals("runJob") ? new Argument(m, null, "taken") : m),
+      entry(JETTY + "ReservedThreadExecutor", (c, a, name, d, m) -> name.equals("tryExecute") ? new Wrap(m, a, d) : m),
+      entry(JETTY + "strategy/AdaptiveExecutionStrategy", Weaver::produced),
+      entry("org/eclipse/jetty/client/transport/HttpDestination", Weaver::exchange),
+      entry("org/eclipse/jetty/client/transport/internal/HttpSenderOverHTTP", Weaver::sender),
+      entry(EXCHANGE, (c, a, name, d, m) -> m),
+
+      // Netty: a loop reads and writes for many connections, and runs tasks.
+      entry("io/netty/channel/nio/AbstractNioByteChannel$NioByteUnsafe", (c, a, name, d, m) -> name.equals("read") ? new Turn(m, c, d) : m),
+      entry("io/netty/channel/epoll/AbstractEpollStreamChannel$EpollStreamUnsafe", (c, a, name, d, m) -> name.equals("epollInReady") ? new Turn(m, c, d) : m),
+      entry("io/netty/channel/socket/nio/NioSocketChannel", Weaver::flush),
+      entry("io/netty/channel/epoll/AbstractEpollStreamChannel", Weaver::flush),
+      entry("io/netty/channel/epoll/EpollEventLoop", (c, a, name, d, m) -> name.equals("run") ? new Begin(m, "selecting") : m),
+      entry("io/netty/channel/epoll/EpollIoHandler", (c, a, name, d, m) -> name.equals("run") ? new Begin(m, "selecting") : m),
+      entry("io/netty/channel/unix/FileDescriptor", Weaver::socket),
+      entry("io/netty/channel/unix/Socket", Weaver::socket),
+      entry(BUFFER, (c, a, name, d, m) -> name.equals("addMessage") ? new Buffered(m) : m),
+      entry(PROMISE, (c, a, name, d, m) -> name.equals("addListener0") ? new Begin(m, "listens", OBJECT)
+          : name.equals("notifyListenersNow") ? new Owner(m, c, d, 0, "notifies") : m),
+      entry("io/netty/util/concurrent/PromiseTask", (c, a, name, d, m) -> name.equals("<init>") ? new Wrap(m, a, d) : m),
+      entry("io/netty/util/concurrent/SingleThreadEventExecutor",
+          (c, a, name, d, m) -> name.equals("execute") ? new Wrap(m, a, d) : m),
+      entry("reactor/netty/http/server/HttpTrafficHandler", (c, a, name, d, m) -> name.equals("channelRead") ? new Known(m, c, d) : m));
+
+  /** Classes whose objects have their maker's token; and those that others put a token into. */
+  private static boolean made(String cls) {
+    return cls.equals(FORK_JOIN) || cls.equals(WRITE) || cls.equals(EXCHANGE) || reactor(cls) && !PARTS.containsKey(cls);
+  }
+
+  private static boolean owned(String cls) {
+    return made(cls) || cls.equals(BUFFER) || cls.equals(PROMISE);
+  }
+
+  private static Part part(String cls) {
+    Part part = PARTS.get(cls);
+    if (part != null) return part;
+    return !made(cls) ? null : (c, a, name, d, m) -> signal(name, d) ? new Owner(m, c, d, 0) : m;
+  }
 
   /** Why a class could not be woven. */
   volatile Exception failed;
 
   static boolean weaves(String cls) {
-    return PARTS.containsKey(cls);
+    return part(cls) != null;
+  }
+
+  /** Is there anything of the class that is woven? Of Reactor only subscribers are, and of Netty only what has the shape that is known. */
+  private static boolean fits(String cls, ClassReader reader) {
+    if ((reader.getAccess() & ACC_INTERFACE) != 0) return false;
+    boolean reactor = !PARTS.containsKey(cls);
+    if (!reactor && !cls.equals(BUFFER)) return true;
+    boolean[] found = {false};
+    reader.accept(new ClassVisitor(ASM9) {
+      @Override public MethodVisitor visitMethod(int access, String name, String desc, String signature, String[] exceptions) {
+        found[0] |= reactor ? signal(name, desc) && !name.equals("run") && !name.equals("onStateChange") && (access & ACC_ABSTRACT) == 0
+            : (name + desc).equals("totalPendingWriteBytes()J");
+        return null;
+      }
+    }, ClassReader.SKIP_CODE);
+    return found[0];
   }
 
   @Override public byte[] transform(ClassLoader loader, String cls, Class<?> loaded, ProtectionDomain domain, byte[] bytes) {
-    Part part = cls == null ? null : PARTS.get(cls);
-    if (part == null || cls.equals(WRITE) && loaded != null) return null;
+    Part part = cls == null ? null : part(cls);
+    if (part == null) return null;
     try {
       // A loader that hides the boot loader's packages (OSGi): what is woven would not find the shim.
       if (loader != null && Class.forName("tare.shim.Shim", false, loader) != Shim.class) return null;
       ClassReader reader = new ClassReader(bytes);
+      if (!fits(cls, reader)) return null;
+      // A class that is loaded already gets no field: what it makes is nobody's.
+      boolean fields = loaded == null && owned(cls);
       ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
       reader.accept(new ClassVisitor(ASM9, writer) {
+        @Override public void visit(int version, int access, String name, String signature, String parent, String[] interfaces) {
+          if (fields) {
+            interfaces = Arrays.copyOf(interfaces, interfaces.length + 1);
+            interfaces[interfaces.length - 1] = Code.OWNED;
+            if (signature != null) signature += "L" + Code.OWNED + ";";
+          }
+          super.visit(version, access, name, signature, parent, interfaces);
+        }
+
         @Override public MethodVisitor visitMethod(int access, String name, String desc, String signature, String[] exceptions) {
           MethodVisitor m = super.visitMethod(access, name, desc, signature, exceptions);
-          if (loaded != null && cls.equals(FORK_JOIN)) return name.equals("doExec") ? nobodys(cls, desc, m) : m;
-          return (access & (ACC_NATIVE | ACC_ABSTRACT)) != 0 ? m : part.weave(cls, access, name, desc, m);
+          if ((access & (ACC_NATIVE | ACC_ABSTRACT)) != 0 || loader != null && (access & ACC_STATIC) != 0) return m;
+          if (fields && made(cls) && name.equals("<init>")) m = new Made(m, cls);
+          return part.weave(cls, access, name, desc, m);
         }
 
         @Override public void visitEnd() {
-          if (loaded == null && FIELDS.contains(cls)) visitField(ACC_SYNTHETIC | ACC_TRANSIENT, "tare", "J", null, null);
+          if (fields) Code.owned(this, cls);
           super.visitEnd();
         }
       }, 0);
@@ -87,13 +187,14 @@ final class Weaver implements ClassFileTransformer, Opcodes {
   }
 
   private static MethodVisitor socket(String cls, int access, String name, String desc, MethodVisitor next) {
-    if ((access & ACC_STATIC) != 0) return next;
-    if (name.equals("write") || name.equals("writev")) return new Around(next, cls, desc, "done") {
+    char returns = desc.charAt(desc.length() - 1);
+    if ((access & ACC_STATIC) != 0 || returns != 'I' && returns != 'J') return next;
+    if (WRITES.contains(name)) return new Around(next, cls, desc, "done") {
       @Override void begin() {
         shim("writing", "()V");
       }
     };
-    if (name.equals("read") || name.equals("readv")) return new Around(next, cls, desc, "done") {
+    if (READS.contains(name)) return new Around(next, cls, desc, "done") {
       @Override void begin() {
         shim("reading", "()V");
       }
@@ -107,14 +208,21 @@ final class Weaver implements ClassFileTransformer, Opcodes {
     return next;
   }
 
-  /** A task without a field. A thread may run it that waits for another, and its token must not be that thread's. */
-  private static MethodVisitor nobodys(String cls, String desc, MethodVisitor next) {
-    return new Around(next, cls, desc, "leave") {
-      @Override void begin() {
-        visitInsn(LCONST_0);
-        shim("enter", "(J)V");
-      }
-    };
+  private static MethodVisitor produced(String cls, int access, String name, String desc, MethodVisitor next) {
+    return name.equals("tryProduce") || name.equals("runTask") || name.equals("invokeAsNonBlocking") ? new Owner(next, cls, desc, 0) : next;
+  }
+
+  /** A sender that sends one exchange may go on with the next, in its own loop. */
+  private static MethodVisitor sender(String cls, int access, String name, String desc, MethodVisitor next) {
+    return (name.equals("sendHeaders") || name.equals("sendContent")) && desc.startsWith("(L" + EXCHANGE + ";") ? new Owner(next, cls, desc, 1) : next;
+  }
+
+  private static MethodVisitor exchange(String cls, int access, String name, String desc, MethodVisitor next) {
+    return name.equals("send") && desc.startsWith("(Lorg/eclipse/jetty/client/transport/IConnection;L" + EXCHANGE + ";)") ? new Owner(next, cls, desc, 2) : next;
+  }
+
+  private static MethodVisitor flush(String cls, int access, String name, String desc, MethodVisitor next) {
+    return name.equals("doWrite") && desc.equals("(L" + BUFFER + ";)V") ? new Owner(next, cls, desc, 1) : next;
   }
 
   private static MethodVisitor pool(String cls, int access, String name, String desc, MethodVisitor next) {
@@ -134,165 +242,11 @@ final class Weaver implements ClassFileTransformer, Opcodes {
         return new MethodVisitor(ASM9, next) {
           @Override public void visitFieldInsn(int opcode, String owner, String field, String desc) {
             super.visitFieldInsn(opcode, owner, field, desc);
-            if (opcode == GETFIELD && field.equals("firstTask")) super.visitMethodInsn(INVOKESTATIC, SHIM, "taken", taken, false);
+            if (opcode == GETFIELD && field.equals("firstTask")) super.visitMethodInsn(INVOKESTATIC, Code.SHIM, "taken", taken, false);
           }
         };
       default:
         return next;
-    }
-  }
-
-  private static MethodVisitor ownTask(String cls, String name, String desc, MethodVisitor next, String run) {
-    if (name.equals("<init>")) return new MethodVisitor(ASM9, next) {
-      @Override public void visitInsn(int opcode) {
-        if (opcode == RETURN) {
-          super.visitVarInsn(ALOAD, 0);
-          super.visitMethodInsn(INVOKESTATIC, SHIM, "current", "()J", false);
-          super.visitFieldInsn(PUTFIELD, cls, "tare", "J");
-        }
-        super.visitInsn(opcode);
-      }
-    };
-    return !name.equals(run) ? next : new Around(next, cls, desc, "leave") {
-      @Override void begin() {
-        visitVarInsn(ALOAD, 0);
-        visitFieldInsn(GETFIELD, cls, "tare", "J");
-        shim("enter", "(J)V");
-      }
-    };
-  }
-
-  private static class Begin extends MethodVisitor {
-    private final String call;
-
-    Begin(MethodVisitor next, String call) {
-      super(ASM9, next);
-      this.call = call;
-    }
-
-    @Override public void visitCode() {
-      super.visitCode();
-      visitMethodInsn(INVOKESTATIC, SHIM, call, "()V", false);
-    }
-  }
-
-  /** begin() first; at each return end(), and when an exception passes the call last. */
-  private abstract static class Around extends MethodVisitor {
-    private final Label start = new Label();
-    private final String cls;
-    private final String desc;
-    private final String last;
-
-    Around(MethodVisitor next, String cls, String desc, String last) {
-      super(ASM9, next);
-      this.cls = cls;
-      this.desc = desc;
-      this.last = last;
-    }
-
-    abstract void begin();
-
-    void end(int opcode) {
-      shim(last, "()V");
-    }
-
-    final void shim(String call, String desc) {
-      super.visitMethodInsn(INVOKESTATIC, SHIM, call, desc, false);
-    }
-
-    @Override public void visitCode() {
-      super.visitCode();
-      begin();
-      visitLabel(start);
-    }
-
-    @Override public void visitInsn(int opcode) {
-      if (opcode >= IRETURN && opcode <= RETURN) end(opcode);
-      super.visitInsn(opcode);
-    }
-
-    @Override public void visitMaxs(int stack, int locals) {
-      Label handler = new Label();
-      visitTryCatchBlock(start, handler, handler, null);
-      visitLabel(handler);
-      Type[] arguments = Type.getArgumentTypes(desc);
-      Object[] frame = new Object[arguments.length + 1];
-      frame[0] = cls;
-      for (int i = 0; i < arguments.length; i++) {
-        int sort = arguments[i].getSort();
-        frame[i + 1] = sort == Type.LONG ? LONG : sort == Type.INT ? INTEGER : arguments[i].getInternalName();
-      }
-      visitFrame(F_FULL, frame.length, frame, 1, new Object[] {"java/lang/Throwable"});
-      shim(last, "()V");
-      super.visitInsn(ATHROW);
-      super.visitMaxs(stack, locals);
-    }
-  }
-
-  /** Wraps all arguments that are tasks. */
-  private static final class Wrap extends MethodVisitor {
-    private final int access;
-    private final String desc;
-
-    Wrap(MethodVisitor next, int access, String desc) {
-      super(ASM9, next);
-      this.access = access;
-      this.desc = desc;
-    }
-
-    @Override public void visitCode() {
-      super.visitCode();
-      int at = (access & ACC_STATIC) != 0 ? 0 : 1;
-      for (Type t : Type.getArgumentTypes(desc)) {
-        if (t.getSort() == Type.OBJECT && TASKS.contains(t.getInternalName())) {
-          visitVarInsn(ALOAD, at);
-          visitMethodInsn(INVOKESTATIC, SHIM, "wrap", "(Ljava/lang/Object;)Ljava/lang/Object;", false);
-          visitTypeInsn(CHECKCAST, t.getInternalName());
-          visitVarInsn(ASTORE, at);
-        }
-        at += t.getSize();
-      }
-    }
-  }
-
-  /** Replaces the first argument, a task, by what a call makes of it; with the pool's queue, if cls is the pool. */
-  private static final class Argument extends MethodVisitor {
-    private final String cls;
-    private final String call;
-
-    Argument(MethodVisitor next, String cls, String call) {
-      super(ASM9, next);
-      this.cls = cls;
-      this.call = call;
-    }
-
-    @Override public void visitCode() {
-      super.visitCode();
-      if (cls != null) {
-        visitVarInsn(ALOAD, 0);
-        visitFieldInsn(GETFIELD, cls, "workQueue", "Ljava/util/concurrent/BlockingQueue;");
-      }
-      visitVarInsn(ALOAD, 1);
-      visitMethodInsn(INVOKESTATIC, SHIM, call,
-          (cls != null ? "(Ljava/util/Queue;" : "(") + "Ljava/lang/Runnable;)Ljava/lang/Runnable;", false);
-      visitVarInsn(ASTORE, 1);
-    }
-  }
-
-  /** Replaces what is returned. */
-  private static final class AtReturn extends MethodVisitor {
-    private final String call;
-    private final String desc;
-
-    AtReturn(MethodVisitor next, String call, String desc) {
-      super(ASM9, next);
-      this.call = call;
-      this.desc = desc;
-    }
-
-    @Override public void visitInsn(int opcode) {
-      if (opcode == ARETURN) super.visitMethodInsn(INVOKESTATIC, SHIM, call, desc, false);
-      super.visitInsn(opcode);
     }
   }
 }

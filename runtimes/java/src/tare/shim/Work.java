@@ -5,6 +5,9 @@ package tare.shim;
  *
  * A thread takes tokens from what it reads only while it runs a task that was seen to begin (open): then the token cannot be
  * left over from another task. A thread that waits for many sockets at once works for all of them, and takes none.
+ *
+ * A loop that reads one of its sockets holds the token of what it read: it works for that request only from where a
+ * library is known to begin with it, since before that anybody's handlers run, which may serve others from their queues.
  */
 final class Work {
   private static final ThreadLocal<Work> WORK = ThreadLocal.withInitial(Work::new);
@@ -12,9 +15,11 @@ final class Work {
 
   private long token;
   private boolean open;
+  private boolean held;
   private final long[] tokens = new long[8];
   private long[] more;
   private long opens; // a bit for each level
+  private long holds;
   private int depth;
 
   static Work get() {
@@ -25,8 +30,17 @@ final class Work {
     return open;
   }
 
+  /** Reads give it tokens. */
+  boolean takes() {
+    return open || held;
+  }
+
   long token() {
-    return token;
+    return open ? token : 0;
+  }
+
+  long held() {
+    return held ? token : 0;
   }
 
   void received(long receipt) {
@@ -37,11 +51,12 @@ final class Work {
   void set(long token) {
     this.token = token;
     open = true;
+    held = false;
   }
 
   void close() {
     token = 0;
-    open = false;
+    open = held = false;
   }
 
   /** A task begins within whatever the thread does. */
@@ -51,9 +66,18 @@ final class Work {
       if (level >= tokens.length && more == null) more = new long[DEPTH];
       (level < tokens.length ? tokens : more)[level] = this.token;
       opens = open ? opens | 1L << level : opens & ~(1L << level);
+      holds = held ? holds | 1L << level : holds & ~(1L << level);
     }
     this.token = level < DEPTH ? token : 0;
     open = level < DEPTH;
+    held = false;
+  }
+
+  /** A loop begins with one of its sockets. */
+  void hold() {
+    begin(0);
+    held = open;
+    open = false;
   }
 
   /** False if tasks began before the shim did. */
@@ -65,5 +89,6 @@ final class Work {
     int level = --depth;
     token = level < DEPTH ? (level < tokens.length ? tokens : more)[level] : 0;
     open = level < DEPTH && (opens >>> level & 1) != 0;
+    held = level < DEPTH && (holds >>> level & 1) != 0;
   }
 }
