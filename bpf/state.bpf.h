@@ -148,7 +148,8 @@ struct server_exchange {
 	u8 open;	      /* enum open */
 	u8 tickets;	      /* sends that may be TLS session tickets and not the response */
 	u8 answered;	      /* such a send has been seen */
-	u8 pad[5];
+	u8 pad;
+	u32 inquirer; /* thread that asked how its connection is, if open; handover.bpf.h */
 };
 
 struct client_exchange {
@@ -404,7 +405,9 @@ struct service_state {
 	u8 headers_linked; /* calls linked by a correlation header, up to HEADER_PROOFS */
 	u8 headers_late;   /* one was made for a request that was over */
 	u8 headers_told;   /* the first such link was reported */
-	u8 pad[6];
+	u8 handovers;	   /* requests answered by who inquired about them, up to HANDOVERS */
+	u8 misled;	   /* one was answered by another */
+	u8 pad[4];
 	u64 headers_since;  /* when requests' values began to be noted, ns; header.bpf.h */
 	u32 headers;	    /* bits of the names that count; by the agent */
 	s32 blind;	    /* requests in flight whose values are not known */

@@ -30,6 +30,7 @@
 #include "opening.bpf.h"
 #include "guard.bpf.h"
 #include "proof.bpf.h"
+#include "handover.bpf.h"
 #include "task.bpf.h"
 #include "published.bpf.h"
 #include "queue.bpf.h"

@@ -288,6 +288,19 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 	return 0;
 }
 
+/* A thread of the service asks how the connection is: it may have taken its request over. */
+INLINE void worker_inquires(struct conn *c)
+{
+	const struct context *ctx = &c->server.x.ctx;
+	if (!handover_inquired(c))
+		return;
+	proof_begins(c);
+	if (ctx->span)
+		thread_set(ctx, c->server.socket, false);
+	else
+		thread_clear();
+}
+
 /* Who receives more of a request under the guard; returns whether it is the thread that holds it. */
 __noinline int guarded_more(struct conn *c, struct bytes *b)
 {
@@ -401,6 +414,7 @@ __noinline int worker_seems_answered(struct conn *c)
 		return 0;
 	struct worker w = answers(c);
 	proof_ends(c);
+	handover_answered(c, &w);
 	return guard_end(c, &w);
 }
 

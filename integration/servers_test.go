@@ -96,7 +96,7 @@ func TestServers(t *testing.T) {
 		{name: "apache event", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("event"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache worker", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("worker"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache prefork", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("prefork"), loads: []drive{kept, closed, many, slow, leaving, idle}},
-		{name: "puma", needs: []string{"puma"}, asks: bothAsk, partly: true, start: puma, loads: []drive{kept, closed, many, slow, leaving}},
+		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, start: puma("-t", "8:8", "-w", "2"), loads: []drive{kept, closed, many, slow, leaving}},
 		{name: "uwsgi", needs: []string{"uwsgi", "/usr/lib/uwsgi/plugins/python3*_plugin.so"}, asks: bothAsk, linked: true, start: uwsgi, loads: []drive{closed, slowOnce, leftOnce}},
 		{name: "php -S", needs: []string{"php"}, asks: bothAsk, linked: true, start: phpServer, loads: []drive{closed, slowOnce, leftOnce}},
 		{name: "gunicorn sync", needs: []string{"gunicorn"}, asks: bothAsk, linked: true, start: gunicorn("-k", "sync", "-w", "8"), loads: []drive{closed, slowOnce, leftOnce}},
