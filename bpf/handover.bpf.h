@@ -26,7 +26,7 @@
 #ifndef TARE_HANDOVER_H
 #define TARE_HANDOVER_H
 
-#define HANDOVERS 2
+#define HANDOVERS 8
 
 /* The thread that runs is one of this service. */
 INLINE bool of_service(u16 service)

@@ -71,6 +71,12 @@ func puma(args ...string) func(*servers) *workloads.Process {
 	}
 }
 
+func handover(mode string) func(*servers) *workloads.Process {
+	return func(c *servers) *workloads.Process {
+		return c.service("service", "", c.env, "ruby", testdata("handover.rb"), mode, itoa(c.entry))
+	}
+}
+
 // proxy is one of package polyglot, with further lines of its configuration.
 func (c *servers) proxy(name, further string) *workloads.Process {
 	c.t.Helper()
