@@ -95,7 +95,7 @@ func TestServers(t *testing.T) {
 		{name: "apache prefork", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("prefork"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, start: puma("-t", "8:8", "-w", "2"), loads: []drive{kept, closed, many, slow, leaving}},
 		{name: "puma whose threads come and go", needs: []string{"puma"}, asks: bothAsk, linked: true, start: puma("-t", "0:8"), loads: []drive{kept}},
-		{name: "ruby hand-over, who works asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, linked: true, start: handover("own"), loads: []drive{kept, closed}},
+		{name: "ruby hand-over, who works asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, linked: true, start: handover("own"), loads: []drive{kept}},
 		{name: "ruby hand-over, another asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, start: handover("watched alone"), loads: []drive{one, kept}},
 		{name: "ruby hand-over, another asks for TCP_INFO as well", needs: []string{"ruby"}, asks: bothAsk, start: handover("watched"), loads: []drive{one, kept}},
 		{name: "ruby hand-over, who works asks for TCP_INFO of others", needs: []string{"ruby"}, asks: bothAsk, start: handover("others"), loads: []drive{kept}},
@@ -122,6 +122,22 @@ func TestServers(t *testing.T) {
 			s.test(t)
 		})
 	}
+}
+
+// One request of ten sampled: a request that is handed over is as good as any.
+func TestHandoversOneOfTen(t *testing.T) {
+	need(t, "nginx", "redis-server", "puma")
+	c, s := newServers(t, bothAsk...), newSink(t)
+	c.answers(puma("-t", "8:8", "-w", "2")(c))
+	a := trace(t, s, nil, append(c.ports, ratio("0.1")...)...)
+	d := drive{requests: few(6000)}
+	a.proven(t, func() { d.run(t, loopback(c.entry)) })
+	from, sampled := s.count(), a.mustMetrics().sampled()
+	d.run(t, loopback(c.entry))
+	m := a.settle()
+	sampled = m.sampled() - sampled
+	wantRate(t, sampled, d.requests, 0.1)
+	wantComplete(t, judge(t, s.since(from), server{asks: bothAsk}.shape()), m, sampled, 0.999)
 }
 
 func (s server) test(t *testing.T) {

@@ -46,12 +46,14 @@ def work
   end
 end
 
-# Asks for TCP_INFO of everybody's connections, and calls those that the service calls.
+# While there are connections, asks for TCP_INFO of all, and calls those that the service calls.
 def watch
   peers = Peers.new
   (ELSE..).each do |n|
-    CONNECTIONS.keys.each { |sock| inquire(sock) }
-    peers.ask(n)
+    sleep 0.001
+    connections = CONNECTIONS.keys
+    connections.each { |sock| inquire(sock) }
+    peers.ask(n) unless connections.empty?
   end
 end
 
