@@ -29,6 +29,8 @@ type server struct {
 	// linked: what it asks is below its requests. Otherwise each of its spans says
 	// that it is not, and the agent counts it.
 	linked bool
+	// takes: threads take requests over from those that receive them.
+	takes bool
 	// asked is the path's prefix at the backend, "/n/" if the service does not change it.
 	asked string
 	// begins: it begins under the agent.
@@ -93,9 +95,9 @@ func TestServers(t *testing.T) {
 		{name: "apache event", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("event"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache worker", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("worker"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache prefork", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("prefork"), loads: []drive{kept, closed, many, slow, leaving, idle}},
-		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, start: puma("-t", "8:8", "-w", "2"), loads: []drive{kept, closed, many, slow, leaving}},
-		{name: "puma whose threads come and go", needs: []string{"puma"}, asks: bothAsk, linked: true, start: puma("-t", "0:8"), loads: []drive{kept}},
-		{name: "ruby hand-over, who works asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, linked: true, start: handover("own"), loads: []drive{kept}},
+		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, takes: true, start: puma("-t", "8:8", "-w", "2"), loads: []drive{kept, closed, many, slow, leaving}},
+		{name: "puma whose threads come and go", needs: []string{"puma"}, asks: bothAsk, linked: true, takes: true, start: puma("-t", "0:8"), loads: []drive{kept}},
+		{name: "ruby hand-over, who works asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, linked: true, takes: true, start: handover("own"), loads: []drive{kept}},
 		{name: "ruby hand-over, another asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, start: handover("watched alone"), loads: []drive{one, kept}},
 		{name: "ruby hand-over, another asks for TCP_INFO as well", needs: []string{"ruby"}, asks: bothAsk, start: handover("watched"), loads: []drive{one, kept}},
 		{name: "ruby hand-over, who works asks for TCP_INFO of others", needs: []string{"ruby"}, asks: bothAsk, start: handover("others"), loads: []drive{kept}},
@@ -131,7 +133,7 @@ func TestHandoversOneOfTen(t *testing.T) {
 	c.answers(puma("-t", "8:8", "-w", "2")(c))
 	a := trace(t, s, nil, append(c.ports, ratio("0.1")...)...)
 	d := drive{requests: few(6000)}
-	a.proven(t, func() { d.run(t, loopback(c.entry)) })
+	a.takes(t, func() { d.run(t, loopback(c.entry)) })
 	from, sampled := s.count(), a.mustMetrics().sampled()
 	d.run(t, loopback(c.entry))
 	m := a.settle()
@@ -153,7 +155,10 @@ func (s server) test(t *testing.T) {
 	if s.linked {
 		learn := s.loads[0]
 		learn.requests = 200
-		a.proven(t, func() { learn.run(t, loopback(c.entry)) })
+		ask := func() { learn.run(t, loopback(c.entry)) }
+		if a.proven(t, ask); s.takes {
+			a.takes(t, ask)
+		}
 	}
 	for _, d := range s.loads {
 		t.Run(d.name, func(t *testing.T) {
@@ -208,13 +213,28 @@ func (s server) shape() fidelity.Shape {
 	return serve("service", "/n/", calls...)
 }
 
-// proven has a service asked until the kernel side has seen how its threads sleep and
-// which of them take requests over, and the agent has read all its processes.
+// proven has a service asked until the kernel side has seen how its threads sleep,
+// and the agent has read all its processes.
 func (a *tracer) proven(t *testing.T, ask func()) {
 	t.Helper()
-	unknown := func() int {
+	a.knows(t, ask, "unproven", "task")
+}
+
+// takes is the same where threads take requests over: those that do are known, too.
+func (a *tracer) takes(t *testing.T, ask func()) {
+	t.Helper()
+	a.knows(t, ask, "unproven", "no_request")
+}
+
+// knows has a service asked until no call is unlinked for these reasons.
+func (a *tracer) knows(t *testing.T, ask func(), reasons ...string) {
+	t.Helper()
+	unknown := func() (n int) {
 		m := a.settle()
-		return m.int(`tare_unlinked_total{reason="unproven"}`) + m.int(`tare_unlinked_total{reason="task"}`) + m.int(`tare_unlinked_total{reason="no_request"}`)
+		for _, reason := range reasons {
+			n += m.int(`tare_unlinked_total{reason="` + reason + `"}`)
+		}
+		return n
 	}
 	defer func() {
 		if t.Failed() {
