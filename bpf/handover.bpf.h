@@ -13,8 +13,8 @@
  *
  * Others ask for TCP_INFO, too: to watch connections, or to balance load. So an inquiry is believed of
  *
- *	a service  that has had HANDOVERS requests answered by who inquired first, and no receiver of it;
- *		   and never again once one was answered by another: such a service is misled
+ *	a service  that has had HANDOVERS requests answered by who inquired first and had not received
+ *		   them; and never again once one was answered by another: such a service is misled
  *	a thread   that has answered a request which it had inquired about, received by whom it may be;
  *		   or that the receiver of this request has started for it. What watches answers nothing
  *

@@ -71,6 +71,11 @@ func puma(args ...string) func(*servers) *workloads.Process {
 	}
 }
 
+func unicorn(c *servers) *workloads.Process {
+	conf := c.file("unicorn.rb", "worker_processes 8\n")
+	return c.service("service", "", c.env, "unicorn", "-E", "production", "-c", conf, "-l", loopback(c.entry), testdata("config.ru"))
+}
+
 func handover(mode string) func(*servers) *workloads.Process {
 	return func(c *servers) *workloads.Process {
 		return c.service("service", "", c.env, "ruby", testdata("handover.rb"), mode, itoa(c.entry))

@@ -97,6 +97,7 @@ func TestServers(t *testing.T) {
 		{name: "apache prefork", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("prefork"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, takes: true, start: puma("-t", "8:8", "-w", "2"), loads: []drive{kept, closed, many, slow, leaving}},
 		{name: "puma whose threads come and go", needs: []string{"puma"}, asks: bothAsk, linked: true, takes: true, start: puma("-t", "0:8"), loads: []drive{kept}},
+		{name: "unicorn", needs: []string{"unicorn"}, asks: bothAsk, linked: true, start: unicorn, loads: []drive{closed, slowOnce, leftOnce}},
 		{name: "ruby hand-over, who works asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, linked: true, takes: true, start: handover("own"), loads: []drive{kept}},
 		{name: "ruby hand-over, another asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, start: handover("watched alone"), loads: []drive{one, kept}},
 		{name: "ruby hand-over, another asks for TCP_INFO as well", needs: []string{"ruby"}, asks: bothAsk, start: handover("watched"), loads: []drive{one, kept}},
