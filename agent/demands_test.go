@@ -47,7 +47,7 @@ func TestDemands(t *testing.T) {
 		asks(2*time.Minute, bpf.TareControlTypeTARE_EXIT)
 		refuse.Store(false)
 		asks(0, bpf.TareControlTypeTARE_LOOKS_UP) // it could not be detached
-		holds(2*time.Minute, 1) // 7:00
+		holds(2*time.Minute, 1)                   // 7:00
 		holds(0, 1)
 		holds(time.Hour, -1)
 		holds(time.Hour, -1) // 2:07:00

@@ -123,7 +123,8 @@ SEC("cgroup/getsockopt")
 int tare_getsockopt(struct bpf_sockopt *o)
 {
 	struct bpf_sock *sk = o->sk;
-	struct conn *c = sk && o->level == IPPROTO_TCP && o->optname == TCP_INFO ? conn_find(sk) : 0;
+	struct conn *c =
+	    sk && o->level == IPPROTO_TCP && o->optname == TCP_INFO ? conn_find(sk) : 0;
 	if (c)
 		worker_inquires(c);
 	return 1;
