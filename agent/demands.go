@@ -14,14 +14,16 @@ import (
 type demand struct {
 	of   tier.Demand
 	by   bpf.TareControlType
-	keep time.Duration // how long they stay attached when nobody asks for them any more
+	keep time.Duration // how long they stay attached when nobody needs them any more
 	lost string        // what is not seen where they cannot be attached
 
-	on  bool
-	end *time.Timer
+	held int // traced processes that need them
+	on   bool
+	end  *time.Timer
 }
 
-// demands keeps such hooks attached while the kernel side asks for them.
+// demands keeps such hooks attached while the kernel side asks for them, or while
+// processes are traced whose runtime needs them.
 type demands struct {
 	attach func(tier.Demand, bool) error // Tracer.Demand
 	log    *slog.Logger
@@ -41,6 +43,10 @@ func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands
 			of: tier.Lookups, by: bpf.TareControlTypeTARE_LOOKS_UP, keep: time.Minute,
 			lost: "look-ups of names have no spans: what sees them",
 		},
+		{
+			of: tier.Handovers, keep: time.Minute, // processes alone need them
+			lost: "requests that are handed over are not linked: what shows who takes them",
+		},
 	}}
 	for _, x := range d.all { // attached at the start
 		x.on = true
@@ -52,17 +58,31 @@ func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands
 // control takes a record of the control ring.
 func (d *demands) control(r bpf.Control) {
 	for _, x := range d.all {
-		if bpf.TareControlType(r.Type) == x.by {
+		if x.by != 0 && bpf.TareControlType(r.Type) == x.by {
 			x.end.Reset(x.keep)
 			d.set(x, true)
 		}
 	}
 }
 
+// hold notes that so many processes more, or fewer, need hooks.
+func (d *demands) hold(of tier.Demand, processes int) {
+	for _, x := range d.all {
+		if x.of != of {
+			continue
+		}
+		d.mu.Lock()
+		x.held += processes
+		d.mu.Unlock()
+		x.end.Reset(x.keep)
+		d.set(x, true)
+	}
+}
+
 func (d *demands) set(x *demand, on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if x.on == on {
+	if x.on == on || !on && x.held > 0 {
 		return
 	}
 	if err := d.attach(x.of, on); err != nil {

@@ -72,6 +72,7 @@ type discovery struct {
 	newSystem func(config.Config) system
 	changes   *changes
 	looks     *looks
+	demands   *demands
 	// released, if set, is called before an index may be used again, and keeps
 	// it from that by an error.
 	released func(index uint16) error
@@ -124,7 +125,7 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(
 		}
 		return t.SetService(index, s.Name, bits)
 	})
-	d.looks = newLooks(d)
+	d.looks, d.demands = newLooks(d), newDemands(t.Demand, log)
 	return d
 }
 
@@ -288,13 +289,13 @@ func (d *discovery) watch(ctx context.Context) error {
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	defer cancel()
-	decided, wanted := newDecisions(d.log, d.resource, d.headers.name), newDemands(d.tracer.Demand, d.log)
+	decided := newDecisions(d.log, d.resource, d.headers.name)
 	reader.Go(func() { d.looks.run(ctx) })
 	reader.Go(func() {
 		failed <- d.tracer.Control(ctx, func(r bpf.Control) {
 			d.changes.control(r)
 			decided.control(r)
-			wanted.control(r)
+			d.demands.control(r)
 			d.looks.control(r)
 		})
 	})

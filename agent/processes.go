@@ -48,6 +48,7 @@ func (d *discovery) tell(p discover.Process) error {
 	if !now.attached {
 		now.attached = true
 		d.failed.add(p.Attach(d.tracer))
+		d.demands.hold(p.Demand(), 1)
 		d.looks.attached(p)
 	}
 	if old == nil {
@@ -71,6 +72,7 @@ func (d *discovery) detach(p *traced) {
 	if p.attached {
 		p.attached = false
 		d.failed.add(p.Detach(d.tracer))
+		d.demands.hold(p.Demand(), -1)
 	}
 }
 

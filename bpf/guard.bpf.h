@@ -39,9 +39,9 @@ struct guard {
 	s32 open;     /* requests received and not answered */
 	s32 complete; /* those of them that were read whole */
 	u32 evidence;
-	u32 asked; /* sent a request when it had half read one, and received nothing since */
-	u32 left;  /* a stack: its thread ran elsewhere after it had sent a request; proof.bpf.h */
-	u32 pad;
+	u16 asked; /* sent a request when it had half read one, and received nothing since */
+	u16 inquires; /* a thread: it has answered a request that it had inquired about; handover.bpf.h */
+	u32 left; /* a stack: its thread ran elsewhere after it had sent a request; proof.bpf.h */
 };
 
 static const struct guard guard_none;
@@ -184,18 +184,28 @@ INLINE void guard_read(struct conn *c, struct guard *g, u32 rest)
 		__sync_fetch_and_add(&g->complete, 1);
 }
 
-/* A worker receives a request, sampled or not. */
-__noinline int guard_begin(struct conn *c, const struct bytes *b, const struct worker *w)
+/* A worker holds the request that is received. */
+INLINE struct guard *guard_hold(struct conn *c, const struct worker *w)
 {
-	if (!c || !b || !w)
-		return 0;
-	guard_end(c, 0);
 	struct guard *g = guard_create(w);
 	if (!g)
 		return 0;
 	__sync_fetch_and_add(&g->open, 1);
 	g->asked = g->left = 0;
 	c->server.x.holder = *w;
+	c->server.x.inquirer = 0;
+	return g;
+}
+
+/* A worker receives a request, sampled or not. */
+__noinline int guard_begin(struct conn *c, const struct bytes *b, const struct worker *w)
+{
+	if (!c || !b || !w)
+		return 0;
+	guard_end(c, 0);
+	struct guard *g = guard_hold(c, w);
+	if (!g)
+		return 0;
 	guard_read(c, g, c->flags & C_HTTP ? request_rest(b) : 0);
 	return 0;
 }
@@ -220,14 +230,11 @@ __noinline int guard_more(struct conn *c, struct bytes *b, const struct worker *
 		if (svc)
 			svc->passes_on = 1;
 		guard_dec(&g->open);
-		g = guard_create(w);
+		g = guard_hold(c, w);
 		if (!g) {
 			x->open = 0;
 			return 0;
 		}
-		__sync_fetch_and_add(&g->open, 1);
-		g->asked = 0;
-		x->holder = *w;
 	}
 	guard_works_on(c, g);
 	u32 rest = x->rest;

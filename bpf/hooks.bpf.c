@@ -15,6 +15,8 @@
  *		  settled (cfg_early)
  *	turns	  sock_recv_length, or the functions behind it: something is received on a socket
  *		  that is not traced because it is not TCP's
+ *	inquires  getsockopt of the control group, with the socket locked; or tcp_get_info, without, and
+ *		  also for ss: a thread asks for TCP_INFO; handover.bpf.h
  *	state	  inet_sock_set_state: a process connects, a connection is shut down
  *	destroy	  tcp_destroy_sock: nothing more will come
  */
@@ -111,6 +113,29 @@ SEC("fentry/udpv6_recvmsg")
 int tare_udp6_turns(void *ctx)
 {
 	worker_turned_unseen();
+	return 0;
+}
+
+#define TCP_INFO 11
+
+/* Called for every option of every socket, so that the agent attaches it only while it is needed. */
+SEC("cgroup/getsockopt")
+int tare_getsockopt(struct bpf_sockopt *o)
+{
+	struct bpf_sock *sk = o->sk;
+	struct conn *c =
+	    sk && o->level == IPPROTO_TCP && o->optname == TCP_INFO ? conn_find(sk) : 0;
+	if (c)
+		worker_inquires(c);
+	return 1;
+}
+
+SEC("fentry/tcp_get_info")
+int BPF_PROG(tare_inquires, struct sock *sk)
+{
+	struct conn *c = conn_of(sk);
+	if (c)
+		worker_inquires(c);
 	return 0;
 }
 
@@ -265,6 +290,15 @@ int tare_kprobe_send(struct pt_regs *regs)
 	const struct iov_iter *it = &((const struct msghdr *)ARGUMENT_2(regs))->msg_iter;
 	struct bytes b = {.size = BPF_CORE_READ(it, count)};
 	return sent_by(regs, &b, it);
+}
+
+SEC("kprobe/tcp_get_info")
+int tare_kprobe_inquires(struct pt_regs *regs)
+{
+	struct conn *c = conn_at(ARGUMENT_1(regs));
+	if (c)
+		worker_inquires(c);
+	return 0;
 }
 
 SEC("kprobe/do_tcp_sendpages")

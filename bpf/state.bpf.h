@@ -149,7 +149,8 @@ struct server_exchange {
 	u8 open;	      /* enum open */
 	u8 tickets;	      /* sends that may be TLS session tickets and not the response */
 	u8 answered;	      /* such a send has been seen */
-	u8 pad[5];
+	u8 pad;
+	u32 inquirer; /* thread that asked how its connection is, if open; handover.bpf.h */
 };
 
 struct client_exchange {
@@ -414,10 +415,11 @@ struct service_state {
 	u8 headers_told;   /* the first such link was reported */
 	u8 stacks;	   /* requests whose coroutine was left, and gone on with; proof.bpf.h */
 	u8 sizes;	   /* mappings of stacks that were as large as stack_size; stack.bpf.h */
+	u8 handovers;	   /* requests answered by who inquired about them, up to HANDOVERS */
+	u8 misled;	   /* one was answered by another */
 	u32 stack_size;
-	u64 sized; /* the end of the last of them */
-	u32 pad;
 	u32 shared;	    /* sends on stacks that were not told apart; stack.bpf.h */
+	u64 sized;	    /* the end of the last mapping that counted for sizes */
 	u64 headers_since;  /* when requests' values began to be noted, ns; header.bpf.h */
 	u32 headers;	    /* bits of the names that count; by the agent */
 	s32 blind;	    /* requests in flight whose values are not known */

@@ -31,6 +31,7 @@
 #include "stack.bpf.h"
 #include "guard.bpf.h"
 #include "proof.bpf.h"
+#include "handover.bpf.h"
 #include "task.bpf.h"
 #include "published.bpf.h"
 #include "queue.bpf.h"

@@ -106,7 +106,8 @@ type TareConn struct {
 			Open       uint8
 			Tickets    uint8
 			Answered   uint8
-			Pad        [5]uint8
+			Pad        uint8
+			Inquirer   uint32
 		}
 		LastTag     uint64
 		Socket      uint64
@@ -549,9 +550,9 @@ type TareGuard struct {
 	Open     int32
 	Complete int32
 	Evidence uint32
-	Asked    uint32
+	Asked    uint16
+	Inquires uint16
 	Left     uint32
-	Pad      uint32
 }
 
 type TareHeaderKey struct {
@@ -801,10 +802,12 @@ type TareServiceState struct {
 	HeadersTold   uint8
 	Stacks        uint8
 	Sizes         uint8
+	Handovers     uint8
+	Misled        uint8
+	_             [2]byte
 	StackSize     uint32
-	Sized         uint64
-	Pad           uint32
 	Shared        uint32
+	Sized         uint64
 	HeadersSince  uint64
 	Headers       uint32
 	Blind         int32
@@ -875,7 +878,8 @@ type TareStream struct {
 		Open       uint8
 		Tickets    uint8
 		Answered   uint8
-		Pad        [5]uint8
+		Pad        uint8
+		Inquirer   uint32
 	}
 }
 
@@ -1177,8 +1181,11 @@ const (
 	TareProgTareExec            = "tare_exec"
 	TareProgTareExit            = "tare_exit"
 	TareProgTareFork            = "tare_fork"
+	TareProgTareGetsockopt      = "tare_getsockopt"
 	TareProgTareHearsName       = "tare_hears_name"
 	TareProgTareIngress         = "tare_ingress"
+	TareProgTareInquires        = "tare_inquires"
+	TareProgTareKprobeInquires  = "tare_kprobe_inquires"
 	TareProgTareKprobeSend      = "tare_kprobe_send"
 	TareProgTareKprobeSendpages = "tare_kprobe_sendpages"
 	TareProgTareRecv            = "tare_recv"
@@ -1293,8 +1300,11 @@ type TareProgramSpecs struct {
 	TareExec            *ebpf.ProgramSpec `ebpf:"tare_exec"`
 	TareExit            *ebpf.ProgramSpec `ebpf:"tare_exit"`
 	TareFork            *ebpf.ProgramSpec `ebpf:"tare_fork"`
+	TareGetsockopt      *ebpf.ProgramSpec `ebpf:"tare_getsockopt"`
 	TareHearsName       *ebpf.ProgramSpec `ebpf:"tare_hears_name"`
 	TareIngress         *ebpf.ProgramSpec `ebpf:"tare_ingress"`
+	TareInquires        *ebpf.ProgramSpec `ebpf:"tare_inquires"`
+	TareKprobeInquires  *ebpf.ProgramSpec `ebpf:"tare_kprobe_inquires"`
 	TareKprobeSend      *ebpf.ProgramSpec `ebpf:"tare_kprobe_send"`
 	TareKprobeSendpages *ebpf.ProgramSpec `ebpf:"tare_kprobe_sendpages"`
 	TareRecv            *ebpf.ProgramSpec `ebpf:"tare_recv"`
@@ -1605,8 +1615,11 @@ type TarePrograms struct {
 	TareExec            *ebpf.Program `ebpf:"tare_exec"`
 	TareExit            *ebpf.Program `ebpf:"tare_exit"`
 	TareFork            *ebpf.Program `ebpf:"tare_fork"`
+	TareGetsockopt      *ebpf.Program `ebpf:"tare_getsockopt"`
 	TareHearsName       *ebpf.Program `ebpf:"tare_hears_name"`
 	TareIngress         *ebpf.Program `ebpf:"tare_ingress"`
+	TareInquires        *ebpf.Program `ebpf:"tare_inquires"`
+	TareKprobeInquires  *ebpf.Program `ebpf:"tare_kprobe_inquires"`
 	TareKprobeSend      *ebpf.Program `ebpf:"tare_kprobe_send"`
 	TareKprobeSendpages *ebpf.Program `ebpf:"tare_kprobe_sendpages"`
 	TareRecv            *ebpf.Program `ebpf:"tare_recv"`
@@ -1636,8 +1649,11 @@ func (p *TarePrograms) Close() error {
 		p.TareExec,
 		p.TareExit,
 		p.TareFork,
+		p.TareGetsockopt,
 		p.TareHearsName,
 		p.TareIngress,
+		p.TareInquires,
+		p.TareKprobeInquires,
 		p.TareKprobeSend,
 		p.TareKprobeSendpages,
 		p.TareRecv,

@@ -310,6 +310,19 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 	return 0;
 }
 
+/* A thread of the service asks how the connection is: it may have taken its request over. */
+INLINE void worker_inquires(struct conn *c)
+{
+	const struct context *ctx = &c->server.x.ctx;
+	if (!handover_inquired(c))
+		return;
+	proof_begins(c);
+	if (ctx->span)
+		thread_set(ctx, c->server.socket, false);
+	else
+		thread_clear();
+}
+
 /* Who receives more of a request under the guard; returns whether it is the thread that holds it. */
 __noinline int guarded_more(struct conn *c, struct bytes *b)
 {
@@ -424,6 +437,7 @@ __noinline int worker_seems_answered(struct conn *c)
 	struct worker w;
 	bool known = answers(c, &w);
 	proof_ends(c);
+	handover_answered(c, known ? &w : 0);
 	return guard_end(c, known ? &w : 0);
 }
 

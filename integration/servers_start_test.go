@@ -65,8 +65,21 @@ func phpServer(c *servers) *workloads.Process {
 	return c.service("service", "", append(c.env, "PHP_CLI_SERVER_WORKERS=8"), "php", "-q", "-S", loopback(c.entry), testdata("app.php"))
 }
 
-func puma(c *servers) *workloads.Process {
-	return c.service("service", "", c.env, "puma", "-e", "production", "-b", "tcp://"+loopback(c.entry), "-t", "8:8", "-w", "2", testdata("config.ru"))
+func puma(args ...string) func(*servers) *workloads.Process {
+	return func(c *servers) *workloads.Process {
+		return c.service("service", "", c.env, append([]string{"puma", "-e", "production", "-b", "tcp://" + loopback(c.entry), testdata("config.ru")}, args...)...)
+	}
+}
+
+func unicorn(c *servers) *workloads.Process {
+	conf := c.file("unicorn.rb", "worker_processes 8\n")
+	return c.service("service", "", c.env, "unicorn", "-E", "production", "-c", conf, "-l", loopback(c.entry), testdata("config.ru"))
+}
+
+func handover(mode string) func(*servers) *workloads.Process {
+	return func(c *servers) *workloads.Process {
+		return c.service("service", "", c.env, "ruby", testdata("handover.rb"), mode, itoa(c.entry))
+	}
 }
 
 // proxy is one of package polyglot, with further lines of its configuration.

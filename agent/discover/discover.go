@@ -27,6 +27,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/runtime"
+	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -86,6 +87,14 @@ func (p *Process) LookPublished(m runtime.Maps) (found bool, err error) {
 		return false, nil
 	}
 	return runtime.LookPublished(p.run, m)
+}
+
+// Demand is what hooks have to be attached for while the process is traced; "": nothing.
+func (p *Process) Demand() tier.Demand {
+	if p.Runtime == nil {
+		return ""
+	}
+	return p.Runtime.Demand
 }
 
 // Detach takes back what was told of it.

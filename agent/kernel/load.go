@@ -221,7 +221,7 @@ func (t *Tracer) add(p tier.Program, spec *ebpf.CollectionSpec, o ebpf.Collectio
 // attachTo attaches a program as its hook wants it.
 func attachTo(h tier.Hook, p *ebpf.Program, cgroup string) (l link.Link, err error) {
 	switch {
-	case h.Type == ebpf.SockOps || h.Type == ebpf.CGroupSKB || h.Type == ebpf.CGroupSockAddr:
+	case h.Type == ebpf.SockOps || h.Type == ebpf.CGroupSKB || h.Type == ebpf.CGroupSockAddr || h.Type == ebpf.CGroupSockopt:
 		if l, err = link.AttachCgroup(link.CgroupOptions{Path: cgroup, Attach: h.Attach, Program: p}); err != nil {
 			return nil, fmt.Errorf("cgroup %s: %w", cgroup, err)
 		}

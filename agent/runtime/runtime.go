@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/tier"
 )
 
 // Runtime is one way to run a service. A process is on the first of the
@@ -30,6 +31,7 @@ type Runtime struct {
 	Attach      func(*Process, Maps) error   // tells the kernel side of one process; nil: Linking is all
 	FaultIn     func(*Process, uint32) error // brings into memory what tables say of code, for the kernel side
 	Detach      func(pid int, m Maps) error  // takes back what Attach told, also when the process has ended
+	Demand      tier.Demand                  // hooks that its processes need, attached while one is traced; "": none
 }
 
 // Maps are the kernel side's maps, by the names that they have in bpf/. A

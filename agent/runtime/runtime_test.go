@@ -56,7 +56,9 @@ func TestDetect(t *testing.T) {
 		process(t, "/opt/app", "/lib/libc.so.6", "[stack]", "/usr/share/libcoreclr.so"): {".NET", config.None},
 		process(t, "/usr/bin/python3.11", "/lib/libc.so.6"):                             {"Python", config.Task},
 		process(t, "/usr/bin/uwsgi-core", "/lib/libc.so.6", "/x/libpython3.11.so.1.0"):  {"Python", config.Task},
-		process(t, "/usr/bin/ruby3.1", "/lib/libc.so.6", "/x/notlibjvm.so"):             {"unknown", config.Auto},
+		process(t, "/usr/bin/ruby3.1", "/lib/libc.so.6", "/x/notlibjvm.so"):             {"Ruby", config.Auto},
+		process(t, "/opt/app", "/usr/lib/libruby-3.1.so.3.1", "/x/notlibjvm.so"):        {"Ruby", config.Auto},
+		process(t, "/opt/rubyless", "/lib/libc.so.6", "/x/notlibjvm.so"):                {"unknown", config.Auto},
 		goBinary: {"Go", config.None},
 	} {
 		r := new(Detector).Detect(name)
@@ -72,7 +74,7 @@ func TestDetect(t *testing.T) {
 func TestEveryRuntimeIsWhole(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range registry {
-		if r.Name == "" || names[r.Name] || r.Why == "" || r.Linking == config.Auto {
+		if r.Name == "" || names[r.Name] || r.Why == "" || r.Linking == config.Auto && r.Demand == "" {
 			t.Errorf("%+v", r)
 		}
 		if len(r.Executables) == 0 && r.Detect == nil && len(r.Libraries) == 0 {

@@ -15,6 +15,9 @@ var IterTCP = Hook{ebpf.Tracing, ebpf.AttachTraceIter, "tcp"}
 // Ingress is called for packets before they are put in the queue of a cgroup's socket.
 var Ingress = Hook{ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, ""}
 
+// GetSockopt is called where a process has read an option of a socket, which is locked.
+var GetSockopt = Hook{ebpf.CGroupSockopt, ebpf.AttachCGroupGetsockopt, ""}
+
 // Egress is called for packets that leave by a device (Linux 6.6).
 var Egress = Hook{ebpf.SchedCLS, ebpf.AttachTCXEgress, ""}
 
@@ -61,6 +64,24 @@ func turns(name string, hook Hook) Program {
 	}
 }
 
+// inquires is a program that sees threads ask sockets for TCP_INFO.
+func inquires(name string, hook Hook) Program {
+	return Program{
+		Name: name, Hook: hook,
+		For:        "threads that take requests over from those that received them",
+		Capability: "handovers",
+		Without:    "requests that one thread receives and hands over, as Puma's reactor does, are not linked",
+	}
+}
+
+// asked is the same where a program of control groups reaches the state of threads (Linux
+// 6.16). It is called for every option of every socket.
+var asked = func() Program {
+	p := inquires("tare_getsockopt", GetSockopt)
+	p.OnDemand = Handovers
+	return p
+}()
+
 // All tiers, the best first. A tier for other kernels is one more entry here.
 var All = []Tier{
 	{
@@ -69,7 +90,7 @@ var All = []Tier{
 		Programs: slices.Concat(programs(received, Program{
 			Name: "tare_send", Hook: Tracepoint("tcp_sendmsg_locked"),
 			For: "messages sent",
-		}, turns("tare_turns", Tracepoint("sock_recv_length"))), lookups),
+		}, turns("tare_turns", Tracepoint("sock_recv_length")), asked), lookups),
 	},
 	{
 		Name:     "fentry",
@@ -77,7 +98,7 @@ var All = []Tier{
 		Programs: programs(received, Program{
 			Name: "tare_send", Hook: Fentry("tcp_sendmsg_locked"),
 			For: "messages sent",
-		}, turns("tare_unix_turns", Fentry("unix_stream_recvmsg")), turns("tare_udp_turns", Fentry("udp_recvmsg")), turns("tare_udp6_turns", Fentry("udpv6_recvmsg")), Program{
+		}, turns("tare_unix_turns", Fentry("unix_stream_recvmsg")), turns("tare_udp_turns", Fentry("udp_recvmsg")), turns("tare_udp6_turns", Fentry("udpv6_recvmsg")), inquires("tare_inquires", Fentry("tcp_get_info")), Program{
 			Name: "tare_sendpages", Hook: Fentry("do_tcp_sendpages"),
 			For:        "messages sent by sendfile and splice (before Linux 6.5)",
 			Capability: "sendfile",
@@ -91,7 +112,7 @@ var All = []Tier{
 		Programs: programs(received, Program{
 			Name: "tare_kprobe_send", Hook: Kprobe("tcp_sendmsg_locked"),
 			For: "messages sent",
-		}, turns("tare_unix_turns", Kprobe("unix_stream_recvmsg")), turns("tare_udp_turns", Kprobe("udp_recvmsg")), turns("tare_udp6_turns", Kprobe("udpv6_recvmsg")), Program{
+		}, turns("tare_unix_turns", Kprobe("unix_stream_recvmsg")), turns("tare_udp_turns", Kprobe("udp_recvmsg")), turns("tare_udp6_turns", Kprobe("udpv6_recvmsg")), inquires("tare_kprobe_inquires", Kprobe("tcp_get_info")), Program{
 			Name: "tare_kprobe_sendpages", Hook: Kprobe("do_tcp_sendpages"),
 			For:        "messages sent by sendfile and splice (before Linux 6.5)",
 			Capability: "sendfile",

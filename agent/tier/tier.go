@@ -47,6 +47,9 @@ type Demand string
 const (
 	Proofs  Demand = "proofs"  // how threads wait, while a service is not proven
 	Lookups Demand = "lookups" // packets, while traced processes look names up
+	// options that are read of sockets, while a process is traced whose runtime says that
+	// its servers hand requests over
+	Handovers Demand = "handovers"
 )
 
 // Hook is a place in the kernel that a program can be attached to.
@@ -75,6 +78,7 @@ var kinds = map[Hook]string{
 	{Type: ebpf.CGroupSKB, Attach: ebpf.AttachCGroupInetEgress}:  "cgroup_skb/egress",
 	{Type: ebpf.SchedCLS, Attach: ebpf.AttachTCXEgress}:          "tcx/egress",
 
+	{Type: ebpf.CGroupSockopt, Attach: ebpf.AttachCGroupGetsockopt}:    "cgroup/getsockopt",
 	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupInet4Connect}: "cgroup/connect4",
 	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupInet6Connect}: "cgroup/connect6",
 	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupUDP4Sendmsg}:  "cgroup/sendmsg4",

@@ -11,8 +11,7 @@ var (
 func rubyServices() []Service {
 	return []Service{
 		{
-			Name: "ruby-puma", Runtime: "Ruby", Framework: "Puma", Worker: Thread, Client: "Net::HTTP", Today: Partly,
-			By:    "shim", // for what its reactor reads
+			Name: "ruby-puma", Runtime: "Ruby", Framework: "Puma", Worker: Thread, Client: "Net::HTTP", Today: Linked,
 			Needs: []Need{rubyPackage, redisGem, pumaPackage}, Built: []string{"ruby/config.ru"}, Part: "scripts",
 			argv: func(p *Place) []string {
 				return []string{p.program(pumaPackage), "-q", "-e", "production", "-b", "tcp://" + p.at(p.Port), "-t", "16:16", "-w", "2", p.built("ruby/config.ru")}
