@@ -24,18 +24,21 @@ func TestCoroutines(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "service")
 	sh(t, "g++", "-O2", "-std=c++17", "-pthread", "-o", program, filepath.Join(dir, "service.cpp"))
 	for _, service := range []struct {
-		name, mode string
-		linked     bool
+		name, mode   string
+		linked, long bool
 	}{
-		{"stacks of malloc", "coroutines malloc", false},
-		{"stacks side by side", "coroutines side", false},
-		{"stacks side by side, late calls", "coroutines side late", false},
-		{"a loop on such a stack that asks late", "loop", false},
-		{"stacks that are mappings", "coroutines mapped", true},
-		{"stacks that are mappings, late calls", "coroutines mapped late", true},
-		{"stacks that are mappings, four threads", "coroutines mapped threads", true},
-		{"stacks that are mappings, four threads, late calls", "coroutines mapped threads late", true},
+		{name: "stacks of malloc", mode: "coroutines malloc", long: true},
+		{name: "stacks side by side", mode: "coroutines side", long: true},
+		{name: "stacks side by side, late calls", mode: "coroutines side late"},
+		{name: "a loop on such a stack that asks late", mode: "loop"},
+		{name: "stacks that are mappings", mode: "coroutines mapped", linked: true},
+		{name: "stacks that are mappings, late calls", mode: "coroutines mapped late", linked: true, long: true},
+		{name: "stacks that are mappings, four threads", mode: "coroutines mapped threads", linked: true, long: true},
+		{name: "stacks that are mappings, four threads, late calls", mode: "coroutines mapped threads late", linked: true},
 	} {
+		if service.long && !*long {
+			continue
+		}
 		for _, sampled := range []struct {
 			name string
 			args []string
@@ -52,7 +55,11 @@ func TestCoroutines(t *testing.T) {
 					learn.run(t, loopback(c.entry)) // it is refused
 				}
 				a.settle()
-				for _, connections := range []int{1, 4, 64, 256} {
+				at := []int{1, 64}
+				if *long {
+					at = []int{1, 4, 64, 256}
+				}
+				for _, connections := range at {
 					(&coroutines{s, a, loopback(c.entry)}).drive(t, connections, service.linked)
 				}
 			})
@@ -68,7 +75,11 @@ type coroutines struct {
 
 func (c *coroutines) drive(t *testing.T, connections int, linked bool) {
 	t.Helper()
-	const requests, atOnce = 10000, 2000 // whose records fit into the ring
+	const atOnce = 2000 // whose records fit into the ring
+	requests := atOnce
+	if *long {
+		requests = 10000
+	}
 	truth := server{asks: bothAsk}.shape().Always()
 	ask := func(n uint64) {
 		send(t, load.Options{Addr: c.entry, Connections: connections, Requests: n, AppendPath: numbered})
