@@ -118,8 +118,8 @@ test-integration: build ## real services under load, against the ground truth (r
 	@go -C integration test -vet=off -trimpath -count=1 -timeout 30m
 
 .PHONY: test-long
-test-long: build ## integration tests that take long: experiments as a whole, floods, all builds of Go (root; ten minutes)
-	go -C integration test -vet=off -trimpath -count=1 -timeout 60m -v -run '^Test(Bench|CollectorFlood|GoBuilds)' . -args -long
+test-long: build ## integration tests that take long: experiments as a whole, floods, all builds of Go, coroutines (root; twenty minutes)
+	go -C integration test -vet=off -trimpath -count=1 -timeout 60m -v -run '^Test(Bench|CollectorFlood|GoBuilds|Coroutines)' . -args -long
 
 .PHONY: test-polyglot
 test-polyglot: build polyglot ## trace a service of every runtime and framework: is linked what is expected, and nothing wrongly (root; ten minutes)
