@@ -103,7 +103,8 @@ func (c *coroutines) drive(t *testing.T, connections int, linked bool) {
 	if links.Calls == 0 || links.Wrong > 0 || late > 0 || links.Linked+unlinked < links.Calls {
 		t.Errorf("of %d calls at %d connections, %d are linked, %d wrongly, and %d late ones\n%v", links.Calls, connections, links.Linked, links.Wrong, late, m)
 	}
-	if linked && links.Linked < links.Calls-links.Calls/1000 || !linked && links.Linked > 0 {
+	if linked && links.Linked < links.Calls-links.Calls/100 || // mappings that change cannot be looked at: stack
+		!linked && links.Linked > 0 {
 		t.Errorf("%d of %d calls are linked at %d connections\n%v", links.Linked, links.Calls, connections, m)
 	}
 }
