@@ -257,6 +257,7 @@ func (a *Agent) pump(ctx context.Context) error {
 		a.opts.Ready()
 	}
 	a.log.Info("tracing", "services", a.discovery.names(), "sampler", a.cfg.Load().Sampler, "arg", a.cfg.Load().SamplerArg)
+	a.discovery.missing()
 
 	var rec ringbuf.Record
 	swept := time.Now()
@@ -370,4 +371,5 @@ func (a *Agent) reload() {
 		a.log.Error("select services", "error", err)
 	}
 	a.log.Info("reloaded", "sampler", cfg.Sampler, "arg", cfg.SamplerArg, "services", a.discovery.names())
+	a.discovery.missing()
 }

@@ -18,6 +18,9 @@ type setting struct {
 	set  func(c *Config, where, value string) error
 }
 
+// prints are the values of Config.Print but "".
+var prints = []string{"tree", "json"}
+
 var settings = []setting{
 	{"sampler", "OTEL_TRACES_SAMPLER", "sampler", func(c *Config, where, v string) error {
 		c.Sampler, c.samplerGiven = v, true
@@ -65,7 +68,7 @@ var settings = []setting{
 		if v == "" {
 			return nil
 		}
-		return oneOf(where, v, "tree", "json")
+		return oneOf(where, v, prints...)
 	}},
 	{"events", "TARE_EVENTS", "events", func(c *Config, where, v string) error {
 		switch v { // it used to be a boolean
