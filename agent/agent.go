@@ -29,6 +29,7 @@ import (
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/internal/cli"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -219,7 +220,7 @@ func (a *Agent) output(ctx context.Context) error {
 		Log:           a.log,
 	})
 	if err != nil {
-		return fmt.Errorf("set up the exporter: %w", err)
+		return cli.Usage(fmt.Errorf("set up the exporter: %w", err)) // all that can be wrong is how it is configured
 	}
 	a.exporter = e
 	return nil
