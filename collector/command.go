@@ -31,7 +31,7 @@ print-config" prints that configuration, from which you can start your own.
 
 SIGHUP reads the configuration again.`,
 		Example: `  tare collector
-  tare collector --set extensions.tare_store.retention.age=24h
+  tare collector --set extensions.tare_store.retention.age=1d
   tare collector --config gateway.yaml --config file:secrets.yaml
   tare collector validate --config gateway.yaml`,
 		Args: cobra.NoArgs,

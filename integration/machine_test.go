@@ -27,6 +27,7 @@ mkdir "$1/upper" "$1/work"
 mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" /etc
 mount -t tmpfs tmpfs /var/lib
 mount -t tmpfs tmpfs /tmp
+mkdir /tmp/tools
 ip link set lo up
 echo "127.0.0.1 collector" >>/etc/hosts
 echo ready
