@@ -70,9 +70,14 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err, out)
 	}
 	m.path = "/tmp/tools:" + m.path
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.makefile = string(makefile)
 	m.file("/etc/tare.yaml", "services: [{name: shop, ports: [8080]}]\n")
 	m.serve(nil, "python3", m.file("/tmp/shop.py", shopScript))
-	t.Cleanup(func() { _ = os.Remove("../docs/examples/hello") })
+	t.Cleanup(func() { _ = os.Remove("../docs/examples/hello/hello") })
 	ran := 0
 	for _, b := range blocks(t) {
 		text := strings.Join(b.lines, "\n")
@@ -114,23 +119,42 @@ func (m *machine) readAgentFile(where, text string) {
 func (m *machine) runBlock(b block) {
 	m.t.Helper()
 	dir := absolute("..")
+	var receiver *child // a collector stays for the agents that come after it in the block
+	end := func() {
+		if receiver != nil {
+			receiver.stop()
+		}
+	}
+	if text := strings.Join(b.lines, "\n"); b.why == "" && strings.Contains(text, "tare agent ") && !strings.Contains(text, "tare collector") {
+		receiver = m.serving(b.where, "tare collector", "cd / && tare collector")
+	}
 	for _, line := range b.lines {
 		command := strings.TrimSpace(comment.ReplaceAllString(line, ""))
 		if to, ok := strings.CutPrefix(command, "cd "); ok {
 			dir = filepath.Join(dir, to)
 			continue
 		}
-		if command == "" {
+		name := strings.NewReplacer("sudo ", "", "-E ", "", "bin/", "").Replace(command)
+		if command == "" || m.ran[name] { // once is enough, in whichever directory
 			continue
 		}
+		m.ran[name] = true
 		script := "cd " + dir + " && "
 		switch {
 		case strings.HasPrefix(command, "make "):
-			script += "make --dry-run " + strings.TrimPrefix(command, "make ")
+			if target := strings.Fields(command)[1]; !strings.Contains(m.makefile, "\n"+target+":") {
+				m.t.Errorf("%s: the Makefile has no target %s", b.where, target)
+			}
+			continue
 		case b.why != "":
 			script += command + " --help"
 		case serverCommand.MatchString(command):
-			m.runServer(b.where, command, script+line)
+			c := m.serving(b.where, command, script+line)
+			if strings.Contains(command, "tare collector") {
+				receiver = c
+			} else {
+				c.stop()
+			}
 			continue
 		default:
 			script += line
@@ -142,10 +166,11 @@ func (m *machine) runBlock(b block) {
 		}
 		m.t.Logf("%s: %s (%v)", b.where, command, time.Since(began).Round(time.Millisecond))
 	}
+	end()
 }
 
-// runServer runs a server until it serves, asks the service that it traces, and ends it.
-func (m *machine) runServer(where, command, script string) {
+// serving runs a server until it serves, and asks the service that it may trace.
+func (m *machine) serving(where, command, script string) *child {
 	m.t.Helper()
 	began := time.Now()
 	c := m.start(nil, "bash", "-c", strings.Replace(script, "&& ", "&& exec env ", 1))
@@ -157,6 +182,6 @@ func (m *machine) runServer(where, command, script string) {
 			m.t.Error(err)
 		}
 	}
-	c.stop()
 	m.t.Logf("%s: %s (%v)", where, command, time.Since(began).Round(time.Millisecond))
+	return c
 }

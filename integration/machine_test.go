@@ -14,6 +14,9 @@ type machine struct {
 	t    *testing.T
 	pid  string // of the process whose namespaces these are
 	path string
+	// Of documents: the commands that were run, and where make's targets are.
+	ran      map[string]bool
+	makefile string
 }
 
 func newMachine(t *testing.T) *machine {
@@ -36,7 +39,7 @@ exec sleep infinity`
 	c.end = os.Kill
 	t.Cleanup(c.kill) // before stop would want it to end well
 	c.await(time.Minute, "the machine is ready", func() bool { return strings.Contains(c.log.String(), "ready") })
-	return &machine{t: t, pid: itoa(c.pid()), path: bin + ":" + os.Getenv("PATH")}
+	return &machine{t: t, pid: itoa(c.pid()), path: bin + ":" + os.Getenv("PATH"), ran: map[string]bool{}}
 }
 
 // argv runs a command there.
