@@ -26,7 +26,13 @@ func newMachine(t *testing.T) *machine {
 	// Below own, which is not hidden by what is mounted: the two directories of /etc's overlay.
 	script := `set -e
 mount -t tmpfs tmpfs "$1"
-mkdir "$1/upper" "$1/work"
+mkdir "$1/upper" "$1/work" "$1/sys"
+# Devices of this network namespace are in a sysfs that is mounted in it, and the rest is where it was.
+mount --rbind /sys "$1/sys"
+mount -t sysfs sysfs /sys
+for d in fs/cgroup fs/bpf kernel/tracing kernel/debug; do
+	if mountpoint -q "$1/sys/$d"; then mount --rbind "$1/sys/$d" "/sys/$d"; fi
+done
 mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" /etc
 mount -t tmpfs tmpfs /var/lib
 mount -t tmpfs tmpfs /tmp

@@ -48,7 +48,7 @@ func found(a *grid, s *Summary) []string {
 		}
 	}
 	switch {
-	case len(few) == 0:
+	case len(few) == 0 && (len(told) > 0 || s.Runs.Measured == 0): // else the rules may have excluded all
 		return told
 	case effects > 0:
 		return append(told, few...)
