@@ -29,6 +29,7 @@ import (
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/internal/cli"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -94,19 +95,19 @@ type Agent struct {
 func Run(ctx context.Context, o Options) error {
 	a := &Agent{opts: o, log: o.Log, losses: newLosses()}
 	a.cfg.Store(&o.Config)
-	if err := a.load(); err != nil {
+	if err := a.output(ctx); err != nil { // first: a wrong endpoint needs no kernel programs
 		return err
+	}
+	if err := a.load(); err != nil {
+		return errors.Join(err, a.endExport())
 	}
 	defer a.tracer.Close()
 	if o.Config.BPFStats {
 		stats, err := kernel.EnableStats()
 		if err != nil {
-			return err
+			return errors.Join(err, a.endExport())
 		}
 		defer stats.Close()
-	}
-	if err := a.output(ctx); err != nil {
-		return err
 	}
 	a.builder = spans.New(spans.Config{
 		Resource:   a.discovery.resource,
@@ -125,9 +126,12 @@ func Run(ctx context.Context, o Options) error {
 	if o.Config.Listen != "" {
 		serve, err := a.listen(o.Config.Listen)
 		if err != nil {
-			return err
+			return errors.Join(err, a.endExport())
 		}
 		g.Go(func() error { return serve(ctx) })
+	}
+	if a.exporter != nil {
+		g.Go(func() error { a.exporter.Watch(ctx); return nil })
 	}
 	g.Go(func() error { return a.pump(ctx) })
 	g.Go(func() error { return a.discovery.watch(ctx) })
@@ -195,11 +199,15 @@ func (a *Agent) output(ctx context.Context) error {
 			return err
 		}
 		a.printer = p
-		if !endpointSet() {
-			return nil
-		}
 	}
-	if a.opts.Consume != nil {
+	switch {
+	case a.opts.Consume != nil:
+		return nil
+	case cfg.Export.Exporter == config.ExporterNone:
+		a.log.Info("no spans are exported, as OTEL_TRACES_EXPORTER says", "print", cfg.Print)
+		return nil
+	case cfg.Export.Exporter == "" && cfg.Print != "" && !endpointSet():
+		a.log.Info("spans are printed, and not exported: the environment names neither an OTLP endpoint nor OTEL_TRACES_EXPORTER=otlp", "print", cfg.Print)
 		return nil
 	}
 	e, err := export.New(ctx, export.Config{
@@ -212,7 +220,7 @@ func (a *Agent) output(ctx context.Context) error {
 		Log:           a.log,
 	})
 	if err != nil {
-		return fmt.Errorf("set up the exporter: %w", err)
+		return cli.Usage(fmt.Errorf("set up the exporter: %w", err)) // all that can be wrong is how it is configured
 	}
 	a.exporter = e
 	return nil
@@ -250,6 +258,7 @@ func (a *Agent) pump(ctx context.Context) error {
 		a.opts.Ready()
 	}
 	a.log.Info("tracing", "services", a.discovery.names(), "sampler", a.cfg.Load().Sampler, "arg", a.cfg.Load().SamplerArg)
+	a.discovery.missing()
 
 	var rec ringbuf.Record
 	swept := time.Now()
@@ -282,14 +291,20 @@ func (a *Agent) drain() error {
 	if a.printer != nil {
 		a.printer.Flush(true)
 	}
-	if a.exporter != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-		defer cancel()
-		if down := a.exporter.Shutdown(ctx); down != nil {
-			err = errors.Join(err, fmt.Errorf("the receiver did not take all spans within %v: %w", drainTimeout, down))
-		}
+	return errors.Join(err, a.endExport())
+}
+
+// endExport exports what is left.
+func (a *Agent) endExport() error {
+	if a.exporter == nil {
+		return nil
 	}
-	return err
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if err := a.exporter.Shutdown(ctx); err != nil {
+		return fmt.Errorf("the receiver did not take all spans within %v: %w", drainTimeout, err)
+	}
+	return nil
 }
 
 // reloads obeys SIGHUP and changes of the configuration file.
@@ -357,4 +372,5 @@ func (a *Agent) reload() {
 		a.log.Error("select services", "error", err)
 	}
 	a.log.Info("reloaded", "sampler", cfg.Sampler, "arg", cfg.SamplerArg, "services", a.discovery.names())
+	a.discovery.missing()
 }

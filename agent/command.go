@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/internal/cli"
 )
 
 // Command is `tare agent`.
@@ -29,7 +30,7 @@ of the configuration file, reloads it: the sampling rate changes without a gap.`
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(cmd.Flags(), os.Environ())
 			if err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			level := slog.LevelInfo
 			if verbose {
@@ -47,6 +48,7 @@ of the configuration file, reloads it: the sampling rate changes without a gap.`
 		},
 	}
 	config.Flags(cmd.Flags())
+	cli.CompleteFlags(cmd, config.Choices())
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log more")
 	return cmd
 }

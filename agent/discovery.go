@@ -330,6 +330,23 @@ func (d *discovery) watch(ctx context.Context) error {
 	}
 }
 
+// missing says, of each rule that selects nothing yet, what it looks for.
+func (d *discovery) missing() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	used := make([]bool, len(d.cfg.Services))
+	for _, p := range d.known {
+		if p.Rule < len(used) {
+			used[p.Rule] = true
+		}
+	}
+	for i := range used {
+		if r := &d.cfg.Services[i]; !used[i] {
+			d.log.Warn("nothing that runs is selected by this rule yet; what begins later is found", "looked_for", r.String(), "name", r.Name)
+		}
+	}
+}
+
 // names lists the services that were found, sorted.
 func (d *discovery) names() []string {
 	d.mu.Lock()

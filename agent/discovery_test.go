@@ -631,3 +631,22 @@ func TestWithout(t *testing.T) {
 		}
 	}
 }
+
+func TestMissing(t *testing.T) {
+	f := newFixture(t)
+	f.cfg.Services = []config.Rule{{Ports: []config.PortRange{{First: 80, Last: 80}}}, {Name: "shop", Executable: "*/shop", Cgroup: "/x"}}
+	f.must(f.start())
+	f.missing()
+	for _, want := range []string{`looked_for="a process that listens on port 80"`, `looked_for="executable */shop, cgroup /x" name=shop`} {
+		if !strings.Contains(f.text.String(), want) {
+			t.Errorf("no %s in\n%s", want, f.text)
+		}
+	}
+	f.text.Reset()
+	f.host.start(7, "shop", "", 1).Rule = 1
+	f.must(f.scan())
+	f.missing()
+	if text := f.text.String(); !strings.Contains(text, "port 80") || strings.Contains(text, "*/shop") {
+		t.Errorf("shop runs, and nothing listens on port 80:\n%s", text)
+	}
+}

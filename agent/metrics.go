@@ -206,7 +206,13 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 			http.Error(w, "not tracing", http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = io.WriteString(w, "tracing\n") // the peer may be gone
+		text := "tracing\n"
+		if a.exporter != nil {
+			if err := a.exporter.Reachable(); err != nil {
+				text += err.Error() + "\n"
+			}
+		}
+		_, _ = io.WriteString(w, text) // the peer may be gone
 	})
 	l, err := net.Listen("tcp", address)
 	if err != nil {

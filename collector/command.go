@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/collector/featuregate"
 	"go.opentelemetry.io/collector/otelcol"
+
+	"github.com/tare-trace/tare/internal/cli"
 )
 
 // Command is `tare collector`. Version is tare's.
@@ -29,7 +31,7 @@ print-config" prints that configuration, from which you can start your own.
 
 SIGHUP reads the configuration again.`,
 		Example: `  tare collector
-  tare collector --set extensions.tare_store.retention.age=24h
+  tare collector --set extensions.tare_store.retention.age=1d
   tare collector --config gateway.yaml --config file:secrets.yaml
   tare collector validate --config gateway.yaml`,
 		Args: cobra.NoArgs,
@@ -61,10 +63,14 @@ func sourceFlags(cmd *cobra.Command, o *Options) func() []string {
 	gates := flag.NewFlagSet("", flag.ContinueOnError)
 	featuregate.GlobalRegistry().RegisterFlags(gates)
 	cmd.Flags().AddGoFlagSet(gates)
+	// The framework's own text and default list every gate: pages of them.
+	if f := cmd.Flags().Lookup("feature-gates"); f != nil {
+		f.Usage, f.DefValue = "`gates` of the framework's features to turn on, or off with a - before them; commas between", ""
+	}
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		for _, s := range sets {
 			if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
-				return fmt.Errorf("--set %s: write it as a.property=value", s)
+				return cli.Usagef("--set %s: write it as a.property=value", s)
 			}
 		}
 		return nil

@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-trace/tare/internal/cli"
+	"github.com/tare-trace/tare/internal/duration"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -36,11 +38,12 @@ that are missing, needs root, and leaves nothing behind.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&opts.Chain, "chain", opts.Chain, "services to trace: "+strings.Join(workloads.WithShape(), ", "))
+	cli.CompleteFlags(cmd, map[string][]string{"chain": workloads.WithShape()})
 	f.Uint64Var(&opts.Requests, "requests", opts.Requests, "requests of the fidelity run")
 	f.IntVar(&opts.Concurrency, "concurrency", opts.Concurrency, "connections, with one request in flight on each")
 	f.Float64Var(&opts.Sample, "sample", opts.Sample, "share of requests to trace, 0 to 1")
 	f.IntVar(&opts.Rounds, "rounds", opts.Rounds, "rounds of the cost measurement, 0 for none; below 6 there is no interval worth reading")
-	f.DurationVar(&opts.Window, "window", opts.Window, "length of a measured window; a round has three")
+	duration.Var(f, &opts.Window, "window", "length of a measured window; a round has three")
 	f.BoolVar(&opts.JSON, "json", opts.JSON, "print one JSON object instead of text")
 	f.StringVar(&opts.Page, "page", opts.Page, "address of the page in the end")
 	f.BoolVar(&exit, "exit", false, "end after the report, without the page")

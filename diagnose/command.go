@@ -20,6 +20,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-trace/tare/collector/storeextension"
+	"github.com/tare-trace/tare/internal/cli"
+	"github.com/tare-trace/tare/internal/duration"
 	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/rootcause"
 )
@@ -65,7 +67,7 @@ standard input.`,
 			o.files = args
 			named := func(flag string) bool { return cmd.Flags().Changed(flag) }
 			if len(args) > 0 && (named("store") || named("page")) || named("store") && named("page") {
-				return errors.New("files, --store and --page: one of them at a time")
+				return cli.Usagef("files, --store and --page: one of them at a time")
 			}
 			return run(cmd.Context(), o, named("store"), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -74,9 +76,10 @@ standard input.`,
 	f.StringVar(&o.store, "store", o.store, "`directory` of the stored traces")
 	f.StringVar(&o.page, "page", "", "`address` of the page of a running tare, such as "+defaultPage)
 	f.StringVar(&o.service, "service", "", "only traces with a span of this service")
+	cli.CompleteFlag(cmd, "service", func(cmd *cobra.Command) []string { return o.services(cmd.Context()) })
 	f.StringVar(&o.operation, "operation", "", "only traces with a span of this name")
 	f.StringArrayVar(&o.attrs, "attr", nil, "only traces with a span that has this attribute, as `key=value`; may be repeated")
-	f.DurationVar(&o.last, "last", 0, "only traces that are not older than this (default: all)")
+	duration.Var(f, &o.last, "last", "only traces that are not older than this (default: all)")
 	f.Float64Var(&o.share, "share", o.share, "which traces are slow: the slowest share, up to 0.25")
 	f.IntVar(&o.traces, "traces", o.traces, "how many traces are read at most, the newest first")
 	f.BoolVar(&o.json, "json", false, "print one JSON object, as the page's API answers")
@@ -85,10 +88,10 @@ standard input.`,
 
 func run(ctx context.Context, o options, storeNamed bool, in io.Reader, out io.Writer) error {
 	if !(o.share > 0 && o.share <= rootcause.MaxShare) {
-		return fmt.Errorf("--share %v: use a number above 0, up to %v", o.share, rootcause.MaxShare)
+		return cli.Usagef("--share %v: use a number above 0, up to %v", o.share, rootcause.MaxShare)
 	}
 	if o.traces < 1 || o.traces > rootcause.MaxTraces {
-		return fmt.Errorf("--traces %d: use 1 to %d", o.traces, rootcause.MaxTraces)
+		return cli.Usagef("--traces %d: use 1 to %d", o.traces, rootcause.MaxTraces)
 	}
 	d, err := o.diagnose(ctx, storeNamed, in)
 	if err != nil {
@@ -152,7 +155,7 @@ func (o *options) query() (store.Query, error) {
 	for _, a := range o.attrs {
 		key, value, ok := strings.Cut(a, "=")
 		if !ok || key == "" {
-			return q, fmt.Errorf("--attr %s: write it as key=value", a)
+			return q, cli.Usagef("--attr %s: write it as key=value", a)
 		}
 		if q.Attributes == nil {
 			q.Attributes = map[string]string{}
@@ -169,7 +172,7 @@ func (o *options) ask(ctx context.Context, page string) (d rootcause.Diagnosis, 
 	}
 	base, err := url.Parse(page)
 	if err != nil || base.Host == "" {
-		return d, fmt.Errorf("--page %s: use an address such as %s", page, defaultPage)
+		return d, cli.Usagef("--page %s: use an address such as %s", page, defaultPage)
 	}
 	query := url.Values{"share": {strconv.FormatFloat(o.share, 'g', -1, 64)}, "traces": {strconv.Itoa(o.traces)}}
 	for key, value := range map[string]string{"service": o.service, "operation": o.operation} {

@@ -10,7 +10,6 @@ package doctor
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,10 +17,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tare-trace/tare/internal/cli"
 )
 
 // ErrCannotRun makes the exit status 1. Standard output has the reasons.
-var ErrCannotRun = errors.New("the agent cannot run here")
+var ErrCannotRun = fmt.Errorf("the agent cannot run here: %w", cli.ErrSaid)
 
 // Command is "tare doctor".
 func Command() *cobra.Command {

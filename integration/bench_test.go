@@ -186,7 +186,7 @@ func TestBenchPlacement(t *testing.T) {
 // buildHello builds the example, with the flags that make build uses: what it needs is built already.
 func buildHello(t *testing.T, dir string) {
 	t.Helper()
-	sh(t, "go", "build", "-trimpath", "-o", filepath.Join(dir, "hello"), "../docs/examples/hello")
+	sh(t, "go", "build", "-trimpath", "-o", filepath.Join(dir, "hello")+"/", "../docs/examples/hello")
 }
 
 // A user's own service, as docs/bench.md tells.
@@ -266,8 +266,8 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct{ old, replacement, want string }{
 		"a wrong key":         {"health: ", "helth: ", "helth"},
 		"a wrong driver":      {"driver: env", "driver: sdk", "there are collector, env, none, tare"},
-		"a dead service":      {"[./hello, --listen", "[./hello, --lissen", "hello"},
-		"no such program":     {"[./hello, ", "[./hullo, ", "hullo"},
+		"a dead service":      {"[./hello/hello, --listen", "[./hello/hello, --lissen", "hello"},
+		"no such program":     {"[./hello/hello, ", "[./hullo, ", "hullo"},
 		"a service unhealthy": {"health: /health ", "health: /nothing ", "/nothing"},
 		"another config":      {`sampling_rate: "{rate}"`, `sampling_rate: "7"`, "should say 7"},
 		"a missing tool":      {"rate: 2000, connections: 50", "tool: ab, connections: 50", "apache2-utils"},
@@ -345,7 +345,7 @@ func TestBenchWithoutRoot(t *testing.T) {
 	}
 	// A port that somebody holds is found before anything is started.
 	busy := freePort(t)
-	holder := exec.Command(filepath.Join(dir, "hello"), "--listen", "127.0.0.1:"+itoa(busy))
+	holder := exec.Command(filepath.Join(dir, "hello", "hello"), "--listen", "127.0.0.1:"+itoa(busy))
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}

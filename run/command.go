@@ -2,7 +2,6 @@ package run
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -12,6 +11,8 @@ import (
 	"github.com/tare-trace/tare/agent"
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/collector/storeextension"
+	"github.com/tare-trace/tare/internal/cli"
+	"github.com/tare-trace/tare/internal/duration"
 	"github.com/tare-trace/tare/run/internal/settings"
 )
 
@@ -30,7 +31,7 @@ the spans received so far and stops; a second one stops at once. A change of the
 agent's file takes effect without a gap; SIGHUP reads all configuration again and
 restarts the components.`,
 		Example: `  sudo tare run --port 80 --port shop=8080
-  sudo tare run --exe '*/nginx' --sampler-arg 0.01 --retention 24h --max-size 2GiB
+  sudo tare run --exe '*/nginx' --sampler-arg 0.01 --retention 1d --max-size 2GiB
   tare run --store /tmp/traces`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
@@ -41,11 +42,14 @@ restarts the components.`,
 			case err == nil:
 				opts.Agent, opts.Reload = &cfg, load
 			case !errors.Is(err, config.ErrNoServices):
-				return err
+				return cli.Usage(err)
 			case !opts.OTLP:
-				return fmt.Errorf("nothing would be traced or received: %w", err)
+				return cli.Usagef("nothing would be traced or received: %w", err)
 			default:
 				cmd.PrintErrln("tare run: no service is selected, so only OTLP is received; to trace services of this host: sudo tare run --port 8080 (or --exe, --cgroup, --config)")
+			}
+			if err := opts.Validate(); err != nil {
+				return cli.Usage(err)
 			}
 			if opts.Agent != nil && os.Geteuid() != 0 {
 				cmd.PrintErrln("tare run: not root; without the capabilities that `tare agent --help` lists, tracing will fail")
@@ -61,9 +65,10 @@ restarts the components.`,
 	}
 	f := cmd.Flags()
 	config.Flags(f)
+	cli.CompleteFlags(cmd, config.Choices())
 	f.StringVar(&opts.Store, "store", opts.Store, "`directory` of the stored traces")
 	f.StringVar(&opts.Page, "page", opts.Page, `address of the page and its API, or "none"; an address that is not loopback needs authentication and TLS, by --collector-config`)
-	f.DurationVar(&opts.Retention, "retention", opts.Retention, "how long traces are kept")
+	duration.Var(f, &opts.Retention, "retention", "how long traces are kept")
 	f.StringVar(&opts.MaxSize, "max-size", opts.MaxSize, "maximum size of the store on disk; the oldest traces are removed first")
 	f.BoolVar(&opts.OTLP, "otlp", opts.OTLP, "also receive OTLP, by gRPC at 127.0.0.1:4317 and HTTP at 127.0.0.1:4318")
 	f.StringVar(&opts.Metrics, "collector-listen", opts.Metrics, `address of the collector's own /metrics, or "none"`)

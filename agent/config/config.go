@@ -52,7 +52,14 @@ type Config struct {
 // Export is what the exporter does not read from OTEL_EXPORTER_OTLP_* itself.
 type Export struct {
 	Protocol string // one of Protocols
+	Exporter string // OTEL_TRACES_EXPORTER: ExporterOTLP, ExporterNone, or "": OTLP unless spans are printed
 }
+
+// Values of Export.Exporter.
+const (
+	ExporterOTLP = "otlp"
+	ExporterNone = "none"
+)
 
 // AutoTier is the first tier of kernel hooks that works here.
 const AutoTier = "auto"

@@ -38,6 +38,15 @@ func Flags(fs *pflag.FlagSet) {
 	fs.Bool("bpf-stats", false, "measure the run time of the kernel programs")
 }
 
+// Choices are the values that flags may have, of those with a list of them.
+func Choices() map[string][]string {
+	onOff := []string{"on", "off"}
+	return map[string][]string{
+		"sampler": Samplers, "tier": Tiers, "tag": Tags, "events": EventModes, "metrics": MetricsModes, "arm-open": ArmModes,
+		"payload": onOff, "print": prints, "linking": linkings, "trust": {"loopback", "host", "none"},
+	}
+}
+
 // selectorFlag collects --port, --exe and --cgroup in one list, so that rules keep the
 // order of the command line: the first match wins.
 type selectorFlag struct {

@@ -295,6 +295,9 @@ func TestErrors(t *testing.T) {
 		{name: "sampler", file: "sampler: sometimes", want: []string{`"sometimes"`, "parentbased_traceidratio"}},
 		{name: "sampler variable", env: []string{"OTEL_TRACES_SAMPLER=jaeger_remote"}, want: []string{"OTEL_TRACES_SAMPLER:", `"jaeger_remote"`, "always_on"}},
 		{name: "sampler arg", env: []string{"OTEL_TRACES_SAMPLER_ARG=NaN"}, want: []string{"OTEL_TRACES_SAMPLER_ARG", "0 to 1"}},
+		{name: "exporter", env: []string{"OTEL_TRACES_EXPORTER=zipkin"}, want: []string{"OTEL_TRACES_EXPORTER", `"zipkin"`, "otlp, console"}},
+		{name: "none and another", env: []string{"OTEL_TRACES_EXPORTER=otlp,none"}, want: []string{"OTEL_TRACES_EXPORTER", "none alone"}},
+		{name: "disabled", env: []string{"OTEL_SDK_DISABLED=TRUE"}, want: []string{"OTEL_SDK_DISABLED", "always_off"}},
 		{name: "resource", env: []string{"OTEL_RESOURCE_ATTRIBUTES=a=b,c%zz=d"}, want: []string{"OTEL_RESOURCE_ATTRIBUTES", `"c%zz=d"`}},
 		{name: "protocol", env: []string{"OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}, want: []string{"http/json", "grpc"}},
 		{name: "payload", args: []string{"--payload", "some"}, want: []string{"--payload", `"some"`, "off"}},
@@ -325,5 +328,17 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestExporters(t *testing.T) {
+	for v, want := range map[string][2]string{"": {"", ""}, "otlp": {"otlp", ""}, "console": {"", "tree"}, "otlp, console": {"otlp", "tree"}, "none": {"none", ""}} {
+		c, err := load(t, example, []string{"OTEL_TRACES_EXPORTER=" + v, "OTEL_SDK_DISABLED=no"})
+		if err != nil || c.Export.Exporter != want[0] || c.Print != want[1] {
+			t.Errorf("%q: exporter %q, print %q, %v", v, c.Export.Exporter, c.Print, err)
+		}
+	}
+	if c, err := load(t, example, []string{"OTEL_TRACES_EXPORTER=console", "TARE_PRINT=json"}); err != nil || c.Print != "json" {
+		t.Errorf("print %q, %v", c.Print, err)
 	}
 }

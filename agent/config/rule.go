@@ -63,10 +63,32 @@ func (r *Rule) WantsPort(listening []uint16) bool {
 	return false
 }
 
-// WantsPath reports whether the rule's patterns match executable and cgroup.
-func (r *Rule) WantsPath(executable, cgroup string) bool {
-	return (r.Executable == "" || Glob(r.Executable, executable)) &&
-		(r.Cgroup == "" || Glob(r.Cgroup, cgroup))
+// WantsExecutable reports whether the rule's pattern matches the path.
+func (r *Rule) WantsExecutable(path string) bool {
+	return r.Executable == "" || Glob(r.Executable, path)
+}
+
+// WantsCgroup reports whether the rule's pattern matches the path.
+func (r *Rule) WantsCgroup(path string) bool {
+	return r.Cgroup == "" || Glob(r.Cgroup, path)
+}
+
+// String says what the rule looks for.
+func (r *Rule) String() string {
+	var parts []string
+	for _, p := range r.Ports {
+		parts = append(parts, p.String())
+	}
+	if len(parts) > 0 {
+		parts = []string{"a process that listens on port " + strings.Join(parts, " or ")}
+	}
+	if r.Executable != "" {
+		parts = append(parts, "executable "+r.Executable)
+	}
+	if r.Cgroup != "" {
+		parts = append(parts, "cgroup "+r.Cgroup)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (r *Rule) empty() bool {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -16,6 +17,9 @@ type setting struct {
 	flag string // "": no flag
 	set  func(c *Config, where, value string) error
 }
+
+// prints are the values of Config.Print but "".
+var prints = []string{"tree", "json"}
 
 var settings = []setting{
 	{"sampler", "OTEL_TRACES_SAMPLER", "sampler", func(c *Config, where, v string) error {
@@ -64,7 +68,7 @@ var settings = []setting{
 		if v == "" {
 			return nil
 		}
-		return oneOf(where, v, "tree", "json")
+		return oneOf(where, v, prints...)
 	}},
 	{"events", "TARE_EVENTS", "events", func(c *Config, where, v string) error {
 		switch v { // it used to be a boolean
@@ -100,6 +104,13 @@ var settings = []setting{
 		return nil
 	}},
 	{"", "OTEL_RESOURCE_ATTRIBUTES", "", parseResource},
+	{"", "OTEL_TRACES_EXPORTER", "", setExporter}, // after TARE_PRINT
+	{"", "OTEL_SDK_DISABLED", "", func(_ *Config, where, v string) error {
+		if strings.EqualFold(v, "true") {
+			return &Error{where, v, "false: an agent that traces nothing need not be started; to measure without traces, sampler always_off"}
+		}
+		return nil // OpenTelemetry: everything else means false
+	}},
 	{"", "OTEL_EXPORTER_OTLP_PROTOCOL", "", setProtocol},
 	{"", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "", setProtocol}, // wins over the general one before it
 }
@@ -107,6 +118,22 @@ var settings = []setting{
 func setProtocol(c *Config, where, v string) error {
 	c.Export.Protocol = v
 	return oneOf(where, v, Protocols...)
+}
+
+// setExporter reads a list of exporters, as OpenTelemetry has it.
+func setExporter(c *Config, where, v string) error {
+	named := listed(v)
+	for _, name := range named {
+		switch {
+		case name == ExporterOTLP, name == ExporterNone && len(named) == 1:
+			c.Export.Exporter = name
+		case name == "console":
+			c.Print = cmp.Or(c.Print, "tree")
+		default:
+			return &Error{where, v, "otlp, console, both with a comma between, or none alone"}
+		}
+	}
+	return nil
 }
 
 func boolean(field func(*Config) *bool) func(*Config, string, string) error {

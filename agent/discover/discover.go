@@ -41,6 +41,7 @@ type Process struct {
 	ContainerID string
 	NetNS       uint32 // inode number of its network namespace
 	Service     Service
+	Rule        int              // index of the rule that selects it
 	Sockets     []uint64         // inodes of its sockets, of any family, sorted
 	Listening   []uint16         // TCP ports that it listens on, sorted
 	Runtime     *runtime.Runtime // nil if a rule says how it is linked
@@ -344,10 +345,11 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 		linking, why = s.config.Linking, "configured for what is not recognised"
 	}
 	return Process{
-		PID: p.pid, StartTime: start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
+		Rule: i,
+		PID:  p.pid, StartTime: start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
 		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, run: run,
 		Service: Service{
-			Name:    cmp.Or(r.Name, s.config.ServiceName, nameOfUnit(unit), path.Base(p.exe)),
+			Name:    cmp.Or(r.Name, s.config.ServiceName, nameOfUnit(unit), p.program()),
 			Linking: linking, Why: why, Published: r.Published, Correlation: s.config.CorrelationOf(r),
 			Attrs: s.attributes(p.exe, container),
 		},
@@ -366,7 +368,7 @@ func (s *Scanner) rule(p *process, t *tables) (int, error) {
 				return -1, err
 			}
 		}
-		if !r.WantsPath(p.exe, cgroup) {
+		if !r.WantsCgroup(cgroup) || !r.WantsExecutable(p.exe) && !r.WantsExecutable(p.called()) {
 			continue
 		}
 		if len(r.Ports) > 0 {

@@ -3,8 +3,10 @@ package discover
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,6 +23,8 @@ type process struct {
 	exe string
 
 	cgroupPath  *string
+	argv        []string
+	argvKnown   bool
 	netnsInode  uint32
 	inodes      []uint64 // sockets of any family
 	inodesKnown bool
@@ -79,10 +83,60 @@ func (p *process) cgroup() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		path := parseCgroup(string(text))
-		p.cgroupPath = &path
+		inTree := parseCgroup(string(text))
+		p.cgroupPath = &inTree
 	}
 	return *p.cgroupPath, nil
+}
+
+// args are the arguments, with the program's name before them; none if they cannot be read.
+func (p *process) args() []string {
+	if !p.argvKnown {
+		p.argvKnown = true
+		if text, err := readAtMost(filepath.Join(p.dir, "cmdline"), maxArgs); err == nil && len(text) > 0 {
+			p.argv = strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+		}
+	}
+	return p.argv
+}
+
+// maxArgs bounds what is read of the arguments: class paths are long, and stand before the name.
+const maxArgs = 128 << 10
+
+func readAtMost(name string, n int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, n))
+}
+
+// called is the path of the executable with the name by which it was started, which a link
+// may have ("redis-server" is a link to redis-check-rdb on Debian), and so may what the
+// program says of itself ("nginx: worker process"); "" if there is none.
+func (p *process) called() string {
+	args := p.args()
+	if len(args) == 0 {
+		return ""
+	}
+	name, _, _ := strings.Cut(args[0], " ")
+	name = path.Base(strings.TrimSuffix(name, ":"))
+	if name == "." || name == "/" {
+		return ""
+	}
+	return path.Join(path.Dir(p.exe), name)
+}
+
+// linked reports whether a name of the process's own file system is another name of its
+// executable.
+func (p *process) linked(name string) bool {
+	exe, err := os.Stat(filepath.Join(p.dir, "exe"))
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(filepath.Join(p.dir, "root", name))
+	return err == nil && os.SameFile(exe, other)
 }
 
 func (p *process) netns() (uint32, error) {

@@ -32,16 +32,17 @@ const minConnectTimeout = 20 * time.Second
 type client interface {
 	Export(ctx context.Context, request []byte, spans int) (rejected int, err error)
 	Shutdown(ctx context.Context) error
+	Endpoint() string
 }
 
 // newClient makes a client whose retries have no end of their own: the sender
-// ends them with the context of the batch.
-func newClient(cfg Config) (client, error) {
+// ends them with the context of the batch. Or one that tries each request once.
+func newClient(cfg Config, retry bool) (client, error) {
 	endpoint, err := endpointURL(cfg)
 	if err != nil {
 		return nil, err
 	}
-	retries := otlphttp.RetryConfig{Enabled: true, InitialInterval: cfg.Retry.Initial, MaxInterval: cfg.Retry.Max}
+	retries := otlphttp.RetryConfig{Enabled: retry, InitialInterval: cfg.Retry.Initial, MaxInterval: cfg.Retry.Max}
 	switch cfg.Protocol {
 	case GRPC:
 		opts := []otlpgrpc.Option{

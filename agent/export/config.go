@@ -18,7 +18,7 @@ type Config struct {
 
 	// Endpoint is a URL, of which http means without TLS. "/v1/traces" is
 	// added for http/protobuf if it has no path. The default is the
-	// environment's, then the client's: TLS to localhost, port 4317 or 4318.
+	// environment's, then OTLP's: http://localhost, port 4317 or 4318.
 	Endpoint string
 
 	// ScopeName and ScopeVersion name the instrumentation scope.

@@ -50,7 +50,8 @@ type LossCounter interface {
 type Exporter struct {
 	queue  *queue
 	client client
-	retry  Retry
+	reach  *reach
+	cfg    Config
 	scope  scope
 	loss   LossCounter
 	log    *slog.Logger
@@ -75,7 +76,7 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := newClient(cfg)
+	client, err := newClient(cfg, true)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,8 @@ func start(ctx context.Context, cfg Config, client client) *Exporter {
 	e := &Exporter{
 		queue:  newQueue(cfg),
 		client: client,
-		retry:  cfg.Retry,
+		reach:  newReach(cfg),
+		cfg:    cfg,
 		scope:  scope{name: cfg.ScopeName, version: cfg.ScopeVersion},
 		loss:   cfg.Loss,
 		log:    cfg.Log,

@@ -48,10 +48,13 @@ func (e *Exporter) sendBatch(g *grouper, b *batch, failing *bool) {
 	n := uint64(len(b.spans))
 	rejected, err := 0, context.Cause(e.ctx)
 	if err == nil {
+		slow := time.AfterFunc(e.reach.slow, func() { signal(e.reach.doubt) })
 		rejected, err = e.upload(g.request(b, e.scope), len(b.spans))
+		slow.Stop()
 	}
 	switch {
 	case err == nil:
+		signal(e.reach.sent)
 		e.sentSpans.Add(n - uint64(rejected))
 		if rejected > 0 {
 			e.loss.Lost(ReasonRejected, uint64(rejected))
@@ -63,6 +66,7 @@ func (e *Exporter) sendBatch(g *grouper, b *batch, failing *bool) {
 	case e.ctx.Err() != nil:
 		e.loss.Lost(ReasonShutdown, n)
 	default:
+		signal(e.reach.doubt)
 		e.failedBatches.Add(1)
 		e.loss.Lost(ReasonExportFailed, n)
 		if !*failing {
@@ -76,10 +80,10 @@ func (e *Exporter) sendBatch(g *grouper, b *batch, failing *bool) {
 // clients retry by themselves what may succeed later, but over gRPC the timeout
 // of one request (OTEL_EXPORTER_OTLP_TIMEOUT) bounds all its retries.
 func (e *Exporter) upload(request []byte, spans int) (rejected int, err error) {
-	ctx, cancel := context.WithTimeoutCause(e.ctx, e.retry.For, errGaveUp)
+	ctx, cancel := context.WithTimeoutCause(e.ctx, e.cfg.Retry.For, errGaveUp)
 	defer cancel()
 	delays := backoff.NewExponentialBackOff()
-	delays.InitialInterval, delays.MaxInterval = e.retry.Initial, e.retry.Max
+	delays.InitialInterval, delays.MaxInterval = e.cfg.Retry.Initial, e.cfg.Retry.Max
 	delays.Reset()
 	for {
 		rejected, err = e.client.Export(ctx, request, spans)

@@ -15,6 +15,7 @@ type scripted struct {
 }
 
 func (*scripted) Shutdown(context.Context) error { return nil }
+func (*scripted) Endpoint() string               { return "nowhere" }
 
 func (c *scripted) Export(ctx context.Context, _ []byte, _ int) (int, error) {
 	c.calls = append(c.calls, time.Now())

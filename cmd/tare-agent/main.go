@@ -4,34 +4,20 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/tare-trace/tare/agent"
 	"github.com/tare-trace/tare/doctor"
+	"github.com/tare-trace/tare/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal kills
 	root := agent.Command()
 	root.Use = "tare-agent"
 	named := strings.NewReplacer("tare agent", "tare-agent", "tare doctor", "tare-agent doctor")
 	root.Long, root.Example = named.Replace(root.Long), named.Replace(root.Example)
 	root.Version = agent.Version
-	root.SilenceUsage, root.SilenceErrors = true, true
 	root.AddCommand(doctor.Command())
-	if err := root.ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, doctor.ErrCannotRun) { // the report has the reasons
-			fmt.Fprintln(os.Stderr, "tare-agent:", err)
-		}
-		stop()
-		os.Exit(1)
-	}
+	os.Exit(cli.Main(root))
 }

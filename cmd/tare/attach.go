@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-trace/tare/internal/cli"
 	"github.com/tare-trace/tare/runtimes/attach"
 )
 
@@ -23,7 +24,7 @@ The process goes on as before if that fails. The agent finds the shim within a m
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pid, err := strconv.Atoi(args[0])
 			if err != nil || pid <= 0 {
-				return fmt.Errorf("%q is not the number of a process", args[0])
+				return cli.Usagef("%q is not the number of a process", args[0])
 			}
 			if jar == "" {
 				self, err := os.Executable()

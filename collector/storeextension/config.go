@@ -4,7 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"time"
+
+	"github.com/tare-trace/tare/internal/duration"
 )
 
 // Config is the extension's section of a collector's configuration.
@@ -22,8 +23,8 @@ type Config struct {
 
 // Retention says how long spans are kept. Both limits apply; 0 is no limit.
 type Retention struct {
-	Age  time.Duration `mapstructure:"age"`  // default 168h
-	Size Size          `mapstructure:"size"` // on disk; default 10GiB
+	Age  duration.Duration `mapstructure:"age"`  // default 7d
+	Size Size              `mapstructure:"size"` // on disk; default 10GiB
 	_    struct{}
 }
 

@@ -37,16 +37,16 @@ func TestConfig(t *testing.T) {
 	if err := componenttest.CheckConfigStruct(cfg); err != nil {
 		t.Error(err)
 	}
-	if !cfg.Sync || cfg.Retention.Age != 168*time.Hour || cfg.Retention.Size != 10<<30 || !filepath.IsAbs(cfg.Directory) {
+	if !cfg.Sync || cfg.Retention.Age.Std() != 168*time.Hour || cfg.Retention.Size != 10<<30 || !filepath.IsAbs(cfg.Directory) {
 		t.Errorf("default: %+v", cfg)
 	}
 	conf := confmap.NewFromStringMap(map[string]any{
-		"directory": "/x", "sync": false, "retention": map[string]any{"age": "2h", "size": "1.5GiB"},
+		"directory": "/x", "sync": false, "retention": map[string]any{"age": "2d", "size": "1.5GiB"},
 	})
 	if err := conf.Unmarshal(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Directory != "/x" || cfg.Sync || cfg.Retention.Age != 2*time.Hour || cfg.Retention.Size != 3<<29 {
+	if cfg.Directory != "/x" || cfg.Sync || cfg.Retention.Age.Std() != 48*time.Hour || cfg.Retention.Size != 3<<29 {
 		t.Errorf("%+v", cfg)
 	}
 	if err := cfg.Validate(); err != nil {

@@ -67,7 +67,7 @@ func (e *storeExtension) Start(context.Context, component.Host) error {
 	s, err := store.Open(store.Options{
 		Dir:      dir,
 		NoSync:   !e.config.Sync,
-		MaxAge:   e.config.Retention.Age,
+		MaxAge:   e.config.Retention.Age.Std(),
 		MaxBytes: int64(e.config.Retention.Size),
 		Log:      slog.New(zapslog.NewHandler(e.settings.Logger.Core())),
 	})
@@ -85,7 +85,7 @@ func (e *storeExtension) Start(context.Context, component.Host) error {
 	e.store.Store(s)
 	stats := s.Stats()
 	e.settings.Logger.Info("store is open", zap.String("directory", dir), zap.Bool("sync", e.config.Sync),
-		zap.Duration("retention_age", e.config.Retention.Age), zap.Stringer("retention_size", e.config.Retention.Size),
+		zap.Stringer("retention_age", e.config.Retention.Age), zap.Stringer("retention_size", e.config.Retention.Size),
 		zap.Uint64("spans", stats.Spans), zap.Uint64("bytes", stats.Bytes))
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension"
+
+	"github.com/tare-trace/tare/internal/duration"
 )
 
 // Type is the component's name in a configuration.
@@ -20,7 +22,7 @@ func defaultConfig() component.Config {
 	return &Config{
 		Directory: defaultDirectory(),
 		Sync:      true,
-		Retention: Retention{Age: 7 * 24 * time.Hour, Size: 10 << 30},
+		Retention: Retention{Age: duration.Duration(7 * 24 * time.Hour), Size: 10 << 30},
 	}
 }
 

@@ -295,3 +295,17 @@ func FuzzRoundValue(f *testing.F) {
 		}
 	})
 }
+
+// What was run once or twice is called a smoke test, and has no findings of cost.
+func TestSmoke(t *testing.T) {
+	for _, c := range []struct {
+		rounds int
+		smoke  bool
+	}{{5, true}, {6, false}} {
+		m, runs := generate(t, "coroot", "smoke", analysistest.Model{Seed: 1, Rounds: c.rounds, Noise: 0.02})
+		found := analyse(t, m, runs).Found
+		if smoke := len(found) == 1 && strings.HasPrefix(found[0], "smoke: shows that it runs"); smoke != c.smoke {
+			t.Errorf("%d rounds: %q", c.rounds, found)
+		}
+	}
+}

@@ -1,8 +1,11 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -38,14 +41,40 @@ func (c *Comparison) rows() [][]string {
 }
 
 func (c *Comparison) summary() string {
-	n := 0
-	for _, ch := range c.Changes {
-		if ch.Verdict.Distinguishable {
-			n++
+	return fmt.Sprintf("A is %s, B is %s. Effects are against each side's own baseline.", c.A, c.B)
+}
+
+// found are sentences: each change that is significant, the greatest first, or that there is none.
+func (c *Comparison) found() []string {
+	var changed []*Change
+	for i := range c.Changes {
+		if c.Changes[i].Verdict.Distinguishable {
+			changed = append(changed, &c.Changes[i])
 		}
 	}
-	return fmt.Sprintf("A is %s, B is %s. Effects are against each side's own baseline; their change is distinguishable from none in %d of %d comparisons.",
-		c.A, c.B, n, len(c.Changes))
+	if len(changed) == 0 {
+		return []string{fmt.Sprintf("Nothing changed that can be told from noise, in %s.", plural(len(c.Changes), "comparison"))}
+	}
+	slices.SortStableFunc(changed, func(x, y *Change) int { return cmp.Compare(y.size(), x.size()) })
+	out := []string{fmt.Sprintf("Changed significantly: %d of %s; the others cannot be told from no change.", len(changed), plural(len(c.Changes), "comparison"))}
+	for _, ch := range changed {
+		m, _ := record.MetricOf(ch.Metric)
+		a, _ := (&Effect{As: ch.As, Estimate: ch.A}).Change(m)
+		b, _ := (&Effect{As: ch.As, Estimate: ch.B}).Change(m)
+		out = append(out, fmt.Sprintf("On %s, %s changes the %s by %s, where it was %s: %s.", ch.Cell, ch.Variant, m.Name, b, a, ch.Text))
+	}
+	return out
+}
+
+// size orders changes: by ratio, and differences by how far they are beyond their noise.
+func (c *Change) size() float64 {
+	if c.As == Ratio {
+		return math.Abs(math.Log(c.Change.Median))
+	}
+	if c.Verdict.Floor > 0 {
+		return math.Log(math.Abs(c.Change.Median) / c.Verdict.Floor)
+	}
+	return math.Inf(1)
 }
 
 // WriteText writes the comparison for a terminal.
@@ -54,6 +83,10 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	fmt.Fprintln(&b, c.summary())
 	for _, w := range c.Warnings {
 		fmt.Fprintln(&b, "warning: "+w)
+	}
+	b.WriteString("\n")
+	for i, f := range c.found() {
+		fmt.Fprintln(&b, strings.Repeat("  ", min(i, 1))+f)
 	}
 	b.WriteString("\n")
 	rows := append([][]string{columns}, c.rows()...)
@@ -85,6 +118,13 @@ func (c *Comparison) WriteMarkdown(w io.Writer) error {
 	if len(c.Warnings) > 0 {
 		b.WriteString("\n")
 	}
+	for i, f := range c.found() {
+		if i == 1 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "%s%s\n", strings.Repeat("- ", min(i, 1)), escape(f))
+	}
+	b.WriteString("\n")
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for _, row := range c.rows() {
 		for i := range row {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-trace/tare/internal/cli"
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/lab/progress"
@@ -139,7 +140,7 @@ func (b *bench) note(text string) {
 func (b *bench) begin() error {
 	e := b.opts.Experiment
 	b.manifest = &record.Manifest{
-		Version: record.Version, Tare: b.opts.Version, Commit: commit(),
+		Version: record.Version, Tare: b.opts.Version, Commit: cli.Commit(),
 		Experiment: e, Profile: b.opts.Profile, Seed: b.opts.Seed,
 		Machine: describe(), Versions: map[string]string{}, Begin: time.Now().UTC(),
 		LeftOut: map[string]string{}, NotOffered: map[string]string{}, Calibrated: map[string]float64{},
@@ -171,7 +172,7 @@ func (b *bench) resume() ([]record.Run, error) {
 		return nil, fmt.Errorf("%s was begun on another machine or kernel (%d CPUs, %s, %s): runs of different machines cannot be compared; begin anew in another --out",
 			b.opts.Dir, m.Machine.CPUs, m.Machine.Model, m.Machine.Kernel)
 	}
-	if c := commit(); c != m.Commit {
+	if c := cli.Commit(); c != m.Commit {
 		return nil, fmt.Errorf("%s was begun with another build (%s, this one is %s): begin anew in another --out, or go on with that build", b.opts.Dir, orUnknown(m.Commit), orUnknown(c))
 	}
 	b.manifest = m

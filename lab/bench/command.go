@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-trace/tare/internal/cli"
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/report"
@@ -95,7 +95,8 @@ Nothing else should run on the machine meanwhile.`,
   sudo tare bench run coroot --profile smoke --out /tmp/coroot
   sudo tare bench run --resume --out /tmp/coroot
   tare bench run ./mine.yaml`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: experiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Install = !noInstall
 			opts.Version = cmd.Root().Version
@@ -105,6 +106,7 @@ Nothing else should run on the machine meanwhile.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&opts.Profile, "profile", opts.Profile, "size: smoke, quick, full, or another that the file has")
+	cli.CompleteFlag(cmd, "profile", profiles)
 	f.StringVar(&opts.Dir, "out", "", "directory of the results (default: tare-bench/EXPERIMENT-PROFILE)")
 	f.BoolVar(&opts.Resume, "resume", false, "go on with the experiment that --out holds")
 	f.Uint64Var(&opts.Seed, "seed", opts.Seed, "of the order of runs")
@@ -113,21 +115,44 @@ Nothing else should run on the machine meanwhile.`,
 	return cmd
 }
 
+// experiments offers the shipped experiments to the shell, which adds files.
+func experiments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	all, err := experiment.Shipped()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := make([]string, 0, len(all))
+	for _, e := range all {
+		names = append(names, e.Name+"\t"+e.Title)
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// profiles offers those of the experiment that was named, else the usual ones.
+func profiles(cmd *cobra.Command) []string {
+	if args := cmd.Flags().Args(); len(args) == 1 {
+		if e, err := experiment.Open(args[0], runnable); err == nil {
+			return e.ProfileNames()
+		}
+	}
+	return []string{"smoke", "quick", "full"}
+}
+
 func runExperiment(ctx context.Context, opts Options, args []string, stdout io.Writer) error {
 	if len(args) == 1 {
 		e, err := experiment.Open(args[0], runnable)
 		if err != nil {
-			return err
+			return cli.Usage(err)
 		}
 		opts.Experiment = e
 		if opts.Dir == "" {
 			opts.Dir = filepath.Join("tare-bench", e.Name+"-"+opts.Profile)
 		}
 	} else if !opts.Resume {
-		return errors.New("which experiment? `tare bench list` shows them; a path of a file does, too")
+		return cli.Usagef("which experiment? `tare bench list` shows them; a path of a file does, too")
 	}
 	if opts.Dir == "" {
-		return errors.New("--resume needs the directory: --out DIR")
+		return cli.Usagef("--resume needs the directory: --out DIR")
 	}
 	if err := Run(ctx, opts); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -49,27 +48,4 @@ func keyValues(path, separator string) map[string]string {
 		}
 	}
 	return out
-}
-
-// commit is the revision that this program was built from, if it is known.
-func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			revision = s.Value[:min(len(s.Value), 12)]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = "-dirty"
-			}
-		}
-	}
-	if revision == "" {
-		return ""
-	}
-	return revision + dirty
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-trace/tare/internal/duration"
 )
 
 // Duration is written as in Go: 500ms, 3s, 10m.
@@ -19,7 +21,7 @@ func (d Duration) String() string { return time.Duration(d).String() }
 
 // UnmarshalYAML reads a scalar with a unit.
 func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
-	v, err := time.ParseDuration(n.Value)
+	v, err := duration.Parse(n.Value)
 	if err != nil || n.Kind != yaml.ScalarNode {
 		return fmt.Errorf("line %d: %q is no duration: write it with a unit, such as 500ms, 3s or 10m", n.Line, n.Value)
 	}
@@ -39,7 +41,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return err
 	}
-	v, err := time.ParseDuration(s)
+	v, err := duration.Parse(s)
 	*d = Duration(v)
 	return err
 }

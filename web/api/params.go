@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
+	"github.com/tare-trace/tare/internal/duration"
 	"github.com/tare-trace/tare/web/internal/answer"
 )
 
@@ -118,9 +119,9 @@ func (p *params) duration(name string) time.Duration {
 	if v == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(v)
+	d, err := duration.Parse(v)
 	if err != nil || d < 0 {
-		p.fail(name, v, "a duration such as 300ms, 1.5s or 2h")
+		p.fail(name, v, "a duration such as 300ms, 1.5s, 2h or 7d")
 	}
 	return d
 }
@@ -139,7 +140,7 @@ func (p *params) timeRange(now time.Time) (start, end time.Time) {
 	start, end = p.time("start"), p.time("end")
 	last := p.duration("last")
 	if last == 0 && p.values.Has("last") {
-		p.fail("last", p.values.Get("last"), "a duration such as 15m or 1h")
+		p.fail("last", p.values.Get("last"), "a duration such as 15m, 1h or 7d")
 	}
 	if last > 0 {
 		if !start.IsZero() || !end.IsZero() {

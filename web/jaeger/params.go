@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
+	"github.com/tare-trace/tare/internal/duration"
 	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/internal/answer"
 )
@@ -86,7 +87,7 @@ func (p *params) duration(name string) time.Duration {
 	if v == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(v)
+	d, err := duration.Parse(v)
 	if err != nil || d < 0 {
 		p.fail(name, "a duration such as 300ms or 1.5s")
 	}
@@ -100,12 +101,7 @@ func (p *params) lookback() time.Duration {
 	if v == "" || v == "custom" {
 		return defaultLookback
 	}
-	if days, ok := strings.CutSuffix(v, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36500 {
-			return time.Duration(n) * 24 * time.Hour
-		}
-	}
-	d, err := time.ParseDuration(v)
+	d, err := duration.Parse(v)
 	if err != nil || d <= 0 {
 		p.fail("lookback", "a duration such as 1h or 2d")
 		return defaultLookback

@@ -3,14 +3,17 @@ package otlpgrpc
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
 
 	"github.com/tare-trace/tare/otel/lean/internal/otlpenv"
 	"github.com/tare-trace/tare/otel/lean/internal/retry"
@@ -20,6 +23,7 @@ import (
 type config struct {
 	target      string // as grpc.NewClient wants it
 	insecure    bool
+	secure      bool                             // the environment asks for TLS in so many words
 	credentials credentials.TransportCredentials // win over insecure; nil: by insecure
 	headers     map[string]string
 	timeout     time.Duration // of an export with its retries; 0: none
@@ -31,7 +35,7 @@ type config struct {
 
 // newConfig: defaults, then the environment, then the options in their order.
 func newConfig(opts []Option) (*config, error) {
-	c := &config{target: "localhost:4317", timeout: 10 * time.Second, retry: retry.Default}
+	c := &config{timeout: 10 * time.Second, retry: retry.Default}
 	if err := c.environment(); err != nil {
 		return nil, fmt.Errorf("otlpgrpc: %w", err)
 	}
@@ -43,6 +47,9 @@ func newConfig(opts []Option) (*config, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	if c.target == "" { // nobody named an endpoint: OTLP's own is plain
+		c.target, c.insecure = "localhost:4317", !c.secure
 	}
 	return c, nil
 }
@@ -58,7 +65,7 @@ func (c *config) environment() error {
 		}
 	}
 	if env.Insecure != nil {
-		c.insecure = *env.Insecure
+		c.insecure, c.secure = *env.Insecure, !*env.Insecure
 	}
 	if env.Headers != nil {
 		if err := WithHeaders(env.Headers)(c); err != nil {
@@ -96,6 +103,14 @@ func parseTarget(endpoint string) (target string, insecure bool, err error) {
 	}
 	if u, err := url.Parse(endpoint); err == nil && u.Scheme == "" && u.Host != "" {
 		return path.Join(u.Host, u.Path), false, nil // "//host:port"
+	}
+	if strings.HasPrefix(rest, "//") && resolver.Get(scheme) == nil {
+		return "", false, fmt.Errorf("the scheme %q is not known: use http, https, or one of gRPC's", scheme)
+	}
+	if _, port, err := net.SplitHostPort(endpoint); err == nil && resolver.Get(scheme) == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "", false, errors.New("the port is not a number from 1 to 65535")
+		}
 	}
 	return endpoint, false, nil
 }

@@ -11,7 +11,7 @@
 // Options win over variables. OTEL_EXPORTER_OTLP_TRACES_X takes the place of
 // OTEL_EXPORTER_OTLP_X:
 //
-//	ENDPOINT           https://localhost:4317. Of http and https URLs host and port are the target and the
+//	ENDPOINT           http://localhost:4317; https if certificates are configured. Of http and https URLs host and port are the target and the
 //	                   scheme decides about TLS; anything else is a gRPC target ("dns:///collector:4317",
 //	                   "collector:4317"), with TLS unless it is unix: or INSECURE says so
 //	INSECURE           true or false: overrides the endpoint's scheme

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc"
@@ -57,6 +58,18 @@ func New(opts ...Option) (*Exporter, error) {
 		e.metadata = metadata.New(c.headers)
 	}
 	return e, nil
+}
+
+// Endpoint is the target that requests are sent to: a URL, which says whether by
+// TLS, or what gRPC has in its place.
+func (e *Exporter) Endpoint() string {
+	switch {
+	case strings.Contains(e.conn.Target(), ":/") || strings.HasPrefix(e.conn.Target(), "unix"):
+		return e.conn.Target()
+	case e.config.insecure && e.config.credentials == nil:
+		return "http://" + e.conn.Target()
+	}
+	return "https://" + e.conn.Target()
 }
 
 // Export sends request, an encoded ExportTraceServiceRequest of so many spans,

@@ -27,7 +27,7 @@ func TestParseTarget(t *testing.T) {
 			t.Errorf("%q: %q, insecure %v, error %v; want %+v", endpoint, target, insecure, err, want)
 		}
 	}
-	for _, endpoint := range []string{"", "collector", "http://", "http://h?x", "https://user@h", "user:secret@h:4317", "a b:1", "h:"} {
+	for _, endpoint := range []string{"", "collector", "http://", "http://h?x", "https://user@h", "user:secret@h:4317", "a b:1", "h:", "h:http", "h:65536", "htp://h:4317", "http://h:0"} {
 		if target, _, err := parseTarget(endpoint); err == nil {
 			t.Errorf("%q is accepted as %q", endpoint, target)
 		} else if strings.Contains(err.Error(), "secret") {

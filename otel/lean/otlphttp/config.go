@@ -28,7 +28,7 @@ type config struct {
 // newConfig: defaults, then the environment, then the options in their order.
 func newConfig(opts []Option) (*config, error) {
 	c := &config{
-		url:     url.URL{Scheme: "https", Host: "localhost:4318", Path: tracesPath},
+		url:     url.URL{Host: "localhost:4318", Path: tracesPath},
 		timeout: 10 * time.Second,
 		proxy:   http.ProxyFromEnvironment,
 		retry:   retry.Default,
@@ -44,6 +44,12 @@ func newConfig(opts []Option) (*config, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	if c.url.Scheme == "" { // nobody named an endpoint: OTLP's own is plain
+		c.url.Scheme = "http"
+		if c.tls != nil {
+			c.url.Scheme = "https"
+		}
 	}
 	if c.url.Scheme == "http" && c.tls != nil && c.client == nil {
 		return nil, errors.New("otlphttp: certificates are configured, but the endpoint is http: use https, or leave the certificates away")

@@ -13,8 +13,9 @@
 // Options win over variables. OTEL_EXPORTER_OTLP_TRACES_X takes the place of
 // OTEL_EXPORTER_OTLP_X:
 //
-//	ENDPOINT           https://localhost:4318. As base URL (without TRACES_), /v1/traces is added to its path;
-//	                   for traces it is used as it is. The scheme decides about TLS.
+//	ENDPOINT           http://localhost:4318; https if certificates are configured. As base URL
+//	                   (without TRACES_), /v1/traces is added to its path; for traces it is used as it
+//	                   is. The scheme decides about TLS.
 //	INSECURE           true or false: overrides the endpoint's scheme with http or https
 //	HEADERS            key1=value1,key2=value2; values percent-encoded
 //	TIMEOUT            10000; milliseconds that one attempt may take, 0 for no limit
@@ -31,6 +32,8 @@
 //
 //   - A value that makes no sense is an error of [New] that names the variable,
 //     not a log line.
+//   - Without an endpoint requests go in plain text to this machine, as OTLP
+//     specifies; the official exporter tries TLS there.
 //   - An unreachable or disconnecting server is retried, as the OTLP
 //     specification asks for; the official exporter retries only what calls
 //     itself temporary. What cannot pass by itself is not retried: a certificate

@@ -1,6 +1,7 @@
 package otlphttp
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -31,14 +32,15 @@ const (
 type RetryConfig = retry.Config
 
 // WithEndpoint sets host and port, such as "collector:4318". The port may be
-// left away; scheme and path may not be in it: use [WithEndpointURL].
+// left away; scheme and path may not be in it: use [WithEndpointURL]. It is
+// reached over TLS, unless [WithInsecure] or the environment says otherwise.
 func WithEndpoint(hostPort string) Option {
 	return func(c *config) error {
 		u, err := url.Parse("https://" + hostPort)
 		if err != nil || u.Hostname() == "" || u.Host != hostPort {
 			return fmt.Errorf("WithEndpoint(%q): want host or host:port; for a URL use WithEndpointURL", hostPort)
 		}
-		c.url.Host = hostPort
+		c.url.Scheme, c.url.Host = cmp.Or(c.url.Scheme, "https"), hostPort
 		return nil
 	}
 }

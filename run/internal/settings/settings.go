@@ -31,7 +31,7 @@ func (s *Settings) Validate() error {
 	case s.Store == "":
 		return errors.New("--store needs a directory")
 	case s.Retention <= 0:
-		return errors.New("--retention must be positive, such as 168h")
+		return errors.New("--retention must be positive, such as 7d")
 	}
 	for _, f := range []struct{ flag, address string }{{"--page", s.Page}, {"--collector-listen", s.Metrics}} {
 		_, port, err := net.SplitHostPort(f.address)

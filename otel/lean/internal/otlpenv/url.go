@@ -4,7 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
+	"strings"
 )
+
+func validPort(u *url.URL) bool {
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Port() == "" && !strings.HasSuffix(u.Host, ":") || err == nil && n > 0
+}
 
 // ParseURL reads an endpoint with the scheme http or https and refuses the
 // parts of a URL that would be lost on the way. Errors do not repeat the text:
@@ -23,6 +30,8 @@ func ParseURL(text string) (*url.URL, error) {
 		return nil, errors.New("the URL must begin with http:// or https://")
 	case u.Hostname() == "":
 		return nil, errors.New("the URL has no host")
+	case !validPort(u):
+		return nil, errors.New("the port of the URL is not a number from 1 to 65535")
 	case u.User != nil:
 		return nil, errors.New("the URL holds a user name: send credentials as headers")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":

@@ -1,0 +1,119 @@
+// Package cli runs the commands of Tare's binaries, so that all say the same of the same: an
+// unknown command or flag, a value out of range and a missing argument are errors of usage and
+// make the exit status 2, a failure makes it 1; an error of usage names the help that answers it.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	failed  = 1
+	misused = 2
+)
+
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
+// Usage marks an error of whoever gave the command.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usage{err}
+}
+
+// Usagef is Usage of an error with this text.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// ErrSaid makes the exit status 1 and prints nothing: what was printed before has the reasons.
+var ErrSaid = errors.New("the command has said why it failed")
+
+// Main runs the command that the arguments name, until it ends or a signal comes, and returns
+// the exit status. A second signal kills the process at once.
+func Main(root *cobra.Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	Prepare(root)
+	cmd, err := root.ExecuteContextC(ctx)
+	var misuse usage
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrSaid):
+		return failed
+	case errors.As(err, &misuse):
+		fmt.Fprintf(os.Stderr, "%s: %v\n%s --help says more\n", root.Name(), err, cmd.CommandPath())
+		return misused
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+	return failed
+}
+
+// Prepare gives a root command what all have: errors that are marked, groups of commands that
+// refuse what they do not have, and the version with its commit.
+func Prepare(root *cobra.Command) {
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	root.SetVersionTemplate(Version(root) + "\n")
+	root.AddCommand(&cobra.Command{
+		Use: "version", Short: "Print the version, with the commit that it was built from", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), Version(root))
+			return err
+		},
+	})
+	root.InitDefaultCompletionCmd()
+	prepare(root)
+}
+
+func prepare(c *cobra.Command) {
+	args := c.Args
+	switch {
+	case !c.Runnable():
+		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		args = unknown
+	case args == nil && c.HasSubCommands():
+		args = unknown
+	case c.HasSubCommands():
+		given := args
+		args = func(cmd *cobra.Command, list []string) error {
+			if given(cmd, list) != nil {
+				return unknown(cmd, list)
+			}
+			return nil
+		}
+	}
+	if args != nil {
+		c.Args = func(cmd *cobra.Command, list []string) error { return Usage(args(cmd, list)) }
+	}
+	for _, sub := range c.Commands() {
+		prepare(sub)
+	}
+}
+
+// unknown refuses arguments of a command whose arguments are commands.
+func unknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.SuggestionsMinimumDistance <= 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return errors.New(text)
+}

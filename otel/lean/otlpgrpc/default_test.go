@@ -1,0 +1,40 @@
+package otlpgrpc_test
+
+import (
+	"crypto/tls"
+	"testing"
+
+	"github.com/tare-trace/tare/otel/lean/otlpgrpc"
+)
+
+// OTLP's default is plain text to this machine; whoever names a host, or has
+// certificates, gets TLS unless something says otherwise.
+func TestEndpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		opts []otlpgrpc.Option
+		want string
+	}{
+		"default":         {nil, nil, "http://localhost:4317"},
+		"secure default":  {map[string]string{"OTEL_EXPORTER_OTLP_INSECURE": "false"}, nil, "https://localhost:4317"},
+		"certificates":    {nil, []otlpgrpc.Option{otlpgrpc.WithTLSConfig(&tls.Config{})}, "https://localhost:4317"},
+		"host":            {nil, []otlpgrpc.Option{otlpgrpc.WithEndpoint("c:1")}, "https://c:1"},
+		"insecure host":   {nil, []otlpgrpc.Option{otlpgrpc.WithInsecure(), otlpgrpc.WithEndpoint("c:1")}, "http://c:1"},
+		"URL of variable": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:1"}, nil, "http://c:1"},
+		"socket":          {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "unix:/s"}, nil, "unix:/s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for k, v := range c.env {
+				t.Setenv(k, v)
+			}
+			e, err := otlpgrpc.New(c.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = e.Shutdown(t.Context()) }()
+			if got := e.Endpoint(); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
