@@ -30,8 +30,12 @@ func newMatch(q Query) (*match, error) {
 		m.empty = end <= 0
 		m.end = uint64(max(end, 1)) - 1
 	}
+	conditions := slices.Clone(q.Conditions)
 	for key, text := range q.Attributes {
-		a, err := newAttributeMatch(key, text)
+		conditions = append(conditions, Condition{Key: key, Value: text})
+	}
+	for _, c := range conditions {
+		a, err := newAttributeMatch(c)
 		if err != nil {
 			return nil, err
 		}
@@ -274,11 +278,6 @@ func (m *match) filter(c *chunkData) (bool, error) {
 // attributesOf reports whether a span of the trace meets the conditions on
 // columns and those on attributes.
 func (m *match) attributesOf(c *chunkData, table *traceTable, t int) (bool, error) {
-	p := table.place(t)
-	groups, record, err := c.spansAt(p)
-	if err != nil {
-		return false, err
-	}
 	first, err := c.column(colFirst)
 	if err != nil {
 		return false, err
@@ -292,8 +291,37 @@ func (m *match) attributesOf(c *chunkData, table *traceTable, t int) (bool, erro
 		return false, err
 	}
 	at := int(first.at(t))
-	return attributeMatches(m.attributes, groups, record, func(i int) bool {
+	return m.withAttributes(c, table.place(t), func(i int) bool {
 		i += at
 		return i < int(c.zone.spans) && ops.at(i) < uint64(len(m.want)) && m.want[ops.at(i)] && m.span(&cols, i)
 	})
+}
+
+// withAttributes calls f with the number of each span of the record that meets the
+// conditions on attributes, until it returns true.
+func (m *match) withAttributes(c *chunkData, p place, f func(i int) bool) (bool, error) {
+	groups, record, err := c.spansAt(p)
+	if err != nil {
+		return false, err
+	}
+	return attributeMatches(m.attributes, groups, record, f)
+}
+
+// eachWith calls f with the number, in trace t of the chunk, of each span that meets
+// the conditions on attributes. filter must have been called.
+func (m *match) eachWith(c *chunkData, t int, f func(i int) error) error {
+	table, err := c.traceTable()
+	if err != nil {
+		return err
+	}
+	p := table.place(t)
+	if int(p.block) >= len(m.blocks) || !m.blocks[p.block] {
+		return nil
+	}
+	var failed error
+	_, err = m.withAttributes(c, p, func(i int) bool {
+		failed = f(i)
+		return failed != nil
+	})
+	return cmp.Or(failed, err)
 }

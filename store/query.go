@@ -29,6 +29,8 @@ type Query struct {
 	Start, End  time.Time // of the matching span's start; [Start, End)
 	// Attributes of the span or its resource, compared as text.
 	Attributes map[string]string
+	// Conditions on attributes that compare in other ways.
+	Conditions []Condition
 	// Roots: only spans without a parent match.
 	Roots bool
 	// Calls: only calls to this service, or to this peer that is not traced, as
