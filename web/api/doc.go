@@ -19,6 +19,10 @@
 //	health                            the configured Prometheus endpoints, read by package health
 //	stats                             the store
 //
+// attr is a condition on an attribute of the span or its resource: key=value, where * in
+// the value is any text (\* is a star), key!=value, key<number, key<=number, key>number,
+// key>=number. Only key=value without a * has an index to use.
+//
 // With calls=B, service is the caller: the search finds calls from A to B as the map
 // counts them, and the other conditions apply to the span that measures the call.
 //

@@ -119,7 +119,7 @@ func searchQuery(p *params, now time.Time) (store.Query, error) {
 		MinDuration: p.duration("min"),
 		MaxDuration: p.duration("max"),
 		State:       p.among("state", semconv.StateComplete, semconv.StateIncomplete),
-		Attributes:  p.attributes(),
+		Conditions:  p.attributes(),
 		Roots:       p.flag("roots", false),
 		Calls:       p.text("calls"),
 		Limit:       p.number("limit", 1, 1000, 20),
