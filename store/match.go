@@ -138,29 +138,60 @@ func (m *match) span(s *spanColumns, i int) bool {
 // candidates appends the traces of the chunk that may match, the newest first,
 // down to the oldest start that is asked for.
 func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]candidate, error) {
-	if some, err := m.filter(c); err != nil || !some {
-		return found, err
-	}
-	if some, err := m.operations(c); err != nil || !some {
-		return found, err
-	}
-	if some, err := m.calls(c); err != nil || !some {
-		return found, err
-	}
-	if some, err := m.spans(c); err != nil || !some {
-		return found, err
-	}
-	first, err := c.column(colFirst)
-	if err != nil {
-		return nil, err
-	}
-	block, err := c.column(colBlock)
-	if err != nil {
-		return nil, err
-	}
 	from, err := c.column(colFrom)
 	if err != nil {
 		return nil, err
+	}
+	err = m.traces(c, func(t int) error {
+		if start := c.zone.minStart + from.at(t); start >= oldest {
+			found = append(found, candidate{start, t})
+		}
+		return nil
+	})
+	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.from, a.from) })
+	return found, err
+}
+
+// all reports whether every span of a chunk with these bounds matches.
+func (m *match) all(z *zone) bool {
+	q := &m.q
+	return !m.empty && z.minStart >= m.start && z.maxStart <= m.end && q.Service == "" && q.Operation == "" && q.Kind == 0 &&
+		q.MinDuration == 0 && q.MaxDuration == 0 && q.Status == AnyStatus && !q.Roots && q.Calls == "" && len(m.attributes) == 0
+}
+
+// traces calls f for the traces of the chunk that may match: only attributes, and the
+// state, are still to be compared.
+func (m *match) traces(c *chunkData, f func(t int) error) error {
+	if _, err := c.dictionary(); err != nil {
+		return err
+	}
+	if m.all(c.zone) {
+		for t := range int(c.zone.traces) {
+			if err := f(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if some, err := m.filter(c); err != nil || !some {
+		return err
+	}
+	if some, err := m.operations(c); err != nil || !some {
+		return err
+	}
+	if some, err := m.calls(c); err != nil || !some {
+		return err
+	}
+	if some, err := m.spans(c); err != nil || !some {
+		return err
+	}
+	first, err := c.column(colFirst)
+	if err != nil {
+		return err
+	}
+	block, err := c.column(colBlock)
+	if err != nil {
+		return err
 	}
 	t, next := -1, uint64(0)
 	for _, i := range m.at {
@@ -173,7 +204,7 @@ func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]ca
 				next = first.at(t + 1)
 			}
 			if t >= int(c.zone.traces) {
-				return nil, corrupt("chunk %d has spans of no trace", c.zone.chunk)
+				return corrupt("chunk %d has spans of no trace", c.zone.chunk)
 			}
 		}
 		if len(m.attributes) > 0 {
@@ -181,12 +212,11 @@ func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]ca
 				continue
 			}
 		}
-		if start := c.zone.minStart + from.at(t); start >= oldest {
-			found = append(found, candidate{start, t})
+		if err := f(t); err != nil {
+			return err
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.from, a.from) })
-	return found, nil
+	return nil
 }
 
 // operations finds those of the chunk that may match, and reports whether there

@@ -4,8 +4,11 @@
 //	services                          services with spans stored
 //	operations?service=               span names of a service
 //	traces?service&operation&kind&min&max&status=error|ok&state=complete|incomplete
-//	      &attr=key=value&roots=true&calls&start&end|last&limit&after
-//	                                  traces with a span that meets all conditions, the newest first
+//	      &attr=key=value&roots=true&calls&start&end|last&limit&after&sort=time|duration|spans
+//	                                  traces with a span that meets all conditions: the newest, the
+//	                                  longest, or those with the most spans first
+//	overview?columns=60 and the conditions of traces but limit, after, sort
+//	                                  how many traces these are, when they began, how long they took
 //	traces/{id}?attributes=false      a trace, analysed by package waterfall
 //	traces/{id}/spans/{span}?n=0      one of its spans with all details; n counts spans of equal id
 //	traces/{id}/otlp                  the trace as OTLP/JSON

@@ -131,6 +131,15 @@ func searchQuery(p *params, now time.Time) (store.Query, error) {
 	case "ok":
 		q.Status = store.NotFailed
 	}
+	switch p.among("sort", "time", "duration", "spans") {
+	case "duration":
+		q.Sort = store.ByDuration
+	case "spans":
+		q.Sort = store.BySpans
+	}
+	if q.Sort != store.ByTime && q.After != "" {
+		p.fail("after", q.After, "limit in its place: only traces by time have further pages")
+	}
 	if q.MaxDuration > 0 && q.MinDuration > q.MaxDuration {
 		p.fail("max", q.MaxDuration.String(), "a duration of at least min")
 	}
