@@ -208,7 +208,7 @@ export class Waterfall {
       label: el('span', {class: 'bar-label'}),
     };
     row.chart = svg('svg', {class: 'bar-chart', 'aria-hidden': true}, row.light, row.self, row.critical);
-    row.names = el('div', {class: 'names'}, row.twisty, row.dot, row.marks, el('span', {class: 'words'}, row.service, ' ', row.name));
+    row.names = el('div', {class: 'names'}, row.twisty, row.dot, row.marks, el('span', {class: 'words'}, row.service, row.name));
     row.box = el('div', {class: 'row', role: 'treeitem'}, row.names, el('div', {class: 'time'}, row.chart, row.label));
     return row;
   }
@@ -324,7 +324,11 @@ export class Waterfall {
         break;
       case 'ArrowLeft':
         if (event.shiftKey) this.pan(-0.2);
-        else if (!this.toggle(active, true) && tree.parent[active] >= 0) this.activate(tree.parent[active], false);
+        else if (!this.toggle(active, true)) {
+          let above = tree.parent[active];
+          while (above >= 0 && tree.rowOf[above] < 0) above = tree.parent[above]; // filtered
+          this.activate(above, false);
+        }
         break;
       case 'Enter':
       case ' ': this.events.opened(active); break;
