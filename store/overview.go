@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	buckets "github.com/tare-trace/tare/otel/histogram"
@@ -180,15 +181,20 @@ func (c *chunkData) failed() ([]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	failed, t := make([]bool, c.zone.traces), 0
-	return failed, c.eachTrace(func(first, next int, _ float64) error {
-		for i := first; i < next; i++ {
-			if flags.at(i)&flagError != 0 {
-				failed[t] = true
-				break
+	first, err := c.column(colFirst)
+	if err != nil {
+		return nil, err
+	}
+	// Few spans fail: the trace is looked for where one did.
+	failed, traces := make([]bool, c.zone.traces), int(c.zone.traces)
+	for i := range int(c.zone.spans) {
+		if flags.at(i)&flagError != 0 {
+			t := sort.Search(traces, func(t int) bool { return first.at(t) > uint64(i) }) - 1
+			if t < 0 {
+				return nil, corrupt("chunk %d has spans of no trace", c.zone.chunk)
 			}
+			failed[t] = true
 		}
-		t++
-		return nil
-	})
+	}
+	return failed, nil
 }

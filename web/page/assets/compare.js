@@ -45,10 +45,10 @@ const signed = (ns) => (ns === 0 ? '0' : `${ns > 0 ? '+' : '−'}${duration(Math
 
 function pane(tree, label) {
   const id = tree.trace.trace_id;
-  const waterfall = new Waterfall(tree, {opened: (i) => go(traceHref(id, tree.spans[i].id))});
+  const waterfall = new Waterfall(tree, {opened: (i) => go(traceHref(id, tree.spans[i].id))}, label);
   const box = el('section', {class: 'pane', 'aria-label': `Trace ${label}`},
     el('p', {class: 'pane-label'}, el('b', {}, label), ' ', el('a', {href: traceHref(id)}, 'open')),
-    summary(tree.trace, tree, chips(tree.trace.services)), el('div', {class: 'pane-chart'}, waterfall.ruler, waterfall.scroller));
+    summary(tree.trace, tree, chips(tree.trace.services), 'h2'), el('div', {class: 'pane-chart'}, waterfall.ruler, waterfall.scroller));
   waterfall.scroller.addEventListener('keydown', (event) => {
     if (!event.altKey && !event.ctrlKey && !event.metaKey && waterfall.key(event)) event.preventDefault();
   });

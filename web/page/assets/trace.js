@@ -35,7 +35,7 @@ function copyable(id) {
   return el('span', {class: 'id-box'}, text, button);
 }
 
-export function summary(trace, tree, services) {
+export function summary(trace, tree, services, heading = 'h1') {
   const top = trace.spans[0];
   const errors = trace.spans.reduce((n, s) => n + (s.status === 'error'), 0);
   const facts = [
@@ -48,7 +48,7 @@ export function summary(trace, tree, services) {
     trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
   ];
   return el('div', {class: 'trace-head'},
-    el('h1', {}, el('b', {}, trace.services[top?.service]?.name ?? ''), el('span', {class: 'trace-op'}, named(top ?? {}))),
+    el(heading, {class: 'trace-title'}, el('b', {}, trace.services[top?.service]?.name ?? ''), ' ', el('span', {class: 'trace-op'}, named(top ?? {}))),
     el('div', {class: 'trace-facts'}, facts, copyable(trace.trace_id), services));
 }
 

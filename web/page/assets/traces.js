@@ -30,7 +30,7 @@ function item(trace, longest, pick) {
   if (trace.weight > 1.005) labels.push(el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)}`));
   return el('li', {class: `trace-item${trace.errors ? ' failed' : ''}`},
     el('a', {href: traceHref(trace.trace_id), class: 'trace-link'},
-      el('span', {class: 'trace-name'}, el('b', {}, trace.service || 'unknown service'), el('span', {class: 'trace-op'}, named(trace))),
+      el('span', {class: 'trace-name'}, el('b', {}, trace.service || 'unknown service'), ' ', el('span', {class: 'trace-op'}, named(trace))),
       el('span', {class: 'trace-duration'}, duration(trace.duration_ns)),
       bar),
     el('div', {class: 'trace-facts'},
