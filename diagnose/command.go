@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +77,7 @@ standard input.`,
 	f.StringVar(&o.service, "service", "", "only traces with a span of this service")
 	cli.CompleteFlag(cmd, "service", func(cmd *cobra.Command) []string { return o.services(cmd.Context()) })
 	f.StringVar(&o.operation, "operation", "", "only traces with a span of this name")
-	f.StringArrayVar(&o.attrs, "attr", nil, "only traces with a span that has this attribute, as `key=value`; may be repeated")
+	f.StringArrayVar(&o.attrs, "attr", nil, "only traces with a span that has this attribute, as `key=value`, with * for any text, or key>=number; may be repeated")
 	duration.Var(f, &o.last, "last", "only traces that are not older than this (default: all)")
 	f.Float64Var(&o.share, "share", o.share, "which traces are slow: the slowest share, up to 0.25")
 	f.IntVar(&o.traces, "traces", o.traces, "how many traces are read at most, the newest first")
@@ -153,14 +152,11 @@ func (o *options) query() (store.Query, error) {
 		q.Start = time.Now().Add(-o.last)
 	}
 	for _, a := range o.attrs {
-		key, value, ok := strings.Cut(a, "=")
-		if !ok || key == "" {
-			return q, cli.Usagef("--attr %s: write it as key=value", a)
+		c, err := store.ParseCondition(a)
+		if err != nil {
+			return q, cli.Usagef("--attr %s: write it as key=value, key=pattern*, key!=value, or key>=number: %w", a, err)
 		}
-		if q.Attributes == nil {
-			q.Attributes = map[string]string{}
-		}
-		q.Attributes[key] = value
+		q.Conditions = append(q.Conditions, c)
 	}
 	return q, nil
 }

@@ -137,7 +137,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("one of them: %+v", trace)
 	}
 	for depth, s := range trace.Spans {
-		if want := []string{"server", "client", "server"}[depth]; s.Depth != depth || s.Kind != want || s.Name != "GET" {
+		if want := []string{"server", "client", "server"}[depth]; s.Depth != depth || s.Kind != want || s.Name != "GET /n/{id}" {
 			t.Errorf("span %d: %+v, want a %s span", depth, s, want)
 		}
 	}

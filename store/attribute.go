@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -16,19 +17,58 @@ import (
 // attributeMatch is a condition on an attribute, whose value is compared as
 // text: a string 200, an integer 200 and a double 200 are all "200".
 type attributeMatch struct {
-	key, text string
-	// Every way in which a value with this text is encoded, unless others is set.
+	keys   []string
+	op     Op
+	text   string
+	number float64  // of a comparison of numbers
+	parts  []string // of a pattern
+	field  field
+	// Every way in which a value that meets the condition is encoded, unless
+	// others is set.
 	encodings [][]byte
 	hashes    []uint64
-	// The text may be that of an array, a map or a NaN, which have too many
-	// encodings; then values are decoded.
+	// Too many encodings meet the condition: that of an array, a map or a NaN, all
+	// but one, a pattern. Then values are decoded.
 	others bool
 }
 
-// newAttributeMatch encodes the candidates with the official encoder, because
-// what is stored was encoded by it.
-func newAttributeMatch(key, text string) (*attributeMatch, error) {
-	m := &attributeMatch{key: key, text: text}
+func newAttributeMatch(c Condition) (*attributeMatch, error) {
+	m := &attributeMatch{keys: []string{c.Key}, op: c.Op, text: c.Value, field: fieldOf(c.Key)}
+	if c.Also != "" {
+		m.keys = append(m.keys, c.Also)
+	}
+	m.others = m.field != 0
+	var err error
+	switch c.Op {
+	case "":
+		m.op = Equal
+	case Equal:
+	case NotEqual:
+		m.others = true
+	case Like:
+		m.others, m.parts = true, pattern(c.Value)
+	case Less, AtMost, More, AtLeast:
+		m.others = true
+		if m.number, err = strconv.ParseFloat(c.Value, 64); err != nil {
+			return nil, fmt.Errorf("%w: %s %s %s: a comparison with what is no number", ErrInvalid, c.Key, c.Op, clip([]byte(c.Value)))
+		}
+	default:
+		return nil, fmt.Errorf("%w: there is no comparison %s", ErrInvalid, clip([]byte(c.Op)))
+	}
+	if m.op != Equal {
+		return m, nil
+	}
+	for _, key := range m.keys {
+		if err := m.encode(key, c.Value); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// encode encodes the candidates with the official encoder, because what is stored
+// was encoded by it.
+func (m *attributeMatch) encode(key, text string) error {
 	add := func(set func(v pcommon.Value)) error {
 		td := ptrace.NewTraces()
 		v := td.ResourceSpans().AppendEmpty().Resource().Attributes().PutEmpty(key)
@@ -51,7 +91,7 @@ func newAttributeMatch(key, text string) (*attributeMatch, error) {
 	}
 	if f, err := strconv.ParseFloat(text, 64); err == nil {
 		sets = append(sets, func(v pcommon.Value) { v.SetDouble(f) })
-		m.others = f != f
+		m.others = m.others || f != f
 	}
 	if is, err := strconv.ParseBool(text); err == nil {
 		sets = append(sets, func(v pcommon.Value) { v.SetBool(is) })
@@ -66,10 +106,10 @@ func newAttributeMatch(key, text string) (*attributeMatch, error) {
 	}
 	for _, set := range sets {
 		if err := add(set); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // eachAttribute calls f for the attributes of the resources in a TracesData.
@@ -111,10 +151,13 @@ func (m *attributeMatch) narrow(c *chunkData, blocks []bool) (bool, error) {
 // mayMatch reports whether an attribute of the record, or of one of its
 // resources, may match. It is much cheaper than to split all of them.
 func (m *attributeMatch) mayMatch(record []byte, groups []group) (bool, error) {
-	if m.others {
+	if m.field != 0 {
 		return true, nil
 	}
 	may := func(b []byte) bool {
+		if m.others {
+			return slices.ContainsFunc(m.keys, func(k string) bool { return bytes.Contains(b, []byte(k)) })
+		}
 		return slices.ContainsFunc(m.encodings, func(e []byte) bool { return bytes.Contains(b, e) })
 	}
 	found := may(record)
@@ -138,8 +181,8 @@ func (m *attributeMatch) matches(kv []byte) bool {
 	if !m.others {
 		return false
 	}
-	key, _, err := keyValue(kv)
-	return err == nil && string(key) == m.key && textOf(kv) == m.text
+	key, value, err := keyValue(kv)
+	return err == nil && slices.Contains(m.keys, text(key)) && m.meets(kv, value)
 }
 
 // textOf is the value of an encoded KeyValue as text.
@@ -185,6 +228,13 @@ func attributeMatches(conditions []*attributeMatch, groups []group, record []byt
 		if err := mark(byResource, groups[g].resource, wire.ResourceSpansResource, wire.ResourceAttribute); err != nil {
 			return err
 		}
+		for n, m := range conditions {
+			met, err := m.ofScope(groups[g].scope)
+			if err != nil {
+				return err
+			}
+			byResource[n] = byResource[n] || met
+		}
 		return eachAlong(spans, func(value []byte) error {
 			n := i
 			i++
@@ -195,9 +245,12 @@ func attributeMatches(conditions []*attributeMatch, groups []group, record []byt
 			if err := mark(met, value, wire.SpanAttribute); err != nil {
 				return err
 			}
-			for _, is := range met {
-				if !is {
-					return nil
+			for n, is := range met {
+				if is {
+					continue
+				}
+				if is, err := conditions[n].ofSpan(value); err != nil || !is {
+					return err
 				}
 			}
 			found = f(n)

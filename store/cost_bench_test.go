@@ -214,6 +214,7 @@ func BenchmarkCost(b *testing.B) {
 			costMedian(b, 9, func() { costFind(b, s, Query{Service: "pay", Status: Failed}, defaultLimit) })
 		})
 	})
+	b.Run("Overview", costOverview)
 	b.Run("Latencies", func(b *testing.B) {
 		s, from, to, spans := costRange(b)
 		costMedian(b, 3, func() {
@@ -318,6 +319,39 @@ func costSearchWorst(b *testing.B) {
 				found = min(maxLimit, traces/1000)
 			}
 			d := costTimes(3, func() { costFind(b, s, q, found) })[1]
+			if d > slowest {
+				worst, slowest = name, d
+			}
+			b.Log(name, d)
+		}
+	}
+	b.Log("the slowest:", worst)
+	b.ReportMetric(float64(slowest.Nanoseconds()), "ns/op")
+}
+
+// costOverview is of the kinds of search that look at everything in range: how many
+// traces there are, and which are the longest.
+func costOverview(b *testing.B) {
+	s, traces := costSearched(b)
+	kinds := map[string]Query{
+		"everything":            {},
+		"half of the time":      {Start: timeOf(costTime(traces / 2))},
+		"a service":             {Service: "stock", Kind: int32(ptrace.SpanKindServer)},
+		"failures":              {Status: Failed},
+		"durations":             {MinDuration: 10 * time.Millisecond},
+		"the longest":           {Sort: ByDuration},
+		"the largest, of stock": {Service: "stock", Sort: BySpans},
+	}
+	worst, slowest := "", time.Duration(0)
+	for b.Loop() {
+		for name, q := range kinds {
+			d := costTimes(3, func() {
+				if q.Sort != ByTime {
+					costFind(b, s, q, 1)
+				} else if o, err := s.Overview(context.Background(), q, 60); err != nil || o.Traces == 0 || o.Truncated {
+					b.Fatalf("%+v: %d traces, %v", q, o.Traces, err)
+				}
+			})[1]
 			if d > slowest {
 				worst, slowest = name, d
 			}

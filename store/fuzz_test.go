@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/s2"
@@ -161,12 +162,20 @@ func FuzzRecord(f *testing.F) {
 		}
 		f.Add(raw)
 	}
-	m, err := newAttributeMatch("slice", `["x",[7],null,{"deep":"est"}]`)
-	if err != nil {
-		f.Fatal(err)
+	var all []*attributeMatch
+	for _, c := range []Condition{
+		{Key: "slice", Value: `["x",[7],null,{"deep":"est"}]`}, {Key: "otel.scope.name", Op: Like, Value: "a*"},
+		{Key: "otel.status_code", Value: "ERROR"}, {Key: "int", Op: AtLeast, Value: "1"},
+	} {
+		m, err := newAttributeMatch(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, m)
 	}
 	f.Fuzz(func(_ *testing.T, record []byte) {
-		_, _ = attributeMatches([]*attributeMatch{m}, groups, record, func(int) bool { return false })
+		_, _ = attributeMatches(all[:1], groups, record, func(int) bool { return false })
+		_, _ = attributeMatches(all, groups, record, func(int) bool { return false })
 		b := newBuilder()
 		defer b.release()
 		if err := b.addRecord(groups, record); err == nil && len(b.rows) > 0 {
@@ -201,5 +210,25 @@ func FuzzCursor(f *testing.F) {
 		if again, err := parseCursor(c.String()); err != nil || again != c {
 			t.Errorf("%q: %v becomes %v, %v", s, c, again, err)
 		}
+	})
+}
+
+func FuzzCondition(f *testing.F) {
+	for _, text := range []string{"a=b", "url.path=/a*", "n>=5", "n!=x", "n<1e3", "a=", "=b", "a!b"} {
+		f.Add(text, "5")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		c, err := ParseCondition(text)
+		if err != nil {
+			return
+		}
+		m, err := newAttributeMatch(c)
+		if err != nil {
+			t.Fatalf("%q is taken as %+v: %v", text, c, err)
+		}
+		if c.Key == "" || !strings.HasPrefix(text, c.Key) {
+			t.Errorf("%q is taken as %+v", text, c)
+		}
+		m.compare(value, 0, false)
 	})
 }

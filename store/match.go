@@ -30,8 +30,12 @@ func newMatch(q Query) (*match, error) {
 		m.empty = end <= 0
 		m.end = uint64(max(end, 1)) - 1
 	}
+	conditions := slices.Clone(q.Conditions)
 	for key, text := range q.Attributes {
-		a, err := newAttributeMatch(key, text)
+		conditions = append(conditions, Condition{Key: key, Value: text})
+	}
+	for _, c := range conditions {
+		a, err := newAttributeMatch(c)
 		if err != nil {
 			return nil, err
 		}
@@ -134,29 +138,60 @@ func (m *match) span(s *spanColumns, i int) bool {
 // candidates appends the traces of the chunk that may match, the newest first,
 // down to the oldest start that is asked for.
 func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]candidate, error) {
-	if some, err := m.filter(c); err != nil || !some {
-		return found, err
-	}
-	if some, err := m.operations(c); err != nil || !some {
-		return found, err
-	}
-	if some, err := m.calls(c); err != nil || !some {
-		return found, err
-	}
-	if some, err := m.spans(c); err != nil || !some {
-		return found, err
-	}
-	first, err := c.column(colFirst)
-	if err != nil {
-		return nil, err
-	}
-	block, err := c.column(colBlock)
-	if err != nil {
-		return nil, err
-	}
 	from, err := c.column(colFrom)
 	if err != nil {
 		return nil, err
+	}
+	err = m.traces(c, func(t int) error {
+		if start := c.zone.minStart + from.at(t); start >= oldest {
+			found = append(found, candidate{start, t})
+		}
+		return nil
+	})
+	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.from, a.from) })
+	return found, err
+}
+
+// all reports whether every span of a chunk with these bounds matches.
+func (m *match) all(z *zone) bool {
+	q := &m.q
+	return !m.empty && z.minStart >= m.start && z.maxStart <= m.end && q.Service == "" && q.Operation == "" && q.Kind == 0 &&
+		q.MinDuration == 0 && q.MaxDuration == 0 && q.Status == AnyStatus && !q.Roots && q.Calls == "" && len(m.attributes) == 0
+}
+
+// traces calls f for the traces of the chunk that may match: only attributes, and the
+// state, are still to be compared.
+func (m *match) traces(c *chunkData, f func(t int) error) error {
+	if _, err := c.dictionary(); err != nil {
+		return err
+	}
+	if m.all(c.zone) {
+		for t := range int(c.zone.traces) {
+			if err := f(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if some, err := m.filter(c); err != nil || !some {
+		return err
+	}
+	if some, err := m.operations(c); err != nil || !some {
+		return err
+	}
+	if some, err := m.calls(c); err != nil || !some {
+		return err
+	}
+	if some, err := m.spans(c); err != nil || !some {
+		return err
+	}
+	first, err := c.column(colFirst)
+	if err != nil {
+		return err
+	}
+	block, err := c.column(colBlock)
+	if err != nil {
+		return err
 	}
 	t, next := -1, uint64(0)
 	for _, i := range m.at {
@@ -169,7 +204,7 @@ func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]ca
 				next = first.at(t + 1)
 			}
 			if t >= int(c.zone.traces) {
-				return nil, corrupt("chunk %d has spans of no trace", c.zone.chunk)
+				return corrupt("chunk %d has spans of no trace", c.zone.chunk)
 			}
 		}
 		if len(m.attributes) > 0 {
@@ -177,12 +212,11 @@ func (m *match) candidates(c *chunkData, oldest uint64, found []candidate) ([]ca
 				continue
 			}
 		}
-		if start := c.zone.minStart + from.at(t); start >= oldest {
-			found = append(found, candidate{start, t})
+		if err := f(t); err != nil {
+			return err
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.from, a.from) })
-	return found, nil
+	return nil
 }
 
 // operations finds those of the chunk that may match, and reports whether there
@@ -274,11 +308,6 @@ func (m *match) filter(c *chunkData) (bool, error) {
 // attributesOf reports whether a span of the trace meets the conditions on
 // columns and those on attributes.
 func (m *match) attributesOf(c *chunkData, table *traceTable, t int) (bool, error) {
-	p := table.place(t)
-	groups, record, err := c.spansAt(p)
-	if err != nil {
-		return false, err
-	}
 	first, err := c.column(colFirst)
 	if err != nil {
 		return false, err
@@ -292,8 +321,37 @@ func (m *match) attributesOf(c *chunkData, table *traceTable, t int) (bool, erro
 		return false, err
 	}
 	at := int(first.at(t))
-	return attributeMatches(m.attributes, groups, record, func(i int) bool {
+	return m.withAttributes(c, table.place(t), func(i int) bool {
 		i += at
 		return i < int(c.zone.spans) && ops.at(i) < uint64(len(m.want)) && m.want[ops.at(i)] && m.span(&cols, i)
 	})
+}
+
+// withAttributes calls f with the number of each span of the record that meets the
+// conditions on attributes, until it returns true.
+func (m *match) withAttributes(c *chunkData, p place, f func(i int) bool) (bool, error) {
+	groups, record, err := c.spansAt(p)
+	if err != nil {
+		return false, err
+	}
+	return attributeMatches(m.attributes, groups, record, f)
+}
+
+// eachWith calls f with the number, in trace t of the chunk, of each span that meets
+// the conditions on attributes. filter must have been called.
+func (m *match) eachWith(c *chunkData, t int, f func(i int) error) error {
+	table, err := c.traceTable()
+	if err != nil {
+		return err
+	}
+	p := table.place(t)
+	if int(p.block) >= len(m.blocks) || !m.blocks[p.block] {
+		return nil
+	}
+	var failed error
+	_, err = m.withAttributes(c, p, func(i int) bool {
+		failed = f(i)
+		return failed != nil
+	})
+	return cmp.Or(failed, err)
 }

@@ -29,6 +29,8 @@ type Query struct {
 	Start, End  time.Time // of the matching span's start; [Start, End)
 	// Attributes of the span or its resource, compared as text.
 	Attributes map[string]string
+	// Conditions on attributes that compare in other ways.
+	Conditions []Condition
 	// Roots: only spans without a parent match.
 	Roots bool
 	// Calls: only calls to this service, or to this peer that is not traced, as
@@ -37,9 +39,22 @@ type Query struct {
 	Calls string
 	Limit int    // traces, default 20, at most 1000
 	After string // Result.Next of the page before
+	// Sort is the order of the traces. Only by time there are further pages.
+	Sort Order
 }
 
-// Result is a page of traces, the newest first.
+// Order is an order of traces.
+type Order uint8
+
+// The values of Query.Sort. A trace that came in several writes is ranked by the
+// largest of what they had of it, until they are merged.
+const (
+	ByTime     Order = iota // the newest first
+	ByDuration              // the longest first
+	BySpans                 // those with the most spans first
+)
+
+// Result is a page of traces, in the order that was asked for.
 type Result struct {
 	Traces []Summary
 	Next   string // for Query.After; "" at the end

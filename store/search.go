@@ -44,7 +44,13 @@ func (v *view) search(ctx context.Context, q Query) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
+	if q.Sort > BySpans || q.Sort != ByTime && q.After != "" {
+		return r, fmt.Errorf("%w: only traces by time have further pages", ErrInvalid)
+	}
 	search := &searcher{v: v, m: m, after: after, deadline: time.Now().Add(v.s.searches), seen: map[pcommon.TraceID]bool{}}
+	if q.Sort != ByTime {
+		return search.ranked(ctx)
+	}
 	return search.run(ctx)
 }
 

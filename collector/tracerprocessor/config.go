@@ -53,6 +53,11 @@ type Config struct {
 	// services traced by SDKs that all sample at the same rate.
 	Peers string `mapstructure:"peers"`
 
+	// Routes says how HTTP spans are named whose sender knows no route: learned (default),
+	// by a route that is learned from the paths of the service's requests; off leaves
+	// names as they are.
+	Routes string `mapstructure:"routes"`
+
 	// Sequence joins two traces that were cut on one connection because no tag passed:
 	// one has a client span without a server span, the other a server span without a
 	// parent. Requests that are made from message events (events: only) are not
@@ -90,7 +95,7 @@ var _ component.Config = (*Config)(nil)
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		Messages: "merge", Late: "attach", Clock: "correct", Peers: "attribute",
+		Messages: "merge", Late: "attach", Clock: "correct", Peers: "attribute", Routes: "learned",
 		Settle: 2 * time.Second, Expiry: 10 * time.Second, MaxAge: time.Minute, Remember: 200_000,
 		Sequence: SequenceConfig{Wait: 3 * time.Second},
 		MaxSpans: 500_000, MaxBytes: 512 << 20, MaxTraceSpans: 100_000,
@@ -123,6 +128,7 @@ func (c *Config) Validate() error {
 	word("late", c.Late, "attach", "drop")
 	word("clock", c.Clock, "correct", "mark", "off")
 	word("peers", c.Peers, "attribute", "learned")
+	word("routes", c.Routes, "learned", "off")
 	span("settle", c.Settle, 0, 10*time.Minute)
 	span("expiry", c.Expiry, 10*time.Millisecond, time.Hour)
 	span("max_age", c.MaxAge, c.Expiry, 24*time.Hour)
@@ -149,7 +155,7 @@ func (c *Config) options() assemble.Options {
 		Clock: map[string]assemble.ClockMode{
 			"correct": assemble.CorrectClocks, "mark": assemble.MarkClocks, "off": assemble.IgnoreClocks,
 		}[c.Clock],
-		DropLate: c.Late == "drop", LearnPeers: c.Peers == "learned",
+		DropLate: c.Late == "drop", LearnPeers: c.Peers == "learned", LearnRoutes: c.Routes == "learned",
 		Settle: c.Settle, Expiry: c.Expiry, MaxAge: c.MaxAge,
 		MaxSpans: c.MaxSpans, MaxBytes: c.MaxBytes, MaxTraceSpans: c.MaxTraceSpans,
 		Remember: c.Remember, Shards: c.Shards,

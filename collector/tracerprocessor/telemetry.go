@@ -21,6 +21,7 @@ import (
 //	tare_tracer_id_conflicts_total                   spans with the id of another span, kept
 //	tare_tracer_traces_total{state,reason}           traces emitted; reasons separated by commas
 //	tare_tracer_joins_total{outcome}                 joined, ambiguous, mismatched, gone, unregistered
+//	tare_tracer_routes_total{outcome}                HTTP spans named by a route: given, learned, unknown
 //	tare_tracer_moved_spans_total                    spans whose times were corrected, or marked
 //	tare_tracer_unproven_clocks_total                traces whose spans contradict each other about a clock
 //	tare_tracer_clock_offset_seconds{host}           offset last added to the times of a host
@@ -55,6 +56,7 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 	traces := counter("traces_total", "{trace}", "Traces emitted.")
 	doubles := counter("doubles_total", "{span}", "Spans of which an SDK has another one of the same call, one of which is to be kept.")
 	joins := counter("joins_total", "{attempt}", "Attempts to join traces by connection and stream offset.")
+	routes := counter("routes_total", "{span}", "HTTP spans whose sender named them by no more than method and path.")
 	moved := counter("moved_spans_total", "{span}", "Spans whose times were corrected, or marked.")
 	unproven := counter("unproven_clocks_total", "{trace}", "Traces whose spans contradict each other about a clock.")
 	spans := gauge("pending_spans", "{span}", "Spans that wait for the rest of their trace.")
@@ -92,6 +94,9 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 		}
 		for i, outcome := range assemble.DoubleOutcomes {
 			count(o, doubles, s.Doubles[i], attribute.String("outcome", outcome))
+		}
+		for i, outcome := range assemble.RouteOutcomes {
+			count(o, routes, s.Routes[i], attribute.String("outcome", outcome))
 		}
 		count(o, traces, s.Complete, attribute.String("state", semconv.StateComplete), attribute.String("reason", ""))
 		for reasons, n := range s.Incomplete {

@@ -22,6 +22,7 @@ func (a *api) diagnose(r *http.Request) (any, error) {
 	for name, why := range map[string]string{
 		"min":   "no condition on the duration: slow traces are compared with normal ones",
 		"max":   "no condition on the duration: slow traces are compared with normal ones",
+		"sort":  "nothing in its place: the newest traces are read",
 		"limit": "traces in its place", "after": "end in its place",
 	} {
 		if v := p.text(name); v != "" {

@@ -4,8 +4,11 @@
 //	services                          services with spans stored
 //	operations?service=               span names of a service
 //	traces?service&operation&kind&min&max&status=error|ok&state=complete|incomplete
-//	      &attr=key=value&roots=true&calls&start&end|last&limit&after
-//	                                  traces with a span that meets all conditions, the newest first
+//	      &attr=key=value&roots=true&calls&start&end|last&limit&after&sort=time|duration|spans
+//	                                  traces with a span that meets all conditions: the newest, the
+//	                                  longest, or those with the most spans first
+//	overview?columns=60 and the conditions of traces but limit, after, sort
+//	                                  how many traces these are, when they began, how long they took
 //	traces/{id}?attributes=false      a trace, analysed by package waterfall
 //	traces/{id}/spans/{span}?n=0      one of its spans with all details; n counts spans of equal id
 //	traces/{id}/otlp                  the trace as OTLP/JSON
@@ -18,6 +21,10 @@
 //	                                  quantiles by service, or by operation, by default of the last hour
 //	health                            the configured Prometheus endpoints, read by package health
 //	stats                             the store
+//
+// attr is a condition on an attribute of the span or its resource: key=value, where * in
+// the value is any text (\* is a star), key!=value, key<number, key<=number, key>number,
+// key>=number. Only key=value without a * has an index to use.
 //
 // With calls=B, service is the caller: the search finds calls from A to B as the map
 // counts them, and the other conditions apply to the span that measures the call.

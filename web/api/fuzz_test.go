@@ -166,7 +166,7 @@ func FuzzSearchQuery(f *testing.F) {
 			return
 		}
 		if q.Limit < 1 || q.Limit > 1000 || q.MinDuration < 0 || q.MaxDuration < 0 ||
-			q.MaxDuration > 0 && q.MinDuration > q.MaxDuration || len(q.Attributes) > maxAttributes {
+			q.MaxDuration > 0 && q.MinDuration > q.MaxDuration || len(q.Conditions) > maxAttributes {
 			t.Errorf("%q: taken as %+v", raw, q)
 		}
 		if !q.Start.IsZero() && !q.End.IsZero() && !q.Start.Before(q.End) {

@@ -34,6 +34,7 @@ func New(o Options) http.Handler {
 		"traces/{id}":              a.trace,
 		"traces/{id}/spans/{span}": a.span,
 		"traces/{id}/otlp":         a.otlp,
+		"overview":                 a.overview,
 		"diagnose":                 a.diagnose,
 		"map":                      a.serviceMap,
 		"latencies":                a.latencies,
@@ -44,7 +45,7 @@ func New(o Options) http.Handler {
 	}
 	mux.HandleFunc(Prefix, answer.Rest(shape, "no such path: there are "+strings.Join([]string{
 		"services", "operations", "traces", "traces/{trace id}", "traces/{trace id}/spans/{span id}",
-		"traces/{trace id}/otlp", "diagnose", "map", "latencies", "health", "stats"}, ", ")+" below "+Prefix))
+		"traces/{trace id}/otlp", "overview", "diagnose", "map", "latencies", "health", "stats"}, ", ")+" below "+Prefix))
 	return mux
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/tare-trace/tare/internal/duration"
+	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/internal/answer"
 )
 
@@ -174,28 +175,29 @@ func (p *params) time(name string) time.Time {
 	return t
 }
 
-// attributes reads attr=key=value, any number of times.
-func (p *params) attributes() map[string]string {
+// attributes reads attr=key=value, attr=key>=number and so on, any number of times.
+func (p *params) attributes() []store.Condition {
 	p.known = append(p.known, "attr")
 	values := p.values["attr"]
-	if len(values) == 0 {
-		return nil
-	}
 	if len(values) > maxAttributes {
 		p.fail("attr", values[maxAttributes], fmt.Sprintf("at most %d conditions", maxAttributes))
 		return nil
 	}
-	out := make(map[string]string, len(values))
+	var out []store.Condition
+	is := map[string]string{}
 	for _, v := range values {
-		key, value, ok := strings.Cut(v, "=")
-		if !ok || key == "" {
-			p.fail("attr", v, "key=value")
+		c, err := store.ParseCondition(v)
+		if err != nil {
+			p.fail("attr", v, "key=value, where * in the value is any text (\\* a star), key!=value, or key<number, <=, >, >=")
 			continue
 		}
-		if was, ok := out[key]; ok && was != value {
-			p.fail("attr", v, "each key once: a span has one value of it")
+		if c.Op == store.Equal {
+			if was, ok := is[c.Key]; ok && was != c.Value {
+				p.fail("attr", v, "each key once: a span has one value of it")
+			}
+			is[c.Key] = c.Value
 		}
-		out[key] = value
+		out = append(out, c)
 	}
 	return out
 }

@@ -29,7 +29,10 @@ func TestSearchQuery(t *testing.T) {
 			Status: store.Failed, State: "incomplete", Roots: true, Limit: 1000, After: "x"},
 		"status=ok&state=complete&roots=false&kind=internal": {Status: store.NotFailed, State: "complete", Kind: 1, Limit: 20},
 		"attr=a=b&attr=" + url.QueryEscape("c=d=e") + "&attr=f=": {
-			Attributes: map[string]string{"a": "b", "c": "d=e", "f": ""}, Limit: 20},
+			Conditions: []store.Condition{{Key: "a", Op: "=", Value: "b"}, {Key: "c", Op: "=", Value: "d=e"}, {Key: "f", Op: "="}}, Limit: 20},
+		"attr=url.path=/check*&attr=" + url.QueryEscape("code>=500") + "&attr=" + url.QueryEscape("code<600") + "&attr=a!=b": {
+			Conditions: []store.Condition{{Key: "url.path", Op: "~", Value: "/check*"}, {Key: "code", Op: ">=", Value: "500"},
+				{Key: "code", Op: "<", Value: "600"}, {Key: "a", Op: "!=", Value: "b"}}, Limit: 20},
 		"start=1777600000000&end=2026-05-01T12:00:00Z": {
 			Start: time.UnixMilli(1777600000000), End: now, Limit: 20},
 		"last=1h": {Start: now.Add(-time.Hour), End: now.Add(time.Millisecond), Limit: 20},
@@ -59,6 +62,7 @@ func TestWrongParametersSayWhatIsAllowed(t *testing.T) {
 		"roots=yes":             "true or false",
 		"attr=x":                "key=value",
 		"attr==x":               "key=value",
+		"attr=a%3Eb":            "<number",
 		"attr=a=b&attr=a=c":     "each key once",
 		"start=yesterday":       "milliseconds since 1970",
 		"start=-5":              "milliseconds since 1970",

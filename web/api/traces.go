@@ -119,7 +119,7 @@ func searchQuery(p *params, now time.Time) (store.Query, error) {
 		MinDuration: p.duration("min"),
 		MaxDuration: p.duration("max"),
 		State:       p.among("state", semconv.StateComplete, semconv.StateIncomplete),
-		Attributes:  p.attributes(),
+		Conditions:  p.attributes(),
 		Roots:       p.flag("roots", false),
 		Calls:       p.text("calls"),
 		Limit:       p.number("limit", 1, 1000, 20),
@@ -130,6 +130,15 @@ func searchQuery(p *params, now time.Time) (store.Query, error) {
 		q.Status = store.Failed
 	case "ok":
 		q.Status = store.NotFailed
+	}
+	switch p.among("sort", "time", "duration", "spans") {
+	case "duration":
+		q.Sort = store.ByDuration
+	case "spans":
+		q.Sort = store.BySpans
+	}
+	if q.Sort != store.ByTime && q.After != "" {
+		p.fail("after", q.After, "limit in its place: only traces by time have further pages")
 	}
 	if q.MaxDuration > 0 && q.MinDuration > q.MaxDuration {
 		p.fail("max", q.MaxDuration.String(), "a duration of at least min")

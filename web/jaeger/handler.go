@@ -31,11 +31,12 @@ func New(o Options) http.Handler {
 		"traces":             a.search,
 		"traces/{id}":        a.trace,
 		"dependencies":       a.dependencies,
+		"metrics/{kind}":     a.metrics,
 	} {
 		mux.Handle("GET "+Prefix+path, answer.Handler(o.Log, f, shape))
 	}
 	mux.HandleFunc(Prefix, answer.Rest(shape, "of Jaeger's API there are services, services/{service}/operations, "+
-		"operations, traces, traces/{trace id}, dependencies; Tare's own is at /api/v1"))
+		"operations, traces, traces/{trace id}, dependencies, metrics/{latencies, calls, errors, minstep}; Tare's own is at /api/v1"))
 	return mux
 }
 

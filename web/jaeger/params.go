@@ -3,8 +3,10 @@ package jaeger
 import (
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -185,8 +187,8 @@ func (p *params) tags(q *store.Query) {
 		p.fail("tags", "at most 32 tags")
 		return
 	}
-	for k, v := range tags {
-		condition(q, k, v)
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		condition(q, k, tags[k])
 	}
 }
 
@@ -202,11 +204,15 @@ func condition(q *store.Query, key, value string) {
 	case key == "span.kind" && kindNumber(lower) > 0:
 		q.Kind = kindNumber(lower)
 	default:
-		if q.Attributes == nil {
-			q.Attributes = map[string]string{}
-		}
-		q.Attributes[key] = value
+		q.Conditions = append(q.Conditions, store.Condition{Key: key, Also: otherNames[key], Value: value})
 	}
+}
+
+// otherNames are the attributes that the translator to Jaeger's terms renames: a search
+// by either name finds what has the other.
+var otherNames = map[string]string{
+	"http.status_code":          "http.response.status_code",
+	"http.response.status_code": "http.status_code",
 }
 
 // parseTraceID reads up to 32 hexadecimal digits; Jaeger leaves out leading zeros.

@@ -32,7 +32,7 @@ func TestSearch(t *testing.T) {
 		"end=1777636800000000&limit=20&maxDuration=5s&minDuration=1.2s&operation=GET+%2Fcart&service=shop&start=1777633200000000&tags=%7B%22error%22%3A%22true%22%2C%22http.status_code%22%3A%22500%22%7D": {Query: store.Query{
 			Service: "shop", Operation: "GET /cart", MinDuration: 1200 * time.Millisecond, MaxDuration: 5 * time.Second, Limit: 20,
 			Start: micro(1777633200000000), End: micro(1777636800000000), Status: store.Failed,
-			Attributes: map[string]string{"http.status_code": "500"}}},
+			Conditions: []store.Condition{{Key: "http.status_code", Also: "http.response.status_code", Value: "500"}}}},
 		// Jaeger's page: what is empty is sent, too.
 		"end=1777636800000000&limit=20&lookback=1h&maxDuration&minDuration&service=shop&start=1777633200000000": {Query: store.Query{
 			Service: "shop", Limit: 20, Start: micro(1777633200000000), End: micro(1777636800000000)}},
@@ -40,9 +40,10 @@ func TestSearch(t *testing.T) {
 		"service=shop&lookback=90m":    {Query: store.Query{Service: "shop", Limit: 100, Start: end.Add(-90 * time.Minute), End: end}},
 		"service=shop&lookback=custom": {Query: store.Query{Service: "shop", Limit: 100, Start: end.Add(-48 * time.Hour), End: end}},
 		"limit=1500&tag=span.kind:server&tag=a:b:c": {Query: store.Query{
-			Limit: 1000, Kind: 2, Attributes: map[string]string{"a": "b:c"}, Start: end.Add(-48 * time.Hour), End: end}},
+			Limit: 1000, Kind: 2, Conditions: []store.Condition{{Key: "a", Value: "b:c"}}, Start: end.Add(-48 * time.Hour), End: end}},
 		`tags={"http.status_code":500,"retry":false,"error":false}`: {Query: store.Query{
-			Limit: 100, Status: store.NotFailed, Attributes: map[string]string{"http.status_code": "500", "retry": "false"},
+			Limit: 100, Status: store.NotFailed, Conditions: []store.Condition{
+				{Key: "http.status_code", Also: "http.response.status_code", Value: "500"}, {Key: "retry", Value: "false"}},
 			Start: end.Add(-48 * time.Hour), End: end}},
 		"traceID=ab&traceID=0123456789abcdef0123456789abcdef&prettyPrint=true": {
 			ids:   []pcommon.TraceID{{15: 0xab}, {1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}},
@@ -98,7 +99,7 @@ func FuzzSearch(f *testing.F) {
 			return
 		}
 		if s.Limit < 1 || s.Limit > maxTraces || s.MinDuration < 0 || s.MaxDuration < 0 || len(s.ids) > maxTraces ||
-			len(s.Attributes) > maxConditions || s.Start.After(maxTime) || s.End.After(maxTime) {
+			len(s.Conditions) > maxConditions || s.Start.After(maxTime) || s.End.After(maxTime) {
 			t.Errorf("%q: taken as %+v", raw, s)
 		}
 		for _, id := range s.ids {

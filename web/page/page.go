@@ -17,7 +17,7 @@ import (
 var embedded embed.FS
 
 // Assets holds the page's files: index.html, scripts (.js), styles (.css) and icon.svg.
-// Views differ in the URL's fragment (#/traces, #/trace/ID, #/diagnose, #/map, #/health), so that
+// Views differ in the URL's fragment (#/traces, #/trace/ID, #/compare?a=ID&b=ID, #/diagnose, #/map, #/health), so that
 // index.html is the only document.
 var Assets = mustSub(embedded, "assets")
 

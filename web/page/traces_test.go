@@ -16,10 +16,10 @@ func TestSearch(t *testing.T) {
 	if got := eval[string](p, "location.hash"); got != "#/traces" {
 		t.Errorf("the address is %s", got)
 	}
-	if got, want := p.count(".scatter a"), 50; got != want {
+	if got, want := p.count(".scatter a.point"), 50; got != want {
 		t.Errorf("%d points for %d traces", got, want)
 	}
-	if p.count(".scatter a.bad path") == 0 || p.count(".scatter a.good circle") == 0 {
+	if p.count(".scatter a.point.bad path") == 0 || p.count(".scatter a.point.good circle") == 0 {
 		t.Error("failed traces are not told from others by shape")
 	}
 

@@ -1,11 +1,16 @@
 package rootcause
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/tare-trace/tare/span/route"
+)
 
 // maxTargets is how many different targets (paths, queries) an operation may have to be
-// told apart by them. Names of spans are often no more than a method, and then the target
-// says which operation it is; but a target may also be different for every request. A
-// longer name, such as one with a route, says it already.
+// told apart by them. The collector names HTTP spans by their routes; other names may be
+// no more than a method, and then the target says which operation it is: of a path what
+// route.Shape leaves of it. A target may also be different for every request. A longer
+// name, such as one with a route, says it already.
 const maxTargets = 20
 
 // places gives numbers to places, and decides whether targets belong to them.
@@ -29,6 +34,9 @@ func newPlaces() *places {
 func (p *places) intern(at place, target string) int32 {
 	if strings.ContainsAny(at.operation, " /") {
 		target = ""
+	}
+	if strings.HasPrefix(target, "/") {
+		target = route.Shape(target)
 	}
 	key := placeTarget{at, target}
 	if n, ok := p.number[key]; ok {

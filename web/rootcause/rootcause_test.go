@@ -420,22 +420,30 @@ func TestNamesWithIds(t *testing.T) {
 	}
 }
 
-// Targets tell operations apart where there are few of them, not where each is another.
+// Targets tell operations apart where there are few of them, not where each is another;
+// numbers and the like in them do not.
 func TestTargets(t *testing.T) {
-	for _, different := range []int{3, 1500} {
+	words := func(k int) string {
+		return "/" + string([]rune{'a' + rune(k%26), 'a' + rune(k/26%26), 'a' + rune(k/676)})
+	}
+	for _, c := range []struct {
+		path      func(k int) string
+		different int
+		entries   int
+		want      string
+	}{{words, 3, 3, "GET /aaa"}, {words, 1500, 1, "GET"}, {func(k int) string { return fmt.Sprintf("/item/%d", k) }, 1500, 1, "GET /item/{id}"}} {
 		set, r := NewSet(), seeded(2)
 		for k := range 1500 {
 			a, _ := chain()
 			a.operation = "GET"
 			q := newRequest(r)
 			q.serve(a, pcommon.SpanID{}, 0)
-			q.td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Attributes().PutStr("url.path", fmt.Sprintf("/%d", k%different))
+			q.td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Attributes().PutStr("url.path", c.path(k%c.different))
 			set.Add(q.td)
 		}
 		d := set.Diagnose(Share)
-		want := map[int]string{3: "GET /0", 1500: "GET"}[different]
-		if n := map[int]int{3: 3, 1500: 1}[different]; len(d.Entries) != n || d.Entries[0].Operation != want {
-			t.Errorf("%d targets: %d entries, the first is %q", different, len(d.Entries), d.Entries[0].Operation)
+		if len(d.Entries) != c.entries || d.Entries[0].Operation != c.want {
+			t.Errorf("%d targets like %s: %d entries, the first is %q", c.different, c.path(1), len(d.Entries), d.Entries[0].Operation)
 		}
 	}
 }

@@ -21,6 +21,8 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/span/route"
 )
 
 // Assembler is safe for concurrent use. Traces are spread by their id over shards,
@@ -30,8 +32,9 @@ type Assembler struct {
 	epoch   time.Time
 	shards  []*shard
 	origins origins
-	peers   *peers // nil unless LearnPeers
-	joins   *joins // nil without SequenceWait
+	peers   *peers  // nil unless LearnPeers
+	joins   *joins  // nil without SequenceWait
+	routes  *routes // nil unless LearnRoutes
 	scratch sync.Pool
 }
 
@@ -45,6 +48,9 @@ func New(o Options) *Assembler {
 	}
 	if o.SequenceWait > 0 {
 		a.joins = newJoins(o.SequenceWait)
+	}
+	if o.LearnRoutes {
+		a.routes = &routes{learner: route.NewLearner()}
 	}
 	for range o.Shards {
 		a.shards = append(a.shards, newShard(a))

@@ -12,6 +12,9 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 	}
 	for i := range t.items {
 		t.name(&t.items[i]) // before a span is given away
+		if s.a.routes != nil {
+			s.a.routes.name(&t.items[i])
+		}
 	}
 	if t.doubles > 0 && !t.split {
 		s.replace(t)

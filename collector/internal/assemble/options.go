@@ -46,6 +46,8 @@ type Options struct {
 	// LearnPeers treats an address on which server spans were seen as traced: client
 	// spans that call it need a server span.
 	LearnPeers bool
+	// LearnRoutes names HTTP spans without a route by one that is learned.
+	LearnRoutes bool
 
 	MaxSpans      int // waiting at once, default 500,000, divided among the shards
 	MaxBytes      int // their estimated bytes, default 512 MiB, divided among the shards

@@ -15,11 +15,12 @@ import (
 // are stored once, as a copy, so that waiting spans do not keep the request in
 // memory with which they arrived.
 type resource struct {
-	key    string
-	value  pcommon.Resource // our copy, never written
-	schema string
-	host   *host
-	scopes map[string]*origin // guarded by origins.mu
+	key     string
+	value   pcommon.Resource // our copy, never written
+	schema  string
+	host    *host
+	service string
+	scopes  map[string]*origin // guarded by origins.mu
 }
 
 // origin is the resource and the scope of a span.
@@ -73,6 +74,9 @@ func (o *origins) resource(rs ptrace.ResourceSpans) *resource {
 		}
 		rs.Resource().CopyTo(r.value)
 		r.host = o.host(hostName(r))
+		if v, ok := r.value.Attributes().Get("service.name"); ok {
+			r.service = v.AsString()
+		}
 	}
 	if len(o.young) >= maxResources {
 		o.old, o.young = o.young, map[string]*resource{}

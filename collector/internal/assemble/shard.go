@@ -239,6 +239,9 @@ func (s *shard) late(x *arrival, duplicate bool, out *Out) {
 	default:
 		s.stats.Late++
 		s.history.late(x.trace, &x.item)
+		if s.a.routes != nil {
+			s.a.routes.name(&x.item)
+		}
 		out.late(&x.item)
 		s.stats.Emitted++
 	}

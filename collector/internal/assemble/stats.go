@@ -30,6 +30,7 @@ type Stats struct {
 	Unproven   uint64             // traces whose spans contradict each other about a clock
 	Joins      [joinOutcomes]uint64
 	Doubles    [doubleOutcomes]uint64
+	Routes     [routeOutcomes]uint64 // HTTP spans that were named by method or path
 
 	// Waiting now.
 	Spans, Bytes, Traces int
@@ -70,6 +71,11 @@ func (a *Assembler) Stats() Stats {
 		sum.Bytes += s.bytes
 		sum.Traces += len(s.traces)
 		s.mu.Unlock()
+	}
+	if a.routes != nil {
+		for i := range a.routes.counts {
+			sum.Routes[i] = a.routes.counts[i].Load()
+		}
 	}
 	if a.joins != nil {
 		sum.Joins = a.joins.counts()

@@ -12,6 +12,15 @@ function chip({name, spans, errors}) {
     errors ? el('span', {class: 'chip-errors'}, `${count(errors)} failed`) : '');
 }
 
+// pickers shows all, as buttons that are pressed or not; toggled gets the name.
+export function pickers(services, toggled) {
+  return el('span', {class: 'chips pickers', role: 'group', 'aria-label': 'Show the spans of'}, services.map((service) => {
+    const inside = chip(service);
+    inside.dataset.tip += '\nShow the spans of this service only';
+    return el('button', {type: 'button', class: 'pick-service', 'aria-pressed': 'false', 'data-service': service.name, onclick: () => toggled(service.name)}, inside);
+  }));
+}
+
 // chips shows the first few; the rest is a number.
 export function chips(services, most = 8) {
   const shown = services.slice(0, most).map(chip);

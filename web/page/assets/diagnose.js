@@ -4,7 +4,7 @@ import {el, add, replace, message, say} from './dom.js';
 import {get} from './api.js';
 import {conditionsOf} from './form.js';
 import {table} from './table.js';
-import {href, go, traceHref} from './route.js';
+import {href, go, traceHref, withQuery} from './route.js';
 import {color} from './color.js';
 import {count, duration, plural} from './format.js';
 
@@ -12,10 +12,9 @@ const shares = [['0.01', 'slowest 1%'], ['0.02', 'slowest 2%'], ['0.05', 'slowes
 const SHARE = '0.02';
 const ROWS = 10; // operations before "more"
 
-const asObject = (query) => Object.fromEntries([...new Set(query.keys())].map((key) => [key, query.getAll(key)]));
 // diagnoseHref leads from a search to its diagnosis, searchHref back.
-export const diagnoseHref = (query) => href('diagnose', asObject(query));
-const searchHref = (query) => href('traces', {...asObject(query), share: undefined});
+export const diagnoseHref = (query) => href('diagnose', withQuery(query));
+const searchHref = (query) => href('traces', withQuery(query, {share: undefined}));
 
 const share = (x) => `${Math.abs(x) < 0.0005 ? '0' : (x * 100).toFixed(Math.abs(x) < 0.1 ? 1 : 0)}%`.replace('-', '−');
 const signed = (ns) => (Math.abs(ns) < 0.5 ? duration(0) : `${ns < 0 ? '−' : '+'}${duration(Math.abs(ns))}`);
@@ -114,7 +113,7 @@ export function showDiagnosis(root, {query, signal}) {
   const select = el('select', {'aria-label': 'Which traces are slow'},
     (shares.some(([value]) => value === chosen) ? shares : [[chosen, `slowest ${share(Number(chosen))}`], ...shares])
       .map(([value, label]) => el('option', {value, selected: value === chosen}, label)));
-  select.addEventListener('change', () => go(href('diagnose', {...asObject(query), share: select.value})));
+  select.addEventListener('change', () => go(href('diagnose', withQuery(query, {share: select.value}))));
   const results = el('div', {'aria-busy': 'true'}, el('p', {class: 'loading'}, 'Comparing traces …'));
   const asked = {...conditionsOf(query), min: '', max: ''};
   const told = Object.entries(asked).flatMap(([key, value]) => [value].flat().filter(Boolean).map((v) => `${key}: ${v}`)).join(', ');

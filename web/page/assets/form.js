@@ -7,29 +7,29 @@ const ranges = [['15m', 'last 15 minutes'], ['1h', 'last hour'], ['6h', 'last 6 
 const kinds = ['server', 'client', 'internal', 'producer', 'consumer'];
 const TRACE_ID = /^[0-9a-f]{32}$/i;
 
-// attributes reads key=value pairs between spaces; a value with spaces stands
-// in double quotes.
+// attributes reads conditions between spaces: key=value, key>=500 and the like; a
+// value with spaces stands in double quotes.
 export function attributes(text) {
   const pairs = [];
   const wrong = [];
   for (const [word] of text.matchAll(/(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+/g)) {
-    const at = word.indexOf('=');
-    if (at < 1) {
+    const [, key, op, text] = word.match(/^([^=!<>]+)(=|!=|[<>]=?)(.*)$/s) ?? [];
+    if (!key || (/[<>]/.test(op) && (text === '' || Number.isNaN(Number(text))))) {
       wrong.push(word);
       continue;
     }
-    let value = word.slice(at + 1);
+    let value = text;
     if (value.length > 1 && value.startsWith('"') && value.endsWith('"')) value = value.slice(1, -1).replace(/\\(.)/g, '$1');
-    pairs.push(`${word.slice(0, at)}=${value}`);
+    pairs.push(`${key}${op}${value}`);
   }
   return {pairs, wrong};
 }
 
 // quote is the inverse for one pair.
 export function quote(pair) {
-  const at = pair.indexOf('=');
-  const value = pair.slice(at + 1);
-  return /[\s"]/.test(value) ? `${pair.slice(0, at)}="${value.replace(/["\\]/g, '\\$&')}"` : pair;
+  const at = pair.match(/^[^=!<>]+(=|!=|[<>]=?)/)?.[0].length ?? 0;
+  const value = pair.slice(at);
+  return /[\s"]/.test(value) ? `${pair.slice(0, at)}"${value.replace(/["\\]/g, '\\$&')}"` : pair;
 }
 
 // traceID finds a trace id in what was pasted: alone, in a link, or as traceparent.
@@ -49,7 +49,7 @@ export function goDuration(text) {
 }
 
 const option = (value, label, selected) => el('option', {value, selected: value === selected}, label);
-const field = (label, control, cls = '') => el('label', {class: `field ${cls}`}, el('span', {class: 'label'}, label), control);
+const field = (label, control, cls = '', tip = undefined) => el('label', {class: `field ${cls}`, tip}, el('span', {class: 'label'}, label), control);
 
 // local is a moment as datetime-local shows it.
 function local(ms) {
@@ -108,7 +108,7 @@ export function searchForm(query, {submitted, opened, signal}) {
   const max = el('input', {name: 'max', value: query.get('max') ?? '', placeholder: '2s', size: 6, autocomplete: 'off'});
   const status = el('select', {name: 'status'}, option('', 'any'), option('error', 'error', query.get('status')), option('ok', 'no error', query.get('status')));
   const state = el('select', {name: 'state'}, option('', 'any'), option('complete', 'complete', query.get('state')), option('incomplete', 'incomplete', query.get('state')));
-  const attrs = el('input', {name: 'attr', value: query.getAll('attr').map(quote).join(' '), placeholder: 'http.request.method=GET key="two words"', autocomplete: 'off', spellcheck: 'false'});
+  const attrs = el('input', {name: 'attr', value: query.getAll('attr').map(quote).join(' '), placeholder: 'url.path=/check* http.response.status_code>=500', autocomplete: 'off', spellcheck: 'false'});
   const roots = el('input', {type: 'checkbox', name: 'roots', prop: {checked: query.get('roots') === 'true'}});
   const calls = el('input', {name: 'calls', value: query.get('calls') ?? '', placeholder: 'any', autocomplete: 'off', spellcheck: 'false'});
   const id = el('input', {name: 'id', placeholder: 'paste a trace id', autocomplete: 'off', spellcheck: 'false'});
@@ -117,7 +117,7 @@ export function searchForm(query, {submitted, opened, signal}) {
 
   const more = el('details', {class: 'more', open: ['calls', 'kind', 'max', 'state', 'attr', 'roots'].some((k) => query.get(k))},
     el('summary', {}, 'More conditions'),
-    el('div', {class: 'fields'}, field('Calls to', calls), field('Kind', kind, 'narrow'), field('Longest', max, 'narrow'), field('Trace is', state, 'narrow'), field('Attributes', attrs, 'wide'),
+    el('div', {class: 'fields'}, field('Calls to', calls), field('Kind', kind, 'narrow'), field('Longest', max, 'narrow'), field('Trace is', state, 'narrow'), field('Attributes', attrs, 'wide', 'key=value with spaces between. In a value * is any text, "two words" stand in quotes; numbers compare with <, <=, >, >=; != is another value.'),
       el('label', {class: 'check', tip: 'Only spans without a parent match: what came in from outside.'}, roots, ' roots only')));
 
   const form = el('form', {class: 'search', role: 'search', 'aria-label': 'Traces'},
@@ -151,7 +151,7 @@ export function searchForm(query, {submitted, opened, signal}) {
     const {pairs, wrong: words} = attributes(attrs.value);
     if (words.length) {
       more.open = true;
-      return wrong(attrs, `Attributes are key=value with spaces between; this is not: ${words[0]}`);
+      return wrong(attrs, `Attributes are key=value, key!=value or key>=number, with spaces between; this is not: ${words[0]}`);
     }
     submitted({
       service: service.value, calls: calls.value.trim(), operation: operation.value.trim(), kind: kind.value, min: shortest, max: longest,

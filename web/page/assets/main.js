@@ -10,8 +10,9 @@ import {showTrace} from './trace.js';
 import {showMap} from './map.js';
 import {showHealth} from './health.js';
 import {showDiagnosis} from './diagnose.js';
+import {showComparison} from './compare.js';
 
-const views = {traces: showTraces, trace: showTrace, map: showMap, health: showHealth, diagnose: showDiagnosis};
+const views = {traces: showTraces, trace: showTrace, map: showMap, health: showHealth, diagnose: showDiagnosis, compare: showComparison};
 const main = document.getElementById('main');
 let leave; // ends the view that is shown: its requests, timers and listeners
 let shown; // its address
@@ -25,7 +26,7 @@ function show() {
   leave = new AbortController();
   hideTip();
   for (const link of document.querySelectorAll('nav a')) {
-    const current = link.dataset.view === name || (['trace', 'diagnose'].includes(name) && link.dataset.view === 'traces');
+    const current = link.dataset.view === name || (['trace', 'diagnose', 'compare'].includes(name) && link.dataset.view === 'traces');
     if (current) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }

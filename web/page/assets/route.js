@@ -29,6 +29,16 @@ export function href(path, query = {}) {
 }
 
 export const traceHref = (id, span) => href(`trace/${encodeURIComponent(id)}`, {span});
+// withQuery is a query as href takes it, with some keys changed.
+export const withQuery = (query, changes) => ({...Object.fromEntries([...new Set(query.keys())].map((key) => [key, query.getAll(key)])), ...changes});
+
+// The search that was shown last, and how far it was scrolled: other views lead back to it.
+const last = {hash: '#/traces', scrolled: 0};
+export const leaveSearch = (hash, scrolled) => Object.assign(last, {hash, scrolled});
+export const searchHref = () => last.hash;
+export const scrolledIn = (hash) => (hash === last.hash ? last.scrolled : 0);
+
+export const compareHref = (a, b) => href('compare', {a, b});
 export const go = (to) => { location.hash = to; };
 
 // rewrite changes the address without a new entry in the history and without

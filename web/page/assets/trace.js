@@ -8,8 +8,8 @@ import {minimap} from './minimap.js';
 import {details} from './details.js';
 import {openHelp} from './keys.js';
 import {kinds, counted, meaning} from './marks.js';
-import {chips} from './chips.js';
-import {href, traceHref, rewrite} from './route.js';
+import {pickers} from './chips.js';
+import {href, traceHref, compareHref, searchHref, rewrite} from './route.js';
 import {introduce} from './color.js';
 import {duration, time, utc, plural, count} from './format.js';
 import {whyIncomplete, whyKept} from './reasons.js';
@@ -18,7 +18,24 @@ import {named, titleOf} from './named.js';
 const PAUSE = 60; // ms
 const SEARCHED = 5000; // spans: up to here, finding looks into attributes, too
 
-function summary(trace, tree) {
+// copyable is an id with a button that copies it.
+function copyable(id) {
+  const text = el('code', {class: 'trace-id'}, id);
+  const button = el('button', {type: 'button', class: 'quiet copy', onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(id);
+      button.textContent = 'Copied';
+      say('The trace id was copied');
+    } catch { // not allowed: the reader copies what is selected
+      getSelection().selectAllChildren(text);
+      button.textContent = 'Selected';
+    }
+    setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+  }, 'aria-label': 'Copy the trace id'}, 'Copy');
+  return el('span', {class: 'id-box'}, text, button);
+}
+
+export function summary(trace, tree, services, heading = 'h1') {
   const top = trace.spans[0];
   const errors = trace.spans.reduce((n, s) => n + (s.status === 'error'), 0);
   const facts = [
@@ -31,8 +48,8 @@ function summary(trace, tree) {
     trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
   ];
   return el('div', {class: 'trace-head'},
-    el('h1', {}, el('b', {}, trace.services[top?.service]?.name ?? ''), ' ', named(top ?? {})),
-    el('div', {class: 'trace-facts'}, facts, chips(trace.services, 12)));
+    el(heading, {class: 'trace-title'}, el('b', {}, trace.services[top?.service]?.name ?? ''), ' ', el('span', {class: 'trace-op'}, named(top ?? {}))),
+    el('div', {class: 'trace-facts'}, facts, copyable(trace.trace_id), services));
 }
 
 // showTrace shows the trace whose id the address names.
@@ -47,7 +64,7 @@ export function showTrace(root, {id, query, signal}) {
     } catch (err) {
       if (err.name === 'AbortError') return;
       replace(root, message('error', err.status === 404 ? 'This trace is not stored.' : err.message, err.hint ?? '',
-        el('p', {class: 'actions'}, el('button', {type: 'button', onclick: load}, 'Try again'), ' ', el('a', {href: '#/traces'}, 'Search traces'))));
+        el('p', {class: 'actions'}, el('button', {type: 'button', onclick: load}, 'Try again'), ' ', el('a', {href: searchHref()}, 'Back to the search'))));
       if (!err.hint && !err.status) throw err; // a bug of the page: show it in the console
     }
   };
@@ -92,9 +109,23 @@ function show(root, trace, {query, signal}) {
     details(panel, tree, i, {load: loadSpan, close, mapHref: (service) => href('traces', {service})});
   };
 
+  const services = pickers(trace.services, (name) => {
+    const number = trace.services.findIndex((s) => s.name === name);
+    const only = new Set(tree.only);
+    if (!only.delete(number)) only.add(number);
+    tree.filter(only);
+    waterfall.activate(tree.rowOf[waterfall.active] < 0 ? tree.rows[0] : waterfall.active, false);
+    say(`${plural(tree.rows.length, 'row')}`);
+  });
+  const showFilter = () => {
+    for (const button of services.children) button.setAttribute('aria-pressed', String(Boolean(tree.only?.has(trace.services.findIndex((s) => s.name === button.dataset.service)))));
+  };
   const waterfall = new Waterfall(tree, {
     opened: open,
-    activated: (i) => !panel.hidden && open(i),
+    activated: (i) => {
+      showFilter(); // a span that was searched may have ended it
+      if (!panel.hidden) open(i);
+    },
     zoomed: (view) => {
       map.show(view);
       zoomOut.hidden = view[1] - view[0] >= tree.length;
@@ -167,14 +198,14 @@ function show(root, trace, {query, signal}) {
   const zoomOut = el('button', {type: 'button', class: 'toggle', hidden: true, onclick: () => waterfall.setView(0, tree.length), tip: 'Show the whole trace (0)'}, 'Whole trace');
   const toolbar = el('div', {class: 'toolbar', role: 'toolbar', 'aria-label': 'Waterfall'}, el('span', {class: 'find-box'}, find, foundCount), critical, collapse, zoomOut, marks, gaps,
     el('span', {class: 'grow'}),
-    el('a', {class: 'button', href: otlpPath(id), download: `${id}.json`}, 'OTLP JSON'),
+    el('a', {class: 'button', href: compareHref(id)}, 'Compare …'), el('a', {class: 'button', href: otlpPath(id), download: `${id}.json`}, 'OTLP JSON'),
     el('button', {type: 'button', class: 'quiet', onclick: openHelp, 'aria-label': 'Keys and marks'}, '?'));
 
   const split = splitter(waterfall);
   const chart = el('div', {class: 'chart'}, map.box, el('div', {class: 'ruler-box'}, waterfall.ruler, split), waterfall.scroller,
     el('p', {id: 'waterfall-help', class: 'offscreen'}, 'Arrow keys move, left and right collapse and expand, Enter opens the details, question mark shows all keys.'));
   const body = el('div', {class: 'trace-body'}, chart, panel);
-  replace(root, summary(trace, tree), toolbar, body);
+  replace(root, el('div', {class: 'crumbs'}, el('a', {class: 'back', href: searchHref()}, '← Search')), summary(trace, tree, services), toolbar, body);
   map.draw();
   map.show(waterfall.view);
 

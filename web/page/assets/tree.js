@@ -15,6 +15,7 @@ export class Tree {
     this.children = new Int32Array(n + 1); // number of them; the last: of tops
     this.collapsed = new Uint8Array(n);
     this.rowOf = new Int32Array(n); // -1: hidden
+    this.only = undefined; // numbers of the services whose spans are shown, a Set; all without
     this.selfTimes = new Map();
     const open = [];
     for (let i = 0; i <= n; i++) {
@@ -42,6 +43,7 @@ export class Tree {
     this.rowOf.fill(-1);
     let k = 0;
     for (let i = 0; i < n; i = this.collapsed[i] ? this.after[i] : i + 1) {
+      if (this.only && !this.only.has(this.spans[i].service)) continue;
       this.rowOf[i] = k;
       rows[k++] = i;
     }
@@ -62,9 +64,19 @@ export class Tree {
     this.layout();
   }
 
-  // reveal shows a span by expanding what it is below of.
+  // filter shows the spans of some services only, of all if the set is empty.
+  filter(services) {
+    this.only = services.size ? services : undefined;
+    this.layout();
+  }
+
+  // reveal shows a span by expanding what it is below of, of whatever service it is.
   reveal(i) {
     let changed = false;
+    if (this.only && !this.only.has(this.spans[i].service)) {
+      this.only = undefined;
+      changed = true;
+    }
     for (let p = this.parent[i]; p >= 0; p = this.parent[p]) {
       if (this.collapsed[p]) changed = true;
       this.collapsed[p] = 0;

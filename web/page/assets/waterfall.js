@@ -43,9 +43,10 @@ export function rects(times, x, width, top, height) {
 }
 
 export class Waterfall {
-  // events: selected(index), toggled().
-  constructor(tree, events) {
+  // events: selected(index), toggled(). name: of one of several on a page.
+  constructor(tree, events, name = '') {
     this.tree = tree;
+    this.name = name;
     this.events = events;
     this.active = 0;
     this.view = [0, tree.length];
@@ -191,7 +192,7 @@ export class Waterfall {
       if (row.drawn !== this.drawing || row.at !== at) this.fill(row, rows[at], at);
     }
     const active = this.tree.rowOf[this.active];
-    if (active >= first && active < last) this.scroller.setAttribute('aria-activedescendant', `row-${this.active}`);
+    if (active >= first && active < last) this.scroller.setAttribute('aria-activedescendant', `row-${this.name}${this.active}`);
     else this.scroller.removeAttribute('aria-activedescendant');
   }
 
@@ -222,7 +223,7 @@ export class Waterfall {
     row.at = at;
     const bar = this.narrow ? BAR_NARROW : BAR;
     const found = marksOf(span);
-    box.id = `row-${i}`;
+    box.id = `row-${this.name}${i}`;
     box.dataset.index = i;
     box.style.transform = `translateY(${at * this.rowHeight}px)`;
     box.className = `row${i === this.active ? ' active' : ''}${span.status === 'error' ? ' failed' : ''}${this.matches ? (this.matches.has(i) ? ' match' : ' other') : ''}`;
@@ -324,7 +325,11 @@ export class Waterfall {
         break;
       case 'ArrowLeft':
         if (event.shiftKey) this.pan(-0.2);
-        else if (!this.toggle(active, true) && tree.parent[active] >= 0) this.activate(tree.parent[active], false);
+        else if (!this.toggle(active, true)) {
+          let above = tree.parent[active];
+          while (above >= 0 && tree.rowOf[above] < 0) above = tree.parent[above]; // filtered
+          this.activate(above, false);
+        }
         break;
       case 'Enter':
       case ' ': this.events.opened(active); break;
