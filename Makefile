@@ -196,7 +196,7 @@ bench: check-go ## all benchmarks, COUNT times; compare two outputs with benchst
 .PHONY: lint
 lint: check-go $(GOLANGCI) ## gofmt, golangci-lint (go vet and staticcheck among others), clang-format
 	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [[ -z "$$out" ]] || { echo "gofmt -w: $$out" >&2; exit 1; }
-	@for m in $(MODULES); do (cd $$m && GOFLAGS="$$GOFLAGS -trimpath" $(CURDIR)/$(GOLANGCI) run ./...); done # with build's flags: it finds what that compiled
+	@for m in $(MODULES); do (cd $$m && GOFLAGS="$${GOFLAGS:-} -trimpath" $(CURDIR)/$(GOLANGCI) run ./...); done # with build's flags: it finds what that compiled
 	@command -v clang-format-19 >/dev/null || { echo "clang-format-19 is missing: apt-get install clang-format-19" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror $(C_FILES)
 
