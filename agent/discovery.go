@@ -82,6 +82,7 @@ type discovery struct {
 	cfg        config.Config
 	system     system
 	services   *services
+	loops      bool // hooks for event loops are attached
 	headers    headers
 	known      map[int]*traced
 	sockets    map[uint64]*socket                    // of known processes
@@ -108,7 +109,7 @@ func (f *failures) add(err error) {
 
 func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(config.Config) system) *discovery {
 	d := &discovery{
-		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg,
+		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg, loops: true,
 		system:     newSystem(cfg),
 		headers:    headers{log: log, put: t.Put},
 		known:      map[int]*traced{},
@@ -120,6 +121,10 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(
 	d.services = newServices(log, func(index uint16, s *discover.Service) error {
 		bits, err := d.headers.bits(s.Correlation)
 		if err != nil {
+			return err
+		}
+		// before the kernel side knows of any process of it, and so before its first link
+		if err := d.watchLoops(d.loops || s.Linking == config.Loop); err != nil {
 			return err
 		}
 		return t.SetService(index, s.Name, bits)
@@ -161,7 +166,24 @@ func (d *discovery) scan() error {
 		return err
 	}
 	d.started = true
-	return d.recycle()
+	if err := d.recycle(); err != nil {
+		return err
+	}
+	return d.watchLoops(d.services.any(config.Loop))
+}
+
+// watchLoops attaches or detaches the hooks that only event loops need; they are
+// attached at the start. A service that is known keeps them, whether its processes
+// run or not.
+func (d *discovery) watchLoops(on bool) error {
+	if d.loops == on {
+		return nil
+	}
+	if err := d.tracer.Demand(tier.Loops, on); err != nil {
+		return err
+	}
+	d.loops = on
+	return nil
 }
 
 // take traces processes; if all is set, there are no others. Until the kernel

@@ -54,7 +54,7 @@ var received = Program{
 // turns is a program that sees what is received on other sockets than TCP's.
 func turns(name string, hook Hook) Program {
 	return Program{
-		Name: name, Hook: hook,
+		Name: name, Hook: hook, OnDemand: Loops,
 		For:        "event loops that turn to what comes by UDP or a unix socket",
 		Capability: "turns",
 		Without:    "calls of an event loop that also uses unix sockets, or UDP, may be below another request",

@@ -47,6 +47,7 @@ type Demand string
 const (
 	Proofs  Demand = "proofs"  // how threads wait, while a service is not proven
 	Lookups Demand = "lookups" // packets, while traced processes look names up
+	Loops   Demand = "loops"   // what is received by all but TCP, while a traced service is an event loop
 )
 
 // Hook is a place in the kernel that a program can be attached to.
