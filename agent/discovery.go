@@ -19,6 +19,7 @@ import (
 
 const (
 	scanInterval  = 10 * time.Second // between scans of /proc, besides what the control ring reports
+	buryInterval  = time.Second      // between looks for unix sockets that were closed
 	earlyInterval = time.Second      // where it reported more than is looked at one by one
 	// A scan is followed by a pause of so many times its length: it takes at most
 	// 2% of a CPU on a host where it takes long.
@@ -43,6 +44,7 @@ type tracer interface {
 	Arm() error
 	Control(ctx context.Context, handle func(bpf.Control)) error
 	Demand(d tier.Demand, on bool) error
+	SweepUnix() error
 	runtime.Maps
 }
 
@@ -82,7 +84,8 @@ type discovery struct {
 	cfg        config.Config
 	system     system
 	services   *services
-	loops      bool // hooks for event loops are attached
+	loops      bool     // hooks for event loops are attached
+	demands    *demands // nil before watch
 	headers    headers
 	known      map[int]*traced
 	sockets    map[uint64]*socket                    // of known processes
@@ -168,6 +171,9 @@ func (d *discovery) scan() error {
 	d.started = true
 	if err := d.recycle(); err != nil {
 		return err
+	}
+	if d.demands != nil && slices.ContainsFunc(found, func(p discover.Process) bool { return p.ListensUnix }) {
+		d.demands.control(bpf.Control{Type: uint32(bpf.TareControlTypeTARE_UNIX)})
 	}
 	return d.watchLoops(d.services.any(config.Loop))
 }
@@ -311,6 +317,9 @@ func (d *discovery) watch(ctx context.Context) error {
 	defer reader.Wait()
 	defer cancel()
 	decided, wanted := newDecisions(d.log, d.resource, d.headers.name), newDemands(d.tracer.Demand, d.log)
+	d.mu.Lock()
+	d.demands = wanted
+	d.mu.Unlock()
 	reader.Go(func() { d.looks.run(ctx) })
 	reader.Go(func() {
 		failed <- d.tracer.Control(ctx, func(r bpf.Control) {
@@ -325,12 +334,18 @@ func (d *discovery) watch(ctx context.Context) error {
 	pause := time.Duration(0)
 	next := time.NewTimer(scanInterval)
 	defer next.Stop()
+	sweep := time.NewTicker(buryInterval)
+	defer sweep.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-failed:
 			return err
+		case <-sweep.C:
+			if err := d.tracer.SweepUnix(); err != nil {
+				d.log.Warn("requests over unix sockets that are closed unanswered seem in flight", "error", err)
+			}
 		case <-d.changes.wake:
 			t := d.changes.take()
 			if err := d.follow(t); err != nil {

@@ -92,6 +92,8 @@ func (k *fakeKernel) Listeners() (map[bpf.PortKey]bpf.Service, error) {
 func (k *fakeKernel) Put(string, any, any) error { return nil }
 func (k *fakeKernel) Delete(string, any) error   { return nil }
 
+func (k *fakeKernel) SweepUnix() error { return nil }
+
 func (k *fakeKernel) Demand(of tier.Demand, on bool) error { k.note("%s %v", of, on); return nil }
 
 func (k *fakeKernel) Control(ctx context.Context, handle func(bpf.Control)) error {

@@ -335,6 +335,7 @@ struct thread_state {
 	u8 pad[2];
 	struct proof proof;
 	u64 receipt; /* shim.bpf.h: that which the last bytes of a request were bound to */
+	u64 unix_at; /* unix.bpf.h: accepted socket that it received on last */
 };
 
 struct {
