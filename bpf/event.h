@@ -154,7 +154,7 @@ enum end_reason {
 #define TARE_PAYLOAD_START 192 /* bytes of a request's beginning */
 #define TARE_PAYLOAD_DATA  48  /* bytes of a response's beginning */
 #define TARE_UNIX_PATH	   108
-#define TARE_NAME	   24  /* bytes of a service's name that a peer is told */
+#define TARE_NAME	   24 /* bytes of a service's name that a peer is told */
 
 struct start_record {
 	__u8 type; /* TARE_START */

@@ -27,6 +27,8 @@ typedef _Bool bool;
 #define AF_INET	 2
 #define AF_INET6 10
 
+#define SOCK_STREAM 1
+
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 

@@ -66,7 +66,9 @@ INLINE void unix_asks(struct conn *c, struct unix_end *e, struct unix_end *to, s
 	if (u)
 		unix_tells(u, c->client.x.span);
 	struct note n = {.kind = NOTE_TAG, .start = v->write_seq};
-	if (c->tags) {
+	if (to->received && !unix_conn(server)) { /* who listens is not traced */
+		c->tags = 0;
+	} else if (c->tags) {
 		n.ctx = c->client.tx[0].ctx;
 		n.start = c->client.tx[0].start;
 		c->tags = 0;
@@ -108,7 +110,7 @@ int BPF_PROG(tare_unix_sends, struct sock *sk)
 	}
 	e->calls = thread;
 	/* In turns, what was sent before has been received; else something was received unseen: splice. */
-	if (e->asked != e->received && unix_queue_is_one(sk) && to->received != e->sent)
+	if (e->asked != e->received && unix_queue_is_one(sk) && before(to->received, e->sent))
 		e->lost = to->lost = 1;
 	e->asked = e->received;
 	struct conn *c = unix_mine(from, e);

@@ -9,8 +9,9 @@ import (
 	"github.com/tare-trace/tare/lab/load"
 )
 
-// An event loop that asks where Tare does not see it, and goes on with a request when it
-// has the answer: what it asks then is never linked to another request.
+// An event loop that goes on with a request when something has come that is not TCP's: with
+// the answer over a unix socket, its next call is linked to that request; with a name, it
+// is not known whose it is, so it is linked to none.
 func TestLoopTurnsUnseen(t *testing.T) {
 	need(t, "nginx", "dnsmasq", "unshare")
 	for name, conf := range map[string]string{
@@ -21,7 +22,7 @@ func TestLoopTurnsUnseen(t *testing.T) {
             auth_request /auth;
             proxy_pass http://%[2]s;
         }
-        location = /auth { internal; proxy_pass http://unix:%[3]s; }
+        location = /auth { internal; proxy_pass http://unix:%[3]s:$request_uri; }
     }`,
 		"unix socket, kept": `
     upstream auth { server unix:%[3]s; keepalive 64; }
@@ -34,7 +35,7 @@ func TestLoopTurnsUnseen(t *testing.T) {
             auth_request /auth;
             proxy_pass http://next;
         }
-        location = /auth { internal; proxy_pass http://auth; }
+        location = /auth { internal; proxy_pass http://auth$request_uri; }
     }`,
 		"names": `
     resolver %[4]s;
@@ -59,7 +60,12 @@ func TestLoopTurnsUnseen(t *testing.T) {
 				m := a.settle()
 				spans := s.since(before)
 				wantNoErrors(t, spans)
-				judge(t, spans, serve("service", "/n/", call("service", "/n/", serve("backend", "/n/"))))
+				next := call("service", "/n/", serve("backend", "/n/"))
+				if name != "names" {
+					wantComplete(t, judge(t, spans, serve("service", "/n/", call("service", "/n/"), next)), m, asked, 0.999)
+					continue
+				}
+				judge(t, spans, serve("service", "/n/", next))
 				wantUnlinked(t, spans, m, asked, m.unlinked()-counted)
 				wantNamesOfRequests(t, spans)
 			}
