@@ -100,7 +100,8 @@ INLINE bool another_connection(struct file *f, struct sock *sk)
 		return false;
 	if (family != AF_UNIX)
 		return family == AF_INET || family == AF_INET6;
-	if (BPF_CORE_READ(other, sk_type) != SOCK_STREAM)
+	if (BPF_CORE_READ(other, sk_type) != SOCK_STREAM ||
+	    !bpf_core_type_exists(struct unix_sock)) /* of a module */
 		return false;
 	struct unix_sock *u = (void *)other, *peer = (void *)BPF_CORE_READ(u, peer);
 	return BPF_CORE_READ(u, addr) || BPF_CORE_READ(peer, addr); /* a pair has no name */

@@ -145,8 +145,6 @@ INLINE void unix_ends_here(struct sock *sk, struct unix_end *e)
 	struct conn *c = unix_conn(sk);
 	if (!c || c->flags & C_IGNORED || !unix_hold(e))
 		return;
-	if (cfg_measure)
-		measure_closed(c, 0);
 	if (c->flags & C_CLIENT)
 		worker_closes(c, e->received);
 	unix_over(c, 0);

@@ -200,6 +200,8 @@ INLINE bool unix_trusted(void)
 /* An end is over. */
 INLINE void unix_over(struct conn *c, u32 error)
 {
+	if (cfg_measure)
+		measure_closed(c, error);
 	if (c->flags & C_SERVER)
 		server_closed(c, error);
 	else if (c->flags & C_CLIENT)
