@@ -91,7 +91,7 @@ func (b behind) run(c *servers) (addr string) {
     server {
         listen %s backlog=8192;
         location / { %s }
-    }`, socket, map[bool]string{true: "keepalive 64; keepalive_timeout " + cmp.Or(b.idle, "2s") + ";"}[b.keeps], loopback(proxy), pass), loopback(proxy))
+    }`, socket, map[bool]string{true: "keepalive 64; keepalive_timeout " + cmp.Or(b.idle, "300ms") + ";"}[b.keeps], loopback(proxy), pass), loopback(proxy))
 	until(c.t, time.Minute, "the service answers", func() bool {
 		return asked(noProxy.Get("http://"+loopback(proxy)+"/n/0")) == nil
 	})
@@ -175,7 +175,9 @@ func TestUnixCalls(t *testing.T) {
 	c.ready(c.service("redis", "", nil, "redis-server", "--port", itoa(port), "--bind", "127.0.0.1", "--unixsocket", socket, "--unixsocketperm", "777",
 		"--save", "", "--appendonly", "no", "--dir", c.g.Dir), loopback(port))
 	a := trace(t, s, nil, c.ports...) // connections are kept, and are to be younger than the agent
-	c.answers(gunicorn("-k", "gthread", "-w", "2", "--threads", "8", "--keep-alive", "60")(c))
+	p := gunicorn("-k", "gthread", "-w", "2", "--threads", "8", "--keep-alive", "60")(c)
+	until(t, time.Minute, "the service is traced", func() bool { return a.mustMetrics()["tare_services"] == 3 })
+	c.answers(p)
 	drive := func(connections, requests int) {
 		send(t, load.Options{Addr: loopback(c.entry), Connections: connections, Requests: uint64(requests), AppendPath: numbered})
 	}
