@@ -26,7 +26,7 @@ func TestLoopTurnsUnseen(t *testing.T) {
         location = /auth { internal; proxy_pass http://unix:%[3]s:$request_uri; }
     }`,
 		"unix socket, kept": `
-    upstream auth { server unix:%[3]s; keepalive 64; }
+    upstream auth { server unix:%[3]s; keepalive 64; keepalive_timeout 300ms; }
     upstream next { server %[2]s; keepalive 64; }
     server {
         listen %[1]s backlog=8192;
