@@ -47,6 +47,12 @@ func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands
 			of: tier.Handovers, keep: time.Minute, // processes alone need them
 			lost: "requests that are handed over are not linked: what shows who takes them",
 		},
+		{
+			// traced processes that connect or ask over unix sockets say so once a second
+			// (bpf/unix.bpf.h), and scans find those that listen
+			of: tier.Unix, by: bpf.TareControlTypeTARE_UNIX, keep: time.Minute,
+			lost: "connections over unix sockets are not seen: what sees them",
+		},
 	}}
 	for _, x := range d.all { // attached at the start
 		x.on = true

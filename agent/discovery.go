@@ -19,6 +19,7 @@ import (
 
 const (
 	scanInterval  = 10 * time.Second // between scans of /proc, besides what the control ring reports
+	buryInterval  = time.Second      // between looks for unix sockets that were closed
 	earlyInterval = time.Second      // where it reported more than is looked at one by one
 	// A scan is followed by a pause of so many times its length: it takes at most
 	// 2% of a CPU on a host where it takes long.
@@ -43,6 +44,7 @@ type tracer interface {
 	Arm() error
 	Control(ctx context.Context, handle func(bpf.Control)) error
 	Demand(d tier.Demand, on bool) error
+	SweepUnix() error
 	runtime.Maps
 }
 
@@ -83,6 +85,7 @@ type discovery struct {
 	cfg        config.Config
 	system     system
 	services   *services
+	loops      bool // hooks for event loops are attached
 	headers    headers
 	known      map[int]*traced
 	sockets    map[uint64]*socket                    // of known processes
@@ -109,7 +112,7 @@ func (f *failures) add(err error) {
 
 func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(config.Config) system) *discovery {
 	d := &discovery{
-		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg,
+		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg, loops: true,
 		system:     newSystem(cfg),
 		headers:    headers{log: log, put: t.Put},
 		known:      map[int]*traced{},
@@ -121,6 +124,10 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(
 	d.services = newServices(log, func(index uint16, s *discover.Service) error {
 		bits, err := d.headers.bits(s.Correlation)
 		if err != nil {
+			return err
+		}
+		// before the kernel side knows of any process of it, and so before its first link
+		if err := d.watchLoops(d.loops || s.Linking == config.Loop); err != nil {
 			return err
 		}
 		return t.SetService(index, s.Name, bits)
@@ -162,7 +169,27 @@ func (d *discovery) scan() error {
 		return err
 	}
 	d.started = true
-	return d.recycle()
+	if err := d.recycle(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(found, func(p discover.Process) bool { return p.ListensUnix }) {
+		d.demands.control(bpf.Control{Type: uint32(bpf.TareControlTypeTARE_UNIX)})
+	}
+	return d.watchLoops(d.services.any(config.Loop))
+}
+
+// watchLoops attaches or detaches the hooks that only event loops need; they are
+// attached at the start. A service that is known keeps them, whether its processes
+// run or not.
+func (d *discovery) watchLoops(on bool) error {
+	if d.loops == on {
+		return nil
+	}
+	if err := d.tracer.Demand(tier.Loops, on); err != nil {
+		return err
+	}
+	d.loops = on
+	return nil
 }
 
 // take traces processes; if all is set, there are no others. Until the kernel
@@ -304,12 +331,18 @@ func (d *discovery) watch(ctx context.Context) error {
 	pause := time.Duration(0)
 	next := time.NewTimer(scanInterval)
 	defer next.Stop()
+	sweep := time.NewTicker(buryInterval)
+	defer sweep.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-failed:
 			return err
+		case <-sweep.C:
+			if err := d.tracer.SweepUnix(); err != nil {
+				d.log.Warn("requests over unix sockets that are closed unanswered seem in flight", "error", err)
+			}
 		case <-d.changes.wake:
 			t := d.changes.take()
 			if err := d.follow(t); err != nil {

@@ -92,7 +92,14 @@ func (k *fakeKernel) Listeners() (map[bpf.PortKey]bpf.Service, error) {
 func (k *fakeKernel) Put(string, any, any) error { return nil }
 func (k *fakeKernel) Delete(string, any) error   { return nil }
 
-func (k *fakeKernel) Demand(tier.Demand, bool) error { return nil }
+func (k *fakeKernel) SweepUnix() error { return nil }
+
+func (k *fakeKernel) Demand(of tier.Demand, on bool) error {
+	if of == tier.Loops { // others are demanded by timers, on goroutines of their own
+		k.note("%s %v", of, on)
+	}
+	return nil
+}
 
 func (k *fakeKernel) Control(ctx context.Context, handle func(bpf.Control)) error {
 	for {
@@ -254,6 +261,35 @@ func (f *fixture) container(pid int) string {
 	return r.Service + " " + r.Attrs[0].Str
 }
 
+// What only event loops need is attached before the first process of one is told, stays
+// while its service has an index, and is detached otherwise.
+func TestDiscoveryLoops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.host.start(1, "threads", "a", 1)
+		f.must(f.start())
+		f.did()
+		f.host.start(2, "nginx", "a", 1).Service.Linking = config.Loop
+		f.told(2)
+		if got, want := f.did(), "loops true, add 2"; !strings.Contains(got, want) {
+			t.Errorf("told the kernel side %q, want %q", got, want)
+		}
+		f.exits(2)
+		f.must(f.scan())
+		f.host.start(3, "nginx", "a", 1).Service.Linking = config.Loop
+		f.told(3)
+		f.exits(3)
+		if got := f.did(); strings.Contains(got, "loops") {
+			t.Errorf("told the kernel side %q while its index is kept", got)
+		}
+		time.Sleep(rest)
+		f.must(f.scan())
+		if got, want := f.did(), "loops false"; !strings.Contains(got, want) {
+			t.Errorf("told the kernel side %q, want %q", got, want)
+		}
+	})
+}
+
 // Networks are known before processes, processes before their sockets, and all
 // that before anything is armed; a second look finds what came in between.
 func TestDiscoveryStart(t *testing.T) {
@@ -273,7 +309,7 @@ func TestDiscoveryStart(t *testing.T) {
 	f.must(f.start())
 	f.expect("trust, add 10, inode 100, add 20, in 1, arm, " +
 		"inode 101, add 11, in 1, arm, " +
-		"in 1, arm, entry true")
+		"in 1, arm, loops false, entry true")
 	if f.host.scans != 1 {
 		t.Errorf("%d scans", f.host.scans)
 	}

@@ -33,10 +33,14 @@ INLINE void client_received(struct conn *c, struct bytes b)
 	worker_resumed(c);
 }
 
-/* Whether a tag may go over the wire. */
+/* Whether a tag may be sent. */
 INLINE bool client_may_tag(struct conn *c)
 {
-	if (!(c->flags & C_TRUSTED) || cfg_tag == TARE_TAG_NONE)
+	if (!(c->flags & C_TRUSTED))
+		return false;
+	if (c->family == AF_UNIX)
+		return true; /* it goes from socket to socket */
+	if (cfg_tag == TARE_TAG_NONE)
 		return false;
 	if (cfg_tag == TARE_TAG_TCP || path_open(c))
 		return true;

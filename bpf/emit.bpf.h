@@ -103,7 +103,7 @@ INLINE void fill_start(struct start_record *e, const struct conn *c, const struc
 	e->connection = c->http2.id;
 	e->offset = a->offset;
 	e->sequence = a->sequence;
-	e->transport = TARE_OVER_TCP;
+	e->transport = c->family == AF_UNIX ? TARE_OVER_UNIX : TARE_OVER_TCP;
 	e->bytes = a->b.size;
 	e->local_port = c->local_port;
 	e->remote_port = c->remote_port;

@@ -9,6 +9,7 @@
  *	START  request received (server) or sent (client), with its context and its socket
  *	DATA   more bytes of the request, or bytes of the response (its first are marked)
  *	END    nothing more will come: next request on the socket, socket closed
+ *	PATH   where its connection leads, if that is over a unix socket
  *	PUBLISHED  which span of an SDK in the process is current: published.bpf.h
  *
  * A START that follows on the same socket stands for the END of the span before it.
@@ -25,6 +26,7 @@ enum record_type {
 	TARE_DATA = 2,
 	TARE_END = 3,
 	TARE_PUBLISHED = 4,
+	TARE_PATH = 5,
 };
 
 enum control_type {
@@ -36,6 +38,7 @@ enum control_type {
 	TARE_UNREAD = 7,   /* a process's runtime is to be read; of Go, tables of code (reason) */
 	TARE_UNPROVEN = 6, /* the hook where threads are switched is wanted; proof.bpf.h */
 	TARE_LOOKS_UP = 8, /* a traced process looks names up: the hooks for that are wanted */
+	TARE_UNIX = 9,	   /* one connects to a unix socket, or asks over one: likewise */
 };
 
 enum role {
@@ -109,7 +112,8 @@ enum start_flags {
 
 enum transport {
 	TARE_OVER_TCP = 0,
-	TARE_OVER_UDP = 1, /* a look-up of a name; dns.bpf.h */
+	TARE_OVER_UDP = 1,  /* a look-up of a name; dns.bpf.h */
+	TARE_OVER_UNIX = 2, /* unix.bpf.h; PATH follows */
 };
 
 /* How long a look-up waits for its answer; then it has none. */
@@ -149,7 +153,8 @@ enum end_reason {
 
 #define TARE_PAYLOAD_START 192 /* bytes of a request's beginning */
 #define TARE_PAYLOAD_DATA  48  /* bytes of a response's beginning */
-#define TARE_NAME	   24  /* bytes of a service's name that a peer is told */
+#define TARE_UNIX_PATH	   108
+#define TARE_NAME	   24 /* bytes of a service's name that a peer is told */
 
 struct start_record {
 	__u8 type; /* TARE_START */
@@ -212,6 +217,16 @@ struct published_record {
 	__u64 span_id; /* of Tare's span */
 	__u8 sdk_trace[16];
 	__u8 sdk_span[8];
+};
+
+/* After the START of a span whose transport is TARE_OVER_UNIX. */
+struct path_record {
+	__u8 type; /* TARE_PATH */
+	__u8 len;
+	__u8 pad[6];
+	__u64 span_id;
+	__u8 path[TARE_UNIX_PATH]; /* of an abstract one, with a zero before its name */
+	__u8 rest[4];
 };
 
 struct control_record {
@@ -312,6 +327,8 @@ enum counter {
 	TARE_C_TAG_NO_PATH,   /* tags not sent: no path for IP options, as far as known */
 	TARE_C_PATH_PASSES,   /* paths that were found to pass IP options on */
 	TARE_C_PATH_DROPS,    /* to drop packets with them */
+	TARE_C_UNIX_OLD,      /* connections over unix sockets that were open before */
+	TARE_C_UNIX_LOST,     /* of them: positions are not known any more */
 	TARE_C_PATH_SILENT,   /* to strip them, or to lead to no traced service */
 	TARE_C_MAX,
 };

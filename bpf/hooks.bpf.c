@@ -90,7 +90,8 @@ int BPF_PROG(tare_recv, struct sock *sk)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(tare_turns, struct sock *sk)
 {
-	if (sk->__sk_common.skc_family == AF_UNIX || sk->sk_protocol == IPPROTO_UDP)
+	if (sk->__sk_common.skc_family == AF_UNIX ? !unix_traced(sk)
+						  : sk->sk_protocol == IPPROTO_UDP)
 		worker_turned_unseen();
 	return 0;
 }

@@ -310,6 +310,10 @@ INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v
 	u32 silent = promised ? 0 : C_SILENT;
 	if (!(c->flags & C_TRUSTED))
 		return;
+	if (c->family == AF_UNIX) { /* told with the request: unix.bpf.h */
+		c->flags = (c->flags & ~C_SILENT) | silent;
+		return;
+	}
 	bool joins = cfg_same_host && !(c->flags & C_LOCAL) &&
 		     (c->flags & C_MARK || c->seeks < SEEKS) && inbox_of(c);
 	bool changes = c->flags & C_LOCAL && (c->flags & C_SILENT) != silent;

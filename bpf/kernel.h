@@ -27,6 +27,8 @@ typedef _Bool bool;
 #define AF_INET	 2
 #define AF_INET6 10
 
+#define SOCK_STREAM 1
+
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 
@@ -58,6 +60,9 @@ struct sock_common {
 	u16 skc_family;
 	volatile u8 skc_state;
 	possible_net_t skc_net;
+	struct {
+		s64 counter;
+	} skc_cookie;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
@@ -136,9 +141,14 @@ struct sock;
 
 struct sk_buff {
 	struct sock *sk;
+	unsigned int len;
 	unsigned char *head, *data;
 	u16 network_header;
 	u16 transport_header;
+};
+
+struct sk_buff_head {
+	struct sk_buff *next, *prev;
 };
 
 struct bpf_sock_ops_kern {
@@ -150,6 +160,7 @@ struct sock {
 	struct {
 		struct sk_buff *tail;
 	} sk_backlog;
+	struct sk_buff_head sk_receive_queue;
 	socket_lock_t sk_lock;
 	struct socket_wq *sk_wq;
 	int sk_write_pending; /* threads that wait for room to send */
@@ -159,6 +170,17 @@ struct sock {
 	int sk_err;
 	u8 sk_shutdown;
 	struct bpf_local_storage *sk_bpf_storage;
+};
+
+struct unix_address {
+	int len; /* of the name */
+	u8 name[1];
+};
+
+struct unix_sock {
+	struct sock sk;
+	struct unix_address *addr;
+	struct sock *peer;
 };
 
 struct inet_sock {

@@ -107,7 +107,15 @@ INLINE bool another_connection(struct file *f, struct sock *sk)
 	struct socket *socket = BPF_CORE_READ(f, private_data);
 	struct sock *other = BPF_CORE_READ(socket, sk);
 	u16 family = BPF_CORE_READ(other, __sk_common.skc_family);
-	return other != sk && (family == AF_INET || family == AF_INET6);
+	if (other == sk)
+		return false;
+	if (family != AF_UNIX)
+		return family == AF_INET || family == AF_INET6;
+	if (BPF_CORE_READ(other, sk_type) != SOCK_STREAM ||
+	    !bpf_core_type_exists(struct unix_sock)) /* of a module */
+		return false;
+	struct unix_sock *u = (void *)other, *peer = (void *)BPF_CORE_READ(u, peer);
+	return BPF_CORE_READ(u, addr) || BPF_CORE_READ(peer, addr); /* a pair has no name */
 }
 
 /* What is polled are no connections but this. */

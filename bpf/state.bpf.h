@@ -344,6 +344,7 @@ struct thread_state {
 	struct proof proof;
 	u64 receipt;	   /* shim.bpf.h: that which the last bytes of a request were bound to */
 	struct stack left; /* proof.bpf.h: on which it sent a request; end 0: none */
+	u64 unix_at;	   /* unix.bpf.h: accepted socket that it received on last */
 };
 
 struct {

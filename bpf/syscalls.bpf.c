@@ -62,8 +62,6 @@ INLINE struct pt_regs *call_regs(void)
 	return (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 }
 
-#define SOCK_STREAM 1
-
 INLINE bool is_tcp(struct sock *sk)
 {
 	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP &&

@@ -43,6 +43,7 @@
 #include "streams.bpf.h"
 #include "http2.bpf.h"
 #include "dns.bpf.h"
+#include "unix.bpf.h"
 
 /* Hooks: thin. */
 #include "hooks.bpf.c"
@@ -52,6 +53,7 @@
 #include "arm.bpf.c"
 #include "process.bpf.c"
 #include "dns.bpf.c"
+#include "unix.bpf.c"
 
 /* bpf2go makes Go types of what is named here. */
 const struct start_record *unused_start __attribute__((unused));
@@ -59,6 +61,7 @@ const struct data_record *unused_data __attribute__((unused));
 const struct end_record *unused_end __attribute__((unused));
 const struct published_record *unused_published __attribute__((unused));
 const struct publisher *unused_publisher __attribute__((unused));
+const struct path_record *unused_path __attribute__((unused));
 const struct control_record *unused_control __attribute__((unused));
 const struct measure_key *unused_measure_key __attribute__((unused));
 const struct measure *unused_measure __attribute__((unused));

@@ -167,6 +167,7 @@ const (
 	TareControlTypeTARE_UNREAD   TareControlType = 7
 	TareControlTypeTARE_UNPROVEN TareControlType = 6
 	TareControlTypeTARE_LOOKS_UP TareControlType = 8
+	TareControlTypeTARE_UNIX     TareControlType = 9
 )
 
 type TareCounter uint32
@@ -200,13 +201,15 @@ const (
 	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 25
 	TareCounterTARE_C_PATH_PASSES     TareCounter = 26
 	TareCounterTARE_C_PATH_DROPS      TareCounter = 27
-	TareCounterTARE_C_PATH_SILENT     TareCounter = 28
-	TareCounterTARE_C_MAX             TareCounter = 29
+	TareCounterTARE_C_UNIX_OLD        TareCounter = 28
+	TareCounterTARE_C_UNIX_LOST       TareCounter = 29
+	TareCounterTARE_C_PATH_SILENT     TareCounter = 30
+	TareCounterTARE_C_MAX             TareCounter = 31
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [29]uint64
+	N        [31]uint64
 	Unlinked [32]uint64
 }
 
@@ -710,6 +713,16 @@ type TarePathKey struct {
 	Port    uint32
 }
 
+type TarePathRecord struct {
+	_      structs.HostLayout
+	Type   uint8
+	Len    uint8
+	Pad    [6]uint8
+	SpanId uint64
+	Path   [108]uint8
+	Rest   [4]uint8
+}
+
 type TarePortKey struct {
 	_     structs.HostLayout
 	Netns uint32
@@ -759,6 +772,7 @@ const (
 	TareRecordTypeTARE_DATA      TareRecordType = 2
 	TareRecordTypeTARE_END       TareRecordType = 3
 	TareRecordTypeTARE_PUBLISHED TareRecordType = 4
+	TareRecordTypeTARE_PATH      TareRecordType = 5
 )
 
 type TareRole uint32
@@ -1076,14 +1090,43 @@ type TareThreadState struct {
 		Start uint64
 		End   uint64
 	}
+	UnixAt uint64
 }
 
 type TareTransport uint32
 
 const (
-	TareTransportTARE_OVER_TCP TareTransport = 0
-	TareTransportTARE_OVER_UDP TareTransport = 1
+	TareTransportTARE_OVER_TCP  TareTransport = 0
+	TareTransportTARE_OVER_UDP  TareTransport = 1
+	TareTransportTARE_OVER_UNIX TareTransport = 2
 )
+
+type TareUnixConn struct {
+	_      structs.HostLayout
+	Cookie uint64
+	C      TareConn
+}
+
+type TareUnixEnd struct {
+	_        structs.HostLayout
+	Epoch    uint32
+	Held     uint32
+	Sent     uint32
+	Received uint32
+	Asked    uint32
+	Calls    uint32
+	Role     uint8
+	Lost     uint8
+	Next     uint8
+	Open     uint8
+	Pad      [4]uint8
+	Notes    [4]struct {
+		_     structs.HostLayout
+		Ctx   TareTagContext
+		Start uint32
+		Kind  uint32
+	}
+}
 
 type TareUnlinked uint32
 
@@ -1169,6 +1212,8 @@ const (
 	TareMapThreads              = "threads"
 	TareMapTokens               = "tokens"
 	TareMapTrusted              = "trusted"
+	TareMapUnixConns            = "unix_conns"
+	TareMapUnixEnds             = "unix_ends"
 	TareMapWaking               = "waking"
 	TareProgTareArm             = "tare_arm"
 	TareProgTareAsksName        = "tare_asks_name"
@@ -1199,6 +1244,11 @@ const (
 	TareProgTareTurns           = "tare_turns"
 	TareProgTareUdp6Turns       = "tare_udp6_turns"
 	TareProgTareUdpTurns        = "tare_udp_turns"
+	TareProgTareUnixConnects    = "tare_unix_connects"
+	TareProgTareUnixReceived    = "tare_unix_received"
+	TareProgTareUnixSends       = "tare_unix_sends"
+	TareProgTareUnixSent        = "tare_unix_sent"
+	TareProgTareUnixSweep       = "tare_unix_sweep"
 	TareProgTareUnixTurns       = "tare_unix_turns"
 	TareVarCfgArmNv             = "cfg_arm_nv"
 	TareVarCfgByAddress         = "cfg_by_address"
@@ -1220,6 +1270,8 @@ const (
 	TareVarNotesUnread          = "notes_unread"
 	TareVarSamplingThreshold    = "sampling_threshold"
 	TareVarStreamNotesUnread    = "stream_notes_unread"
+	TareVarUnixEpoch            = "unix_epoch"
+	TareVarUnixTold             = "unix_told"
 	TareVarUnusedControl        = "unused_control"
 	TareVarUnusedControlType    = "unused_control_type"
 	TareVarUnusedCounter        = "unused_counter"
@@ -1236,6 +1288,7 @@ const (
 	TareVarUnusedMeasure        = "unused_measure"
 	TareVarUnusedMeasureKey     = "unused_measure_key"
 	TareVarUnusedOutcome        = "unused_outcome"
+	TareVarUnusedPath           = "unused_path"
 	TareVarUnusedProtocol       = "unused_protocol"
 	TareVarUnusedPublished      = "unused_published"
 	TareVarUnusedPublisher      = "unused_publisher"
@@ -1318,6 +1371,11 @@ type TareProgramSpecs struct {
 	TareTurns           *ebpf.ProgramSpec `ebpf:"tare_turns"`
 	TareUdp6Turns       *ebpf.ProgramSpec `ebpf:"tare_udp6_turns"`
 	TareUdpTurns        *ebpf.ProgramSpec `ebpf:"tare_udp_turns"`
+	TareUnixConnects    *ebpf.ProgramSpec `ebpf:"tare_unix_connects"`
+	TareUnixReceived    *ebpf.ProgramSpec `ebpf:"tare_unix_received"`
+	TareUnixSends       *ebpf.ProgramSpec `ebpf:"tare_unix_sends"`
+	TareUnixSent        *ebpf.ProgramSpec `ebpf:"tare_unix_sent"`
+	TareUnixSweep       *ebpf.ProgramSpec `ebpf:"tare_unix_sweep"`
 	TareUnixTurns       *ebpf.ProgramSpec `ebpf:"tare_unix_turns"`
 }
 
@@ -1372,6 +1430,8 @@ type TareMapSpecs struct {
 	Threads        *ebpf.MapSpec `ebpf:"threads"`
 	Tokens         *ebpf.MapSpec `ebpf:"tokens"`
 	Trusted        *ebpf.MapSpec `ebpf:"trusted"`
+	UnixConns      *ebpf.MapSpec `ebpf:"unix_conns"`
+	UnixEnds       *ebpf.MapSpec `ebpf:"unix_ends"`
 	Waking         *ebpf.MapSpec `ebpf:"waking"`
 }
 
@@ -1399,6 +1459,8 @@ type TareVariableSpecs struct {
 	NotesUnread         *ebpf.VariableSpec `ebpf:"notes_unread"`
 	SamplingThreshold   *ebpf.VariableSpec `ebpf:"sampling_threshold"`
 	StreamNotesUnread   *ebpf.VariableSpec `ebpf:"stream_notes_unread"`
+	UnixEpoch           *ebpf.VariableSpec `ebpf:"unix_epoch"`
+	UnixTold            *ebpf.VariableSpec `ebpf:"unix_told"`
 	UnusedControl       *ebpf.VariableSpec `ebpf:"unused_control"`
 	UnusedControlType   *ebpf.VariableSpec `ebpf:"unused_control_type"`
 	UnusedCounter       *ebpf.VariableSpec `ebpf:"unused_counter"`
@@ -1415,6 +1477,7 @@ type TareVariableSpecs struct {
 	UnusedMeasure       *ebpf.VariableSpec `ebpf:"unused_measure"`
 	UnusedMeasureKey    *ebpf.VariableSpec `ebpf:"unused_measure_key"`
 	UnusedOutcome       *ebpf.VariableSpec `ebpf:"unused_outcome"`
+	UnusedPath          *ebpf.VariableSpec `ebpf:"unused_path"`
 	UnusedProtocol      *ebpf.VariableSpec `ebpf:"unused_protocol"`
 	UnusedPublished     *ebpf.VariableSpec `ebpf:"unused_published"`
 	UnusedPublisher     *ebpf.VariableSpec `ebpf:"unused_publisher"`
@@ -1493,6 +1556,8 @@ type TareMaps struct {
 	Threads        *ebpf.Map `ebpf:"threads"`
 	Tokens         *ebpf.Map `ebpf:"tokens"`
 	Trusted        *ebpf.Map `ebpf:"trusted"`
+	UnixConns      *ebpf.Map `ebpf:"unix_conns"`
+	UnixEnds       *ebpf.Map `ebpf:"unix_ends"`
 	Waking         *ebpf.Map `ebpf:"waking"`
 }
 
@@ -1545,6 +1610,8 @@ func (m *TareMaps) Close() error {
 		m.Threads,
 		m.Tokens,
 		m.Trusted,
+		m.UnixConns,
+		m.UnixEnds,
 		m.Waking,
 	)
 }
@@ -1573,6 +1640,8 @@ type TareVariables struct {
 	NotesUnread         *ebpf.Variable `ebpf:"notes_unread"`
 	SamplingThreshold   *ebpf.Variable `ebpf:"sampling_threshold"`
 	StreamNotesUnread   *ebpf.Variable `ebpf:"stream_notes_unread"`
+	UnixEpoch           *ebpf.Variable `ebpf:"unix_epoch"`
+	UnixTold            *ebpf.Variable `ebpf:"unix_told"`
 	UnusedControl       *ebpf.Variable `ebpf:"unused_control"`
 	UnusedControlType   *ebpf.Variable `ebpf:"unused_control_type"`
 	UnusedCounter       *ebpf.Variable `ebpf:"unused_counter"`
@@ -1589,6 +1658,7 @@ type TareVariables struct {
 	UnusedMeasure       *ebpf.Variable `ebpf:"unused_measure"`
 	UnusedMeasureKey    *ebpf.Variable `ebpf:"unused_measure_key"`
 	UnusedOutcome       *ebpf.Variable `ebpf:"unused_outcome"`
+	UnusedPath          *ebpf.Variable `ebpf:"unused_path"`
 	UnusedProtocol      *ebpf.Variable `ebpf:"unused_protocol"`
 	UnusedPublished     *ebpf.Variable `ebpf:"unused_published"`
 	UnusedPublisher     *ebpf.Variable `ebpf:"unused_publisher"`
@@ -1633,6 +1703,11 @@ type TarePrograms struct {
 	TareTurns           *ebpf.Program `ebpf:"tare_turns"`
 	TareUdp6Turns       *ebpf.Program `ebpf:"tare_udp6_turns"`
 	TareUdpTurns        *ebpf.Program `ebpf:"tare_udp_turns"`
+	TareUnixConnects    *ebpf.Program `ebpf:"tare_unix_connects"`
+	TareUnixReceived    *ebpf.Program `ebpf:"tare_unix_received"`
+	TareUnixSends       *ebpf.Program `ebpf:"tare_unix_sends"`
+	TareUnixSent        *ebpf.Program `ebpf:"tare_unix_sent"`
+	TareUnixSweep       *ebpf.Program `ebpf:"tare_unix_sweep"`
 	TareUnixTurns       *ebpf.Program `ebpf:"tare_unix_turns"`
 }
 
@@ -1667,6 +1742,11 @@ func (p *TarePrograms) Close() error {
 		p.TareTurns,
 		p.TareUdp6Turns,
 		p.TareUdpTurns,
+		p.TareUnixConnects,
+		p.TareUnixReceived,
+		p.TareUnixSends,
+		p.TareUnixSent,
+		p.TareUnixSweep,
 		p.TareUnixTurns,
 	)
 }

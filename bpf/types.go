@@ -10,6 +10,7 @@ type (
 	Control = TareControlRecord
 
 	Published = TarePublishedRecord
+	Path      = TarePathRecord
 	Publisher = TarePublisher
 	Service   = TareService
 	Prefix    = TarePrefix

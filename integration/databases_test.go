@@ -19,13 +19,20 @@ func TestDatabases(t *testing.T) {
 		needs []string
 		named string // spans of a query
 		text  string // db.query.text, a format of the number
+		unix  string // the end of the path of the unix socket that it is asked over
 	}{
-		"postgres": {[]string{"python3", "postgres", "/usr/lib/python3/dist-packages/psycopg2"}, "SELECT", "SELECT ? AS n%05d, ?"},
-		"mariadb":  {[]string{"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"}, "SELECT", "SELECT ? AS n%05d, ?"},
+		"postgres":                    {[]string{"python3", "postgres", "/usr/lib/python3/dist-packages/psycopg2"}, "SELECT", "SELECT ? AS n%05d, ?", ""},
+		"mariadb":                     {[]string{"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"}, "SELECT", "SELECT ? AS n%05d, ?", ""},
+		"postgres over a unix socket": {[]string{"python3", "postgres", "/usr/lib/python3/dist-packages/psycopg2"}, "SELECT", "SELECT ? AS n%05d, ?", "/postgres/.s.PGSQL."},
+		"mariadb over a unix socket":  {[]string{"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"}, "SELECT", "SELECT ? AS n%05d, ?", "/mariadb/socket"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			need(t, d.needs...)
+			name, _, _ := strings.Cut(name, " ")
 			c, s := newServers(t, name), newSink(t)
+			if d.unix != "" {
+				c.env = append(c.env, "UNIX="+c.g.Dir)
+			}
 			c.answers(python("threads")(c))
 			a := trace(t, s, nil, c.ports...)
 			a.proven(t, func() {
@@ -42,6 +49,12 @@ func TestDatabases(t *testing.T) {
 				below: []branch{{service: name, kind: span.Server, name: d.named}}}}}
 			wantBranches(t, spans, want, m, requests, 0.999)
 			wantNoErrors(t, s.all())
+			for i := range spans {
+				address, _ := spans[i].Attr("server.address")
+				if d.unix != "" && !spans[i].Parent.IsZero() && !strings.Contains(address.Str, d.unix) {
+					t.Fatalf("it is asked at %q, not at %s", address.Str, d.unix)
+				}
+			}
 			number := func(root *span.Span) int {
 				path, _ := root.Attr("url.path")
 				n, err := strconv.Atoi(strings.TrimPrefix(path.Str, "/n/"))

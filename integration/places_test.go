@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/span"
 )
 
-// An event loop that asks where Tare does not see it, and goes on with a request when it
-// has the answer: what it asks then is never linked to another request.
+// An event loop that goes on with a request when something has come that is not TCP's: with
+// the answer over a unix socket, its next call is linked to that request; with a name, it
+// is not known whose it is, so it is linked to none.
 func TestLoopTurnsUnseen(t *testing.T) {
 	need(t, "nginx", "dnsmasq", "unshare")
 	for name, conf := range map[string]string{
@@ -21,10 +23,10 @@ func TestLoopTurnsUnseen(t *testing.T) {
             auth_request /auth;
             proxy_pass http://%[2]s;
         }
-        location = /auth { internal; proxy_pass http://unix:%[3]s; }
+        location = /auth { internal; proxy_pass http://unix:%[3]s:$request_uri; }
     }`,
 		"unix socket, kept": `
-    upstream auth { server unix:%[3]s; keepalive 64; }
+    upstream auth { server unix:%[3]s; keepalive 64; keepalive_timeout 300ms; }
     upstream next { server %[2]s; keepalive 64; }
     server {
         listen %[1]s backlog=8192;
@@ -34,7 +36,7 @@ func TestLoopTurnsUnseen(t *testing.T) {
             auth_request /auth;
             proxy_pass http://next;
         }
-        location = /auth { internal; proxy_pass http://auth; }
+        location = /auth { internal; proxy_pass http://auth$request_uri; }
     }`,
 		"names": `
     resolver %[4]s;
@@ -60,6 +62,13 @@ func TestLoopTurnsUnseen(t *testing.T) {
 				spans := s.since(before)
 				wantNoErrors(t, spans)
 				judge(t, spans, serve("service", "/n/", call("service", "/n/", serve("backend", "/n/"))))
+				if name != "names" {
+					wantBranches(t, spans, branch{service: "service", kind: span.Server, name: "GET", below: []branch{
+						{service: "service", kind: span.Client, name: "GET"},
+						{service: "service", kind: span.Client, name: "GET", below: []branch{{service: "backend", kind: span.Server, name: "GET"}}},
+					}}, m, asked, 0.999)
+					continue
+				}
 				wantUnlinked(t, spans, m, asked, m.unlinked()-counted)
 				wantNamesOfRequests(t, spans)
 			}

@@ -44,6 +44,7 @@ type Process struct {
 	Rule        int              // index of the rule that selects it
 	Sockets     []uint64         // inodes of its sockets, of any family, sorted
 	Listening   []uint16         // TCP ports that it listens on, sorted
+	ListensUnix bool             // it had a unix stream socket that listened at the last scan
 	Runtime     *runtime.Runtime // nil if a rule says how it is linked
 
 	run *runtime.Process // as the runtime sees it
@@ -159,6 +160,7 @@ type Scanner struct {
 	runtimes runtime.Detector
 	diag     bool              // the kernel answers sock_diag, as far as is known since the last scan
 	ports    map[uint64]uint16 // of listening sockets by inode, of all namespaces at the last scan
+	unix     map[uint64]bool   // unix stream sockets that listened, likewise
 	stats    Stats
 }
 
@@ -166,7 +168,7 @@ type Scanner struct {
 // is mounted, "" for /proc.
 func New(proc string, c config.Config) *Scanner {
 	hostname, _ := os.Hostname() // without it, host.name is left out
-	s := &Scanner{root: cmp.Or(proc, "/proc"), config: c, hostname: hostname, ports: map[uint64]uint16{}}
+	s := &Scanner{root: cmp.Or(proc, "/proc"), config: c, hostname: hostname, ports: map[uint64]uint16{}, unix: map[uint64]bool{}}
 	s.diag = s.root == "/proc"
 	return s
 }
@@ -209,8 +211,10 @@ func (s *Scanner) Scan() ([]Process, error) {
 
 	var stats Stats
 	clear(s.ports)
+	clear(s.unix)
 	s.diag = s.root == "/proc" // once more, if it failed: that may have passed
 	t := s.tables()
+	t.unix = s.unix
 	var all []*process
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
@@ -348,6 +352,7 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 		Rule: i,
 		PID:  p.pid, StartTime: start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
 		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, run: run,
+		ListensUnix: slices.ContainsFunc(sockets, func(inode uint64) bool { return s.unix[inode] }),
 		Service: Service{
 			Name:    cmp.Or(r.Name, s.config.ServiceName, nameOfUnit(unit), p.program()),
 			Linking: linking, Why: why, Published: r.Published, Correlation: s.config.CorrelationOf(r),

@@ -77,3 +77,19 @@ func FuzzBracketed(f *testing.F) {
 		}
 	})
 }
+
+// Of unix sockets, the stream sockets that listen are found.
+func TestUnixTable(t *testing.T) {
+	found := tables{unix: map[uint64]bool{}}
+	err := found.parseUnix(strings.NewReader(`Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01    11 /run/a b.sock
+0000000000000000: 00000002 00000000 00010000 0001 01    12 @abstract
+0000000000000000: 00000003 00000000 00000000 0001 03    13 /run/a b.sock
+0000000000000000: 00000002 00000000 00010000 0005 01    14 /run/udev/control
+0000000000000000: 00000002 00000000 00000000 0002 01    15
+cut off
+`))
+	if err != nil || len(found.unix) != 2 || !found.unix[11] || !found.unix[12] {
+		t.Errorf("%v, %v", found.unix, err)
+	}
+}

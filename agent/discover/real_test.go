@@ -215,7 +215,7 @@ func TestListeners(t *testing.T) {
 	}
 	files := &tables{ports: read}
 	for _, name := range []string{"tcp", "tcp6"} {
-		if err := files.readFile("/proc/thread-self/net/" + name); err != nil {
+		if err := files.readFile("/proc/thread-self/net/"+name, files.parsePorts); err != nil {
 			t.Fatal(err)
 		}
 	}

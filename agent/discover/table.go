@@ -19,6 +19,7 @@ type tables struct {
 	diag  *bool            // whether the kernel answers sock_diag, as far as known
 	done  map[uint32]error // by namespace
 	ports map[uint64]uint16
+	unix  map[uint64]bool // unix stream sockets that listen; nil: not asked for
 }
 
 // read asks for the listeners of the process's network namespace, once.
@@ -31,6 +32,9 @@ func (t *tables) read(p *process) error {
 		return err
 	}
 	err = t.ask(p)
+	if err == nil && t.unix != nil {
+		_ = t.readFile(filepath.Join(p.dir, "net/unix"), t.parseUnix) // a kernel without unix sockets has no such file
+	}
 	if !gone(err) { // else another process of the namespace may be there
 		t.done[ns] = err
 	}
@@ -48,24 +52,26 @@ func (t *tables) ask(p *process) error {
 		}
 		*t.diag = false // a kernel without it, or no privilege to enter
 	}
-	err := t.readFile(filepath.Join(p.dir, "net/tcp6"))
+	err := t.readFile(filepath.Join(p.dir, "net/tcp6"), t.parsePorts)
 	if err == nil || errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6, or gone: tcp tells
-		err = t.readFile(filepath.Join(p.dir, "net/tcp"))
+		err = t.readFile(filepath.Join(p.dir, "net/tcp"), t.parsePorts)
 	}
 	return err
 }
 
-func (t *tables) readFile(path string) error {
+func (t *tables) readFile(path string, parse func(io.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // only read from
-	if err := parseTable(f, t.ports); err != nil {
+	if err := parse(f); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
+
+func (t *tables) parsePorts(r io.Reader) error { return parseTable(r, t.ports) }
 
 // parseTable reads the listeners of /proc/net/tcp or tcp6:
 //
@@ -95,6 +101,24 @@ func parseTable(r io.Reader, into map[uint64]uint16) error {
 			continue
 		}
 		into[inode] = uint16(port)
+	}
+	return lines.Err()
+}
+
+// parseUnix reads the stream sockets that listen of /proc/net/unix:
+//
+//	Num       RefCount Protocol Flags    Type St Inode Path
+//	00000000…: 00000002 00000000 00010000 0001 01 12345 /run/x.sock
+func (t *tables) parseUnix(r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		f := bytes.Fields(lines.Bytes())
+		if len(f) < 7 || string(f[3]) != "00010000" || string(f[4]) != "0001" { // __SO_ACCEPTCON, SOCK_STREAM
+			continue
+		}
+		if inode, err := strconv.ParseUint(string(f[6]), 10, 64); err == nil {
+			t.unix[inode] = true
+		}
 	}
 	return lines.Err()
 }

@@ -18,6 +18,7 @@ const (
 	EndSize   = int(unsafe.Sizeof(bpf.End{}))
 
 	PublishedSize = int(unsafe.Sizeof(bpf.Published{}))
+	PathSize      = int(unsafe.Sizeof(bpf.Path{}))
 )
 
 // ErrMalformed is wrapped by every error of this package.
@@ -32,6 +33,7 @@ type Record struct {
 	End   bpf.End
 
 	Published bpf.Published
+	Path      bpf.Path
 }
 
 // Payload returns the message bytes in the record. They alias the record and are valid
@@ -82,6 +84,14 @@ func (r *Record) Decode(raw []byte) error {
 			return tooShort("published", len(raw), PublishedSize)
 		}
 		copy(bytesOf(&r.Published), raw)
+	case bpf.TareRecordTypeTARE_PATH:
+		if len(raw) < PathSize {
+			return tooShort("path", len(raw), PathSize)
+		}
+		copy(bytesOf(&r.Path), raw)
+		if int(r.Path.Len) > len(r.Path.Path) {
+			return fmt.Errorf("%w: path of %d bytes", ErrMalformed, r.Path.Len)
+		}
 	default:
 		return fmt.Errorf("%w: type %d", ErrMalformed, raw[0])
 	}

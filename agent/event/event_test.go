@@ -15,6 +15,7 @@ func TestSizes(t *testing.T) {
 		"data":       {DataSize, 216},
 		"end":        {EndSize, 24},
 		"published":  {PublishedSize, 40},
+		"path":       {PathSize, 128},
 		"data short": {int(unsafe.Offsetof(bpf.Data{}.Payload)), bpf.DataShort},
 	} {
 		if tc.got != tc.want {
@@ -53,6 +54,13 @@ func TestDecode(t *testing.T) {
 	e := bpf.End{Type: uint8(bpf.TareRecordTypeTARE_END), Reason: 2, Error: 104, SpanId: 9}
 	if err := r.Decode(raw(e)); err != nil || r.End != e {
 		t.Errorf("end decoded as %+v, %v", r.End, err)
+	}
+	path := bpf.Path{Type: uint8(bpf.TareRecordTypeTARE_PATH), Len: 108, SpanId: 9}
+	if err := r.Decode(raw(path)); err != nil || r.Path != path {
+		t.Errorf("path decoded as %+v, %v", r.Path, err)
+	}
+	if path.Len++; r.Decode(raw(path)) == nil {
+		t.Error("a path of 109 bytes is taken")
 	}
 	p := bpf.Published{Type: uint8(bpf.TareRecordTypeTARE_PUBLISHED), Flags: 1, SpanId: 9, SdkTrace: [16]byte{1}, SdkSpan: [8]byte{2}}
 	if err := r.Decode(raw(p)); err != nil || r.Published != p || r.Payload() != nil {

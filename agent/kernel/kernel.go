@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 
@@ -53,6 +54,8 @@ type Tracer struct {
 	mu       sync.Mutex
 	trusted  map[bpf.Prefix]struct{}
 	demanded map[tier.Demand][]link.Link // attached on demand
+	sweep    *ebpf.Program               // nil where it is lost
+	epoch    uint32                      // of connections over unix sockets, see watches
 }
 
 // Close detaches and unloads. The kernel does the same when the process dies.
@@ -127,9 +130,14 @@ func (t *Tracer) RemoveProcess(pid uint32) error {
 func (t *Tracer) Demand(d tier.Demand, on bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if d == tier.Unix && t.objs.UnixEpoch != nil {
+		if err := t.objs.UnixEpoch.Set(uint32(0)); err != nil {
+			return fmt.Errorf("end an epoch of unix sockets: %w", err)
+		}
+	}
 	err := t.detach(d)
 	if !on {
-		return errors.Join(err, t.watchesLookups())
+		return errors.Join(err, t.watches())
 	}
 	for _, p := range t.programs {
 		if p.OnDemand != d {
@@ -141,7 +149,7 @@ func (t *Tracer) Demand(d tier.Demand, on bool) error {
 		}
 		t.demanded[d] = append(t.demanded[d], l)
 	}
-	return t.watchesLookups()
+	return t.watches()
 }
 
 func (t *Tracer) detach(d tier.Demand) error {
@@ -153,14 +161,51 @@ func (t *Tracer) detach(d tier.Demand) error {
 	return errors.Join(errs...)
 }
 
-// watchesLookups tells the kernel side whether it sees look-ups of names; without it
-// they are counted.
-func (t *Tracer) watchesLookups() error {
+// watches tells the kernel side what it sees: look-ups of names, which are counted
+// without the hooks, and connections over unix sockets. Those that began while all
+// hooks for that were attached are of one epoch, the only one that is followed.
+func (t *Tracer) watches() error {
 	if t.objs.LookupsWatched == nil {
 		return nil
 	}
+	all := 0
+	for _, p := range t.tier.Programs {
+		if p.Capability == unixSockets {
+			all++
+		}
+	}
+	for _, p := range t.programs {
+		if p.Capability == unixSockets {
+			all--
+		}
+	}
+	var epoch uint32
+	if err := t.objs.UnixEpoch.Get(&epoch); err != nil {
+		return fmt.Errorf("read the epoch of unix sockets: %w", err)
+	}
+	if epoch == 0 && all == 0 && len(t.demanded[tier.Unix]) > 0 {
+		t.epoch++
+		if err := t.objs.UnixEpoch.Set(t.epoch); err != nil {
+			return fmt.Errorf("begin an epoch of unix sockets: %w", err)
+		}
+	}
 	return t.objs.LookupsWatched.Set(len(t.demanded[tier.Lookups]) > 0)
 }
+
+// SweepUnix ends what was in progress on unix sockets that were closed. Nothing but
+// this finds those that neither end tells of.
+func (t *Tracer) SweepUnix() error {
+	if t.sweep == nil {
+		return nil
+	}
+	if _, err := t.sweep.Run(nil); err != nil {
+		return fmt.Errorf("look for unix sockets that were closed: %w", err)
+	}
+	return nil
+}
+
+// unixSockets is the capability whose programs are of use together only.
+const unixSockets = "unix"
 
 // AddInode tells that an open socket belongs to a traced service; Arm looks it
 // up.

@@ -103,7 +103,7 @@ func (l *loader) start(t *Tracer) error {
 	if t.control, err = ringbuf.NewReader(t.objs.Control); err != nil {
 		return refuse(tier.Program{}, fmt.Errorf("open the control ring: %w", err))
 	}
-	if err := t.watchesLookups(); err != nil {
+	if err := t.watches(); err != nil {
 		return refuse(tier.Program{}, err)
 	}
 	if err := t.tryArm(); err != nil {
@@ -191,6 +191,11 @@ func (t *Tracer) add(p tier.Program, spec *ebpf.CollectionSpec, o ebpf.Collectio
 			_ = loaded.Close() // it never ran
 			return err
 		}
+		t.programs = append(t.programs, program{p, loaded})
+		return nil
+	}
+	if p.Hook == tier.Run { // see SweepUnix
+		t.sweep = loaded
 		t.programs = append(t.programs, program{p, loaded})
 		return nil
 	}

@@ -224,6 +224,9 @@ func (c *Collector) service(index uint16) string {
 
 // peer names where a request goes, and tells whether that is a traced service.
 func (c *Collector) peer(k *bpf.MeasureKey, listeners map[bpf.PortKey]bpf.Service) (name string, traced bool) {
+	if k.Family == unix.AF_UNIX {
+		return "unix", false // whichever socket
+	}
 	address := netip.AddrFrom4([4]byte(k.Address[:4]))
 	if k.Family == unix.AF_INET6 {
 		address = netip.AddrFrom16(k.Address).Unmap()

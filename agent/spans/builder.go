@@ -99,6 +99,7 @@ type open struct {
 	flags      uint8
 	family     uint8
 	transport  bpf.TareTransport
+	path       string // of the unix socket
 	responded  bool
 	localPort  uint16
 	remotePort uint16
@@ -168,6 +169,8 @@ func (b *Builder) Handle(raw []byte) {
 		b.begin(&r.Start)
 	case bpf.TareRecordTypeTARE_DATA:
 		b.data(&r.Data)
+	case bpf.TareRecordTypeTARE_PATH:
+		b.path(&r.Path)
 	case bpf.TareRecordTypeTARE_PUBLISHED:
 		b.published(&r.Published)
 	case bpf.TareRecordTypeTARE_END:

@@ -30,10 +30,14 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 			f = dns
 		}
 	}
-	remote := b.names.text(o.remote, o.family)
+	overUnix := o.transport == bpf.TareTransportTARE_OVER_UNIX
+	remote := o.path
+	if !overUnix {
+		remote = b.names.text(o.remote, o.family)
+	}
 	server := o.role == bpf.TareRoleTARE_SERVER
 	address, port := remote, o.remotePort
-	if server {
+	if server && !overUnix {
 		address, port = b.names.text(o.local, o.family), o.localPort
 	}
 
@@ -42,7 +46,15 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		b.describeStream(o, server, address, port)
 		f.protocol = protocolHTTP
 	case f.protocol == protocolHTTP:
-		describeHTTP(sp, f, server, address, port)
+		full := ""
+		switch {
+		case server:
+		case overUnix:
+			full = unixURL(address, f.target)
+		default:
+			full = fullURL(address, port, f.target)
+		}
+		describeHTTP(sp, f, server, full)
 	}
 	switch f.protocol {
 	case protocolHTTP:
@@ -57,11 +69,16 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	default:
 		sp.Name = string(f.protocol)
 	}
+	if overUnix {
+		describeUnix(sp, o)
+	} else {
+		sp.Attrs = append(sp.Attrs,
+			span.String("server.address", address),
+			span.Int("server.port", int64(port)),
+			span.String("network.peer.address", remote),
+			span.Int("network.peer.port", int64(o.remotePort)))
+	}
 	sp.Attrs = append(sp.Attrs,
-		span.String("server.address", address),
-		span.Int("server.port", int64(port)),
-		span.String("network.peer.address", remote),
-		span.Int("network.peer.port", int64(o.remotePort)),
 		span.Int(semconv.BytesReceived, int64(o.received)),
 		span.Int(semconv.BytesSent, int64(o.sent)))
 
@@ -184,7 +201,7 @@ func texts(sp *span.Span, pairs ...string) {
 	}
 }
 
-func describeHTTP(sp *span.Span, f facts, server bool, address string, port uint16) {
+func describeHTTP(sp *span.Span, f facts, server bool, full string) {
 	sp.Name = f.operation
 	sp.Attrs = append(sp.Attrs,
 		span.String("http.request.method", f.operation),
@@ -193,7 +210,7 @@ func describeHTTP(sp *span.Span, f facts, server bool, address string, port uint
 	if server {
 		sp.Attrs = append(sp.Attrs, span.String("url.scheme", "http"))
 	} else {
-		sp.Attrs = append(sp.Attrs, span.String("url.full", fullURL(address, port, f.target)))
+		sp.Attrs = append(sp.Attrs, span.String("url.full", full))
 	}
 	if f.status != 0 {
 		sp.Attrs = append(sp.Attrs, span.Int("http.response.status_code", int64(f.status)))

@@ -237,7 +237,7 @@ func (b *Builder) describeStream(o *open, server bool, address string, port uint
 		if n, err := strconv.Atoi(h.status); err == nil && n >= 100 && n <= 999 {
 			f.status = n
 		}
-		describeHTTP(sp, f, server, address, port)
+		describeHTTP(sp, f, server, fullURL(address, port, f.target))
 		for _, f := range h.kept {
 			sp.Attrs = append(sp.Attrs, span.String("http.request.header."+f.Name, printable([]byte(f.Value))))
 		}

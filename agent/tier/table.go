@@ -12,6 +12,9 @@ var SockOps = Hook{ebpf.SockOps, ebpf.AttachCGroupSockOps, ""}
 // IterTCP walks the sockets of a network namespace.
 var IterTCP = Hook{ebpf.Tracing, ebpf.AttachTraceIter, "tcp"}
 
+// Run is called by the agent.
+var Run = Hook{ebpf.Syscall, ebpf.AttachNone, ""}
+
 // Ingress is called for packets before they are put in the queue of a cgroup's socket.
 var Ingress = Hook{ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, ""}
 
@@ -57,7 +60,7 @@ var received = Program{
 // turns is a program that sees what is received on other sockets than TCP's.
 func turns(name string, hook Hook) Program {
 	return Program{
-		Name: name, Hook: hook,
+		Name: name, Hook: hook, OnDemand: Loops,
 		For:        "event loops that turn to what comes by UDP or a unix socket",
 		Capability: "turns",
 		Without:    "calls of an event loop that also uses unix sockets, or UDP, may be below another request",
@@ -90,7 +93,7 @@ var All = []Tier{
 		Programs: slices.Concat(programs(received, Program{
 			Name: "tare_send", Hook: Tracepoint("tcp_sendmsg_locked"),
 			For: "messages sent",
-		}, turns("tare_turns", Tracepoint("sock_recv_length")), asked), lookups),
+		}, turns("tare_turns", Tracepoint("sock_recv_length")), asked), unixSockets, lookups),
 	},
 	{
 		Name:     "fentry",
@@ -135,6 +138,26 @@ var All = []Tier{
 			For: "messages sent",
 		}),
 	},
+}
+
+// unixSockets are the programs for connections over unix stream sockets, which are
+// followed only where all are attached. No tracepoint tells that such a socket is
+// closed: the agent looks.
+var unixSockets = []Program{
+	ofUnix("tare_unix_connects", Hook{ebpf.CGroupSockAddr, ebpf.AttachCgroupUnixConnect, ""}, "",
+		"connections that are opened over unix sockets"),
+	ofUnix("tare_unix_sends", Tracepoint("sk_data_ready"), Unix, "messages sent over unix sockets"),
+	ofUnix("tare_unix_sent", Tracepoint("sock_send_length"), Unix, "how much is sent over unix sockets"),
+	ofUnix("tare_unix_received", Tracepoint("sock_recv_length"), Unix, "messages received over unix sockets"),
+	ofUnix("tare_unix_sweep", Run, "", "the end of requests whose unix socket was closed"),
+}
+
+func ofUnix(name string, hook Hook, of Demand, what string) Program {
+	return Program{
+		Name: name, Hook: hook, OnDemand: of, For: what,
+		Capability: "unix",
+		Without:    "connections over unix sockets are not seen: traces end there, and what is behind them begins its own",
+	}
 }
 
 // lookups are the programs for look-ups of names, where a program of control groups

@@ -47,6 +47,8 @@ type Demand string
 const (
 	Proofs  Demand = "proofs"  // how threads wait, while a service is not proven
 	Lookups Demand = "lookups" // packets, while traced processes look names up
+	Unix    Demand = "unix"    // what is sent and received, while traced services use unix sockets
+	Loops   Demand = "loops"   // what is received by all but TCP, while a traced service is an event loop
 	// options that are read of sockets, while a process is traced whose runtime says that
 	// its servers hand requests over
 	Handovers Demand = "handovers"
@@ -73,6 +75,7 @@ var kinds = map[Hook]string{
 	{Type: ebpf.Tracing, Attach: ebpf.AttachTraceIter}:   "iter/",
 	{Type: ebpf.Kprobe}:     "kprobe/",
 	{Type: ebpf.TracePoint}: "tracepoint/",
+	{Type: ebpf.Syscall}:    "syscall",
 	{Type: ebpf.SockOps, Attach: ebpf.AttachCGroupSockOps}:       "sock_ops",
 	{Type: ebpf.CGroupSKB, Attach: ebpf.AttachCGroupInetIngress}: "cgroup_skb/ingress",
 	{Type: ebpf.CGroupSKB, Attach: ebpf.AttachCGroupInetEgress}:  "cgroup_skb/egress",
@@ -83,6 +86,7 @@ var kinds = map[Hook]string{
 	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupInet6Connect}: "cgroup/connect6",
 	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupUDP4Sendmsg}:  "cgroup/sendmsg4",
 	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCGroupUDP6Sendmsg}:  "cgroup/sendmsg6",
+	{Type: ebpf.CGroupSockAddr, Attach: ebpf.AttachCgroupUnixConnect}:  "cgroup/connect_unix",
 }
 
 // String is the hook's name, as libbpf names sections: "tp_btf/tcp_destroy_sock".

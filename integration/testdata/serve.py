@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 HOST = "127.0.0.1"
+UNIX = os.environ.get("UNIX")  # the directory of databases that are asked over unix sockets
 
 
 def connect(name):
@@ -63,7 +64,7 @@ class Memcached(Peer):
 class Postgres:
     def __init__(self, _):
         import psycopg2
-        self.db = psycopg2.connect(host=HOST, port=os.environ["POSTGRES"], user="postgres", dbname="postgres", sslmode="disable", gssencmode="disable")
+        self.db = psycopg2.connect(host=UNIX + "/postgres" if UNIX else HOST, port=os.environ["POSTGRES"], user="postgres", dbname="postgres", sslmode="disable", gssencmode="disable")
         self.db.autocommit = True
         self.cursor = self.db.cursor()
 
@@ -75,7 +76,8 @@ class Postgres:
 class MariaDB:
     def __init__(self, _):
         import pymysql
-        self.db = pymysql.connect(host=HOST, port=int(os.environ["MARIADB"]), user="root", autocommit=True)
+        where = {"unix_socket": UNIX + "/mariadb/socket"} if UNIX else {"host": HOST, "port": int(os.environ["MARIADB"])}
+        self.db = pymysql.connect(user="root", autocommit=True, **where)
         self.cursor = self.db.cursor()
 
     def ask(self, n, _=b""):

@@ -1,5 +1,5 @@
 """GET /n/5 asks the backend and, if there is one, redis about number 5; every thread
-keeps its own connections. With NAMES, it looks up a name before."""
+keeps its own connections. What is asked is a port, or the path of a unix socket. With NAMES, it looks up a name before."""
 
 import os
 import socket
@@ -11,8 +11,13 @@ local = threading.local()
 def peer(name):
     """The thread's connection and its reader; under gevent, the greenlet's."""
     if not hasattr(local, name):
-        sock = socket.create_connection(("127.0.0.1", int(os.environ[name])))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        where = os.environ[name]
+        if where.startswith("/"):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(where)
+        else:
+            sock = socket.create_connection(("127.0.0.1", int(where)))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         setattr(local, name, (sock, sock.makefile("rb")))
     return getattr(local, name)
 

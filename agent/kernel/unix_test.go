@@ -1,0 +1,214 @@
+package kernel
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/agent/event"
+	"github.com/tare-trace/tare/agent/tier"
+	"github.com/tare-trace/tare/bpf"
+)
+
+// unixEnds connects to a socket of this name, by system calls of this thread.
+func unixEnds(t *testing.T, name string, kind int) (client, server int) {
+	t.Helper()
+	must := func(fd int, err error) int {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	listener, address := must(unix.Socket(unix.AF_UNIX, kind, 0)), &unix.SockaddrUnix{Name: name}
+	defer func() { _ = unix.Close(listener) }() // its connections stay
+	client = must(unix.Socket(unix.AF_UNIX, kind, 0))
+	must(0, unix.Bind(listener, address))
+	must(0, unix.Listen(listener, 1))
+	must(0, unix.Connect(client, address))
+	server, _, err := unix.Accept(listener)
+	must(server, err)
+	if name[0] != '@' {
+		must(0, os.Remove(name))
+	}
+	return client, server
+}
+
+// said is what came over the ring, a word each: spans by the order in which they began.
+type said struct {
+	tracer *Tracer
+	spans  map[uint64]int
+}
+
+func (s *said) take(t *testing.T) string {
+	t.Helper()
+	var words []string
+	var rec ringbuf.Record
+	var r event.Record
+	for {
+		n := len(words)
+		if _, err := s.tracer.Poll(20*time.Millisecond, &rec, func(raw []byte) {
+			if err := r.Decode(raw); err != nil {
+				t.Error(err)
+			}
+			switch r.Type {
+			case bpf.TareRecordTypeTARE_START:
+				s.spans[r.Start.SpanId] = len(s.spans) + 1
+				word := map[uint8]string{1: "serves", 2: "asks"}[r.Start.Role]
+				if bpf.TareTransport(r.Start.Transport) != bpf.TareTransportTARE_OVER_UNIX {
+					word += " elsewhere"
+				}
+				if r.Start.Ends != 0 {
+					word += fmt.Sprint(" after ", s.spans[r.Start.Ends])
+				}
+				words = append(words, fmt.Sprintf("%d<%d %s", s.spans[r.Start.SpanId], s.spans[r.Start.ParentId], word))
+			case bpf.TareRecordTypeTARE_PATH:
+				words = append(words, fmt.Sprintf("%d at %s", s.spans[r.Path.SpanId], filepath.Base(strings.TrimRight(string(r.Path.Path[:r.Path.Len]), "\x00"))))
+			case bpf.TareRecordTypeTARE_DATA:
+				words = append(words, fmt.Sprintf("%d %d bytes", s.spans[r.Data.SpanId], r.Data.Bytes))
+			case bpf.TareRecordTypeTARE_END:
+				words = append(words, fmt.Sprintf("%d ends", s.spans[r.End.SpanId]))
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(words) == n {
+			return strings.Join(words, ", ")
+		}
+	}
+}
+
+// A context goes over a unix socket, and a request that is given up leaves nothing behind,
+// whoever closes and whether or not anybody is told.
+func TestUnix(t *testing.T) {
+	eachTier(t, func(t *testing.T, chosen *tier.Tier) {
+		if !slices.Contains(chosen.Capabilities(), "unix") {
+			t.Skip("no hooks for unix sockets")
+		}
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		tracer := load(t, Options{Tier: chosen.Name, Payload: true})
+		defer tracer.Close()
+		if lost := tracer.Lost(); slices.ContainsFunc(lost, func(l tier.Loss) bool { return l.Capability == "unix" }) {
+			t.Fatal(lost)
+		}
+		loop := netip.MustParsePrefix("127.0.0.0/8")
+		for _, err := range []error{
+			tracer.SetService(1, "both", 0), tracer.Trust([]netip.Prefix{loop}), tracer.EnableEntry(true),
+			tracer.AddProcess(uint32(os.Getpid()), bpf.Service{Index: 1, Linking: uint8(bpf.LinkThread)}),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir := t.TempDir()
+		s := &said{tracer, map[uint64]int{}}
+		expect := func(want string, live uint64) {
+			t.Helper()
+			if got := s.take(t); got != want {
+				t.Errorf("records:\n%s\nwant:\n%s", got, want)
+			}
+			var n uint64
+			if err := tracer.objs.LiveRequests.Get(&n); err != nil || n != live {
+				t.Errorf("%d requests in flight, want %d: %v", n, live, err)
+			}
+		}
+		write := func(fd int, text string) {
+			t.Helper()
+			if _, err := unix.Write(fd, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read := func(fd int) {
+			t.Helper()
+			if _, err := unix.Read(fd, make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closes := func(fds ...int) {
+			for _, fd := range fds {
+				_ = unix.Close(fd)
+			}
+		}
+		const request, response = "GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"
+
+		c1, s1 := unixEnds(t, filepath.Join(dir, "one"), unix.SOCK_STREAM)
+		c2, s2 := unixEnds(t, "@two", unix.SOCK_STREAM)
+		write(c1, request) // of nobody's request
+		read(s1)
+		expect("1<0 serves, 1 at one", 1)
+		write(c2, request) // of the first
+		read(s2)
+		expect("2<1 asks, 2 at \x00two, 3<2 serves, 3 at \x00two", 2)
+		write(s2, response)
+		read(c2)
+		write(s1, response)
+		read(c1)
+		expect("3 19 bytes, 2 19 bytes, 1 19 bytes", 0)
+		write(c1, request) // the same connections again, and both are given up
+		read(s1)
+		write(c2, request)
+		read(s2)
+		expect("4<0 serves after 1, 4 at one, 5<4 asks after 2, 5 at \x00two, 6<5 serves after 3, 6 at \x00two", 2)
+		closes(s2)
+		if n, err := unix.Read(c2, make([]byte, 1)); n > 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		expect("5 ends, 6 ends", 1) // the client has heard of it
+		closes(c1, s1)
+		expect("", 1) // nobody has
+		if err := tracer.SweepUnix(); err != nil {
+			t.Fatal(err)
+		}
+		expect("4 ends", 0)
+		closes(c2)
+
+		c1, s1 = unixEnds(t, filepath.Join(dir, "three"), unix.SOCK_STREAM)
+		write(c1, request)
+		read(s1)
+		expect("7<0 serves, 7 at three", 1)
+		closes(c1)
+		if _, err := unix.SendmsgN(s1, []byte(response), nil, nil, unix.MSG_NOSIGNAL); err != unix.EPIPE {
+			t.Fatal(err)
+		}
+		expect("7 ends", 0) // its client had left
+		closes(s1)
+
+		// What was open before the hooks were attached is not followed, nor are other kinds.
+		if err := tracer.Demand(tier.Unix, false); err != nil {
+			t.Fatal(err)
+		}
+		c1, s1 = unixEnds(t, filepath.Join(dir, "four"), unix.SOCK_STREAM)
+		if err := tracer.Demand(tier.Unix, true); err != nil {
+			t.Fatal(err)
+		}
+		c2, s2 = unixEnds(t, filepath.Join(dir, "five"), unix.SOCK_SEQPACKET)
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ends := range [][2]int{{c1, s1}, {c2, s2}, pair} {
+			for range 2 {
+				write(ends[0], request)
+				read(ends[1])
+				write(ends[1], response)
+				read(ends[0])
+			}
+			closes(ends[0], ends[1])
+		}
+		expect("", 0)
+		n, err := tracer.Counters()
+		if err != nil || n.N[bpf.TareCounterTARE_C_UNIX_OLD] != 2 {
+			t.Errorf("%d ends of older connections, want 2: %v", n.N[bpf.TareCounterTARE_C_UNIX_OLD], err)
+		}
+	})
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Connections over unix stream sockets, within this host. The state machines of server.bpf.h and
+ * client.bpf.h run on them as on those of TCP; what a TCP socket tells, both ends count here:
+ *
+ *	position  of a byte: how many were sent before it in its direction
+ *	note      the context of a request, or that its client cannot be linked, with the position
+ *		  where it begins; the sender leaves it at the end that receives
+ *
+ * Only the sender's thread is hooked before the receiver is woken, but its bytes are in the
+ * receiver's queue by then: who receives without waiting may overtake the note. Such a request has
+ * none at its position. It is of a traced client, so that without a note it is not sampled; its
+ * note comes too late, is dropped and counted (TARE_C_TAG_STALE).
+ *
+ *	connect       the client's end begins to count, whoever it is of: what was open before is not
+ *		      followed, since its positions are not known
+ *	first bytes,  the other end begins: it is the peer of a client's. Pairs of sockets have no
+ *	either way    client, and are not followed
+ *	the end       is told by the other end's receive of nothing, and by a send that fails. What
+ *		      nobody does at either end is found by a sweep: the agent runs it every second.
+ *		      For that, the state of a connection is kept by its socket's address, and the
+ *		      socket's cookie, which no other one ever has, tells whether it is there still
+ *
+ * There is no socket lock: two threads may be at one end, one that sends and one that receives. So
+ * who works on the state of an end holds it, for as long as its hook runs, and never two.
+ */
+#ifndef TARE_UNIX_H
+#define TARE_UNIX_H
+
+#define UNIX_NOTES 4 /* a power of two: requests that were sent, and that nobody has received yet */
+#define UNIX_TELL  1000000000 /* ns, at least, between requests for the hooks */
+#define UNIX_SPINS 2000
+
+#define SHUTDOWN_BOTH 3
+
+enum unix_role {
+	UNIX_CLIENT = 1,
+	UNIX_SERVER = 2,
+	UNIX_OLD = 3, /* of a connection that was open before: counted once */
+};
+
+struct unix_end {
+	u32 epoch; /* unix_epoch when it began; another one: the hooks have missed something */
+	u32 held;
+	u32 sent, received;
+	u32 asked; /* received, at the last send */
+	u32 calls; /* thread that is within a send; 0: none */
+	u8 role;   /* enum unix_role */
+	u8 lost;   /* positions are not known any more */
+	u8 next;   /* place of the next note */
+	u8 open;   /* a bit for each that is not read */
+	u8 pad[4];
+	struct note notes[UNIX_NOTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct unix_end);
+} unix_ends SEC(".maps");
+
+struct unix_conn {
+	u64 cookie; /* of the socket; 0: it is over */
+	struct conn c;
+};
+
+static const struct unix_conn unix_conn_empty;
+
+/* Ends of traced services, by the address of the struct sock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64);
+	__type(value, struct unix_conn);
+} unix_conns SEC(".maps");
+
+/* Another one whenever all hooks are attached, 0 while they are not. */
+volatile u32 unix_epoch = 0;
+
+/* When the agent was last asked for the hooks, ns. */
+u64 unix_told SEC(".data.live");
+
+/* A traced service uses unix sockets: the agent is to attach the hooks, or to keep them. */
+INLINE void unix_wanted(void)
+{
+	u64 now = bpf_ktime_get_ns();
+	if (now - unix_told < UNIX_TELL)
+		return;
+	unix_told = now;
+	struct control_record r = {.type = TARE_UNIX};
+	r.tgid = bpf_get_current_task_btf()->tgid;
+	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+}
+
+struct unix_holding {
+	struct unix_end *end;
+	u64 held;
+};
+
+static int unix_try(u32 i, struct unix_holding *h)
+{
+	h->held = !__sync_val_compare_and_swap(&h->end->held, 0, 1);
+	return h->held;
+}
+
+/* False: somebody else has held it for too long. */
+__noinline int unix_hold(struct unix_end *e)
+{
+	if (!e)
+		return 0;
+	struct unix_holding h = {.end = e};
+	bpf_loop(UNIX_SPINS, unix_try, &h, 0);
+	if (!h.held)
+		e->lost = 1;
+	return h.held;
+}
+
+INLINE void unix_release(struct unix_end *e)
+{
+	__sync_lock_test_and_set(&e->held, 0);
+}
+
+INLINE struct unix_end *unix_end(struct sock *sk)
+{
+	if (!sk->sk_bpf_storage)
+		return 0;
+	return bpf_sk_storage_get(&unix_ends, sk, 0, 0);
+}
+
+INLINE bool unix_follows(const struct unix_end *e)
+{
+	return e && e->epoch == unix_epoch && e->role != UNIX_OLD && !e->lost;
+}
+
+INLINE struct conn *unix_conn(struct sock *sk)
+{
+	u64 at = (u64)sk;
+	struct unix_conn *uc = bpf_map_lookup_elem(&unix_conns, &at);
+	return uc && uc->cookie == (u64)sk->__sk_common.skc_cookie.counter && uc->cookie ? &uc->c
+											 : 0;
+}
+
+/* What a thread receives here is known. */
+INLINE bool unix_traced(struct sock *sk)
+{
+	struct unix_end *e = unix_end(sk);
+	struct conn *c = unix_follows(e) ? unix_conn(sk) : 0;
+	return c && c->flags & (C_SERVER | C_CLIENT);
+}
+
+/* Nobody connects a pair of sockets, and neither has a name. */
+INLINE bool unix_named(struct unix_sock *u)
+{
+	struct sock *peer = u->peer;
+	return u->addr || BPF_CORE_READ((struct unix_sock *)peer, addr);
+}
+
+INLINE struct unix_end *unix_create(struct sock *sk, u8 role)
+{
+	struct unix_end *e = bpf_sk_storage_get(&unix_ends, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!e) {
+		count(TARE_C_STORAGE_FULL);
+		return 0;
+	}
+	if (e->epoch != unix_epoch) {
+		__builtin_memset(e, 0, sizeof(*e));
+		e->role = role;
+		e->epoch = unix_epoch;
+	}
+	return e;
+}
+
+/*
+ * This socket's end, whose peer is given; 0 if the connection is not followed. The accepted one
+ * begins with the first bytes of either.
+ */
+INLINE struct unix_end *unix_joined(struct sock *sk, struct sock *peer)
+{
+	struct unix_end *e = unix_end(sk);
+	if (e && e->epoch == unix_epoch)
+		return unix_follows(e) ? e : 0;
+	struct unix_end *other = unix_end(peer);
+	if (!unix_follows(other) || other->role != UNIX_CLIENT)
+		return 0;
+	return unix_create(sk, UNIX_SERVER);
+}
+
+/* Whoever connects within this host is trusted as one by its loopback address is. */
+INLINE bool unix_trusted(void)
+{
+	struct prefix p = {.bits = 128};
+	p.address[10] = p.address[11] = 0xff;
+	p.address[12] = 127;
+	p.address[15] = 1;
+	return bpf_map_lookup_elem(&trusted, &p) != 0;
+}
+
+/* An end is over. */
+INLINE void unix_over(struct conn *c, u32 error)
+{
+	if (cfg_measure)
+		measure_closed(c, error);
+	if (c->flags & C_SERVER)
+		server_closed(c, error);
+	else if (c->flags & C_CLIENT)
+		client_closed(c, error);
+	c->flags = C_IGNORED;
+}
+
+/* The same of one whose socket is gone. False: somebody else does it. */
+__noinline int unix_bury(struct unix_conn *uc)
+{
+	if (!uc)
+		return 0;
+	u64 cookie = uc->cookie;
+	if (!cookie || __sync_val_compare_and_swap(&uc->cookie, cookie, 0) != cookie)
+		return 0;
+	unix_over(&uc->c, 0);
+	return 1;
+}
+
+/* The socket is closed, or another one has its place. */
+INLINE bool unix_gone(const struct unix_conn *uc, u64 at)
+{
+	struct sock *sk = (void *)at;
+	return (u64)BPF_CORE_READ(sk, __sk_common.skc_cookie.counter) != uc->cookie ||
+	       !BPF_CORE_READ(sk, sk_socket);
+}
+
+/* An end of a traced service begins. */
+INLINE struct conn *unix_begins(u64 at, u64 cookie, const struct service *svc, u32 flags)
+{
+	struct unix_conn *uc = bpf_map_lookup_elem(&unix_conns, &at);
+	if (uc) {
+		if (!unix_bury(uc)) { /* somebody else does, and removes it */
+			count(TARE_C_UNIX_LOST);
+			return 0;
+		}
+	} else {
+		bpf_map_update_elem(&unix_conns, &at, &unix_conn_empty, BPF_NOEXIST);
+		uc = bpf_map_lookup_elem(&unix_conns, &at);
+	}
+	if (!uc) {
+		count(TARE_C_STORAGE_FULL);
+		return 0;
+	}
+	struct conn *c = &uc->c;
+	__builtin_memset(c, 0, sizeof(*c));
+	c->service = svc->index;
+	c->linking = svc->linking;
+	c->family = AF_UNIX;
+	c->flags = flags | (unix_trusted() ? C_TRUSTED : 0);
+	c->opening = OPENING_NEW;
+	uc->cookie = cookie;
+	return c;
+}
+
+/* The state of this socket's end, of the traced service whose thread is at it; 0: it is nobody's. */
+INLINE struct conn *unix_mine(struct sock *sk, const struct unix_end *e)
+{
+	struct conn *c = unix_conn(sk);
+	if (c || e->role != UNIX_SERVER)
+		return c;
+	u32 tgid = bpf_get_current_task_btf()->tgid;
+	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
+	c = svc ? unix_begins((u64)sk, bpf_get_socket_cookie(sk), svc, C_SERVER) : 0;
+	if (!c)
+		return 0;
+	if (e->sent | e->received)
+		c->opening = OPENING_OLD;
+	c->rcv_seq = e->received;
+	c->msg_end = e->sent;
+	c->server.sent_seq = e->sent - 1; /* the first bytes begin a request */
+	return c;
+}
+
+/*
+ * A thread receives a request. What it received before on a socket that is closed by now was closed
+ * unanswered, if it was not answered: the guard is to know.
+ */
+INLINE void unix_thread_receives(struct sock *sk)
+{
+	struct thread_state *t = thread_create(bpf_get_current_task_btf());
+	if (!t || t->unix_at == (u64)sk)
+		return;
+	u64 at = t->unix_at;
+	struct unix_conn *uc = at ? bpf_map_lookup_elem(&unix_conns, &at) : 0;
+	if (uc && unix_gone(uc, at) && unix_bury(uc))
+		bpf_map_delete_elem(&unix_conns, &at);
+	t->unix_at = (u64)sk;
+}
+
+/* It cannot be followed any more. */
+__noinline int unix_gives_up(struct conn *c)
+{
+	if (!c)
+		return 0;
+	unix_over(c, 0);
+	count(TARE_C_UNIX_LOST);
+	return 0;
+}
+
+INLINE void unix_view(struct tcp_view *v, struct sock *sk, const struct unix_end *e)
+{
+	v->sock = (u64)sk;
+	v->copied_seq = v->rcv_nxt = e->received;
+	v->write_seq = v->snd_una = e->sent;
+}
+
+/* Leaves a note at the other end. */
+__noinline int unix_note(struct unix_end *to, const struct note *note)
+{
+	if (!to || !note || !unix_hold(to))
+		return 0;
+	u32 i = to->next++ & (UNIX_NOTES - 1);
+	if (to->open & 1u << i)
+		count(TARE_C_TAG_OVERFLOW);
+	to->notes[i] = *note;
+	to->open |= 1u << i;
+	unix_release(to);
+	return 0;
+}
+
+/* Bytes [from, to) of a traced client are read: what it has left for them, in its order. */
+__noinline int unix_notes(struct conn *c, struct unix_end *e, u32 from, u32 to)
+{
+	if (!c || !e)
+		return 0;
+	conn_promised(c);
+	for (u32 k = 0; k < UNIX_NOTES; k++) {
+		u32 i = (e->next + k) & (UNIX_NOTES - 1);
+		const struct note *n = &e->notes[i];
+		if (!(e->open & 1u << i) || !before(n->start, to))
+			continue;
+		e->open &= ~(1u << i);
+		if (n->kind == NOTE_TAG ||
+		    !before(n->start, from)) /* a tag that came too late is counted */
+			inbox_take(c, n, 0);
+	}
+	return 0;
+}
+
+/* Tells where the span's connection leads. */
+INLINE void unix_tells(struct unix_sock *server, u64 span)
+{
+	struct path_record *r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
+	if (!r) {
+		count(TARE_C_RING_FULL);
+		return;
+	}
+	struct unix_address *a = server->addr;
+	u64 len = a ? BPF_CORE_READ(a, len) - 2 : 0; /* behind the family */
+	r->type = TARE_PATH;
+	r->len = AT_MOST(len, TARE_UNIX_PATH);
+	r->span_id = span;
+	if (bpf_probe_read_kernel(r->path, sizeof(r->path), (void *)&a->name + 2))
+		r->len = 0;
+	bpf_ringbuf_submit(r, ring_flags());
+}
+
+#endif
