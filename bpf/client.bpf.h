@@ -117,8 +117,6 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		return 0;
 	/* an event loop may work for another request while it goes on with a body */
 	bool more = !fresh && c->linking == TARE_LINK_LOOP;
-	if (guarded(c) && (fresh || any_in_flight()))
-		stack_here(&v->stack, c->service);
 	int why = more ? 0 : worker_asks(c, v, &a->b, fresh, &a->ctx);
 	if (why && fresh && !(why = header_asks(c, v, &a->b, why, &a->ctx)))
 		a->flags = TARE_F_HEADER;

@@ -11,10 +11,9 @@ struct tcp_view {
 	u64 sock;			 /* its address, as an identity */
 	u64 bytes_received, bytes_acked; /* only if cfg_sequence */
 	u32 copied_seq, write_seq, snd_una, rcv_nxt;
-	u16 in_epoll;	    /* an event loop watches it; only of connected sockets */
-	u16 fails;	    /* cfg_early: what is to be sent will not be */
-	u32 mss;	    /* bytes of a segment */
-	struct stack stack; /* sends: on which; stack.bpf.h */
+	u16 in_epoll; /* an event loop watches it; only of connected sockets */
+	u16 fails;    /* cfg_early: what is to be sent will not be */
+	u32 mss;      /* bytes of a segment */
 	u64 more; /* sends: where the kernel has the struct iovec of the second buffer; 0: unknown */
 };
 

@@ -35,6 +35,7 @@ INLINE u64 client_offset(const struct tcp_view *v, s32 skip)
 /* A span that begins. */
 struct start {
 	struct context ctx; /* of the new span */
+	struct stack stack; /* of a client: on which it sends, as far as it matters; stack.bpf.h */
 	u64 parent;	    /* 0: none */
 	u64 ends;	    /* span that ends with this, 0: none */
 	u64 now;

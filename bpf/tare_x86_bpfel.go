@@ -874,7 +874,7 @@ type TareStartRecord struct {
 
 type TareStartRoom struct {
 	_     structs.HostLayout
-	Words [14]uint64
+	Words [16]uint64
 }
 
 type TareStream struct {

@@ -602,16 +602,26 @@ INLINE enum unlinked waits(struct conn *c, const struct tcp_view *v)
 	return TARE_UNLINKED_UNPROVEN;
 }
 
+/* The stack on which something is sent; 0: a thread's own, as for look-ups of names. */
+INLINE const struct stack *sends_on(struct conn *c, const struct tcp_view *v)
+{
+	struct start *a = v->sock && guarded(c) ? start_in(HOOK_SENDS) : 0;
+	if (!a)
+		return 0;
+	stack_here(&a->stack, c->service);
+	return a->stack.end != STACK_OWN ? &a->stack : 0;
+}
+
 /* By a task, or on a stack. */
 INLINE int task_asks(struct conn *c, const struct tcp_view *v, const struct worker *w,
-		     const struct guard *g, struct context *ctx)
+		     const struct guard *g, const struct stack *stack, struct context *ctx)
 {
 	struct context *held = bpf_map_lookup_elem(&tasks, w);
 	bool sampled = held && in_flight(held);
 	if (!sampled && (!g || g->open <= 0))
 		return TARE_UNLINKED_NO_REQUEST;
-	if (w->kind == WORKER_STACK && stack_unproven(c)) {
-		proof_asks_on(&v->stack);
+	if (stack && w->kind == WORKER_STACK && stack_unproven(c)) {
+		proof_asks_on(stack);
 		proof_asks(c, v->sock);
 		return TARE_UNLINKED_UNPROVEN;
 	}
@@ -624,11 +634,11 @@ INLINE int task_asks(struct conn *c, const struct tcp_view *v, const struct work
  * Who sends on a stack that is not its thread's: a coroutine that has received something there; else the
  * thread does, as from a fiber of a request's.
  */
-INLINE void sends_on(const struct tcp_view *v, struct worker *w)
+INLINE void coroutine_sends(const struct stack *stack, struct worker *w)
 {
-	if (w->kind != WORKER_THREAD || v->stack.end < STACK_KNOWN)
+	if (!stack || w->kind != WORKER_THREAD || stack->end < STACK_KNOWN)
 		return;
-	struct worker on = worker_of_stack(v->stack.end);
+	struct worker on = worker_of_stack(stack->end);
 	if (guard_of(&on))
 		*w = on;
 }
@@ -643,14 +653,14 @@ INLINE int stack_unknown(struct conn *c, struct service_state *svc)
 }
 
 INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g,
-		       struct service_state *svc, struct context *ctx)
+		       const struct stack *stack, struct service_state *svc, struct context *ctx)
 {
 	struct thread_state *t = thread_find();
 	if (t && t->inherited && (!g || g->open <= 0))
 		return waits(c, v) ?: inherited_asks(t, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
 	if (!sampled && (!g || g->open <= 0)) {
-		if (v->stack.end != STACK_OWN && v->stack.end < STACK_KNOWN)
+		if (stack && stack->end < STACK_KNOWN)
 			return stack_unknown(c, svc);
 		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
 	}
@@ -701,7 +711,8 @@ __noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
 		why = shim_asks(c, &w, fresh, ctx);
 		return why ?: linked_first(c, svc, &w, ctx);
 	}
-	sends_on(v, &w);
+	const struct stack *stack = sends_on(c, v);
+	coroutine_sends(stack, &w);
 	struct guard *g = bpf_map_lookup_elem(&guards, &w);
 	if (g && g->open > 1 && g->complete <= 0)
 		g->evidence |= EVIDENCE_OVERLAP;
@@ -712,9 +723,9 @@ __noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
 		return why;
 	}
 	if (w.kind != WORKER_THREAD)
-		why = task_asks(c, v, &w, g, ctx);
+		why = task_asks(c, v, &w, g, stack, ctx);
 	else
-		why = thread_asks(c, v, g, svc, ctx);
+		why = thread_asks(c, v, g, stack, svc, ctx);
 	return why ?: linked_first(c, svc, &w, ctx);
 }
 
