@@ -65,9 +65,15 @@ struct {
 	__type(value, struct start_room);
 } starts SEC(".maps");
 
+/* The room of a hook that has begun. */
+INLINE struct start *start_of(u32 hook)
+{
+	return (void *)bpf_map_lookup_elem(&starts, &hook);
+}
+
 INLINE struct start *start_in(u32 hook)
 {
-	struct start *a = (void *)bpf_map_lookup_elem(&starts, &hook);
+	struct start *a = start_of(hook);
 	if (a)
 		__builtin_memset(a, 0, sizeof(*a));
 	return a;

@@ -605,7 +605,7 @@ INLINE enum unlinked waits(struct conn *c, const struct tcp_view *v)
 /* The stack on which something is sent; 0: a thread's own, as for look-ups of names. */
 INLINE const struct stack *sends_on(struct conn *c, const struct tcp_view *v)
 {
-	struct start *a = v->sock && guarded(c) ? start_in(HOOK_SENDS) : 0;
+	struct start *a = v->sock && guarded(c) ? start_of(HOOK_SENDS) : 0;
 	if (!a)
 		return 0;
 	stack_here(&a->stack, c->service);
