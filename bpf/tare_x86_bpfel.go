@@ -1119,7 +1119,8 @@ type TareUnixEnd struct {
 	Lost     uint8
 	Next     uint8
 	Open     uint8
-	Pad      [4]uint8
+	Behind   uint8
+	Pad      [3]uint8
 	Notes    [4]struct {
 		_     structs.HostLayout
 		Ctx   TareTagContext

@@ -109,9 +109,16 @@ int BPF_PROG(tare_unix_sends, struct sock *sk)
 		return 0;
 	}
 	e->calls = thread;
-	/* In turns, what was sent before has been received; else something was received unseen: splice. */
-	if (e->asked != e->received && unix_queue_is_one(sk) && before(to->received, e->sent))
-		e->lost = to->lost = 1;
+	/*
+	 * In turns, what was sent before has been received by the next turn; else something was received
+	 * unseen: splice. Once may be a receive that takes place now: bytes leave the queue before its hook.
+	 */
+	if (e->asked != e->received) {
+		bool behind = unix_queue_is_one(sk) && before(to->received, e->sent);
+		if (behind && e->behind)
+			e->lost = to->lost = 1;
+		e->behind = behind;
+	}
 	e->asked = e->received;
 	struct conn *c = unix_mine(from, e);
 	struct bytes b = {};

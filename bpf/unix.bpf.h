@@ -29,7 +29,7 @@
 
 #define UNIX_NOTES 4 /* a power of two: requests that were sent, and that nobody has received yet */
 #define UNIX_TELL  1000000000 /* ns, at least, between requests for the hooks */
-#define UNIX_SPINS 2000
+#define UNIX_SPINS 20000 /* a tenth of a millisecond, in which who holds it may be off its CPU */
 
 #define SHUTDOWN_BOTH 3
 
@@ -49,7 +49,8 @@ struct unix_end {
 	u8 lost;   /* positions are not known any more */
 	u8 next;   /* place of the next note */
 	u8 open;   /* a bit for each that is not read */
-	u8 pad[4];
+	u8 behind; /* when it sent last, the other end had not counted all that was received */
+	u8 pad[3];
 	struct note notes[UNIX_NOTES];
 };
 
