@@ -108,7 +108,7 @@ func readAtMost(name string, n int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // what was read is read by then
 	return io.ReadAll(io.LimitReader(f, n))
 }
 
