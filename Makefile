@@ -87,7 +87,7 @@ cross: check-go ## build everything for arm64, too
 
 .PHONY: cross-own
 cross-own: check-go ## the same without what links the collector's distribution, which takes minutes
-	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build $$(go list ./... | grep -vE '$(DISTRIBUTION)')); done
+	@for m in $(MODULES); do (cd $$m && GOARCH=arm64 go build $$(go list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '$(DISTRIBUTION)')); done
 
 .PHONY: demo
 demo: check-root build ## trace a chain of real services and measure the cost (root or sudo); CHAIN=nginx, ARGS="--sample 0.01"
@@ -139,24 +139,26 @@ go-calls: build ## a million calls of services in Go, in every way: which are li
 go-report: ## write the targets of linking Go in README.md and docs/linking.md again, from docs/results
 	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/linking.md README.md
 
-# Runs an experiment, puts its results in the place of those before, and writes the docs again.
+# Runs a profile of an experiment, and puts its results in the place of those before.
 define record
-@rm -rf docs/results/$(1).new && $(SUDO) bin/tare bench run $(1) --profile quick --out docs/results/$(1).new
-@rm -rf docs/results/$(1) && mv docs/results/$(1).new docs/results/$(1)
-@$(MAKE) --no-print-directory $(1)-report
+@rm -rf docs/results/$(2).new && $(SUDO) bin/tare bench run $(1) --profile $(3) --out docs/results/$(2).new
+@rm -rf docs/results/$(2) && mv docs/results/$(2).new docs/results/$(2)
 endef
 
 .PHONY: runtimes
-runtimes: build polyglot ## measure which runtimes and frameworks are linked, and what that costs them (root; an hour)
-	$(call record,runtimes)
+runtimes: build polyglot ## measure which runtimes and frameworks are linked, and what that costs them (root; an hour and a half)
+	$(call record,runtimes,runtimes,quick)
+	$(call record,runtimes,runtimes-ways,ways)
+	@$(MAKE) --no-print-directory runtimes-report
 
 .PHONY: runtimes-report
 runtimes-report: ## write the tables of runtimes and frameworks in docs/linking.md and README.md again from docs/results
-	go run ./internal/costdoc runtimes docs/results/runtimes docs/linking.md README.md
+	go run ./internal/costdoc runtimes docs/results/runtimes docs/results/runtimes-ways docs/linking.md README.md
 
 .PHONY: shims-cost
 shims-cost: build polyglot ## measure what shims cost beside OpenTelemetry's instrumentation (root; a quarter of an hour)
-	$(call record,shims)
+	$(call record,shims,shims,quick)
+	@$(MAKE) --no-print-directory shims-report
 
 .PHONY: shims-report
 shims-report: ## write docs/linking.md's table of what shims cost again from docs/results

@@ -18,21 +18,73 @@ type linksAt struct {
 	rate           float64
 }
 
-// runtimes writes which calls of each runtime and framework are linked, as the experiment runtimes counted them: doc gets
-// each service, readme a line for each language.
-func runtimes(results, doc, readme string) error {
+// links are the calls that an experiment counted, and what the kernel programs took meanwhile, in µs per request.
+type links struct {
+	manifest *record.Manifest
+	counted  map[linksAt]record.Links
+	cost     map[linksAt]float64
+}
+
+func readLinks(results string) (links, error) {
 	m, runs, err := bench.Read(results)
 	if err != nil {
-		return fmt.Errorf("%w: run make runtimes", err)
+		return links{}, fmt.Errorf("%w: run make runtimes", err)
 	}
-	counted, cost := map[linksAt]record.Links{}, map[linksAt]float64{}
+	l := links{m, map[linksAt]record.Links{}, map[linksAt]float64{}}
 	for i := range runs {
 		if r := &runs[i]; r.Links != nil && r.Kind == record.Checked {
 			at := linksAt{r.Workload, r.Load, r.Rate}
-			counted[at] = addLinks(counted[at], *r.Links)
-			cost[at] = r.Values[record.KernelPrograms]
+			l.counted[at] = addLinks(l.counted[at], *r.Links)
+			l.cost[at] = r.Values[record.KernelPrograms]
 		}
 	}
+	return l, nil
+}
+
+// measured says what a table is of.
+func (l links) measured(n record.Links) string {
+	return fmt.Sprintf("\n%d calls, %d of them linked wrongly; %d CPUs, Linux %s, at commit %s.\n", n.Calls, n.Wrong, l.manifest.Machine.CPUs, l.manifest.Machine.Kernel, l.manifest.Commit)
+}
+
+// runtimes writes which calls of each runtime and framework are linked, as the experiment runtimes counted them: doc gets
+// each service, and those of each way of linking that many requests were sent to; readme a line for each language.
+func runtimes(results, ways, doc, readme string) error {
+	l, err := readLinks(results)
+	if err != nil {
+		return err
+	}
+	many, err := readLinks(ways)
+	if err != nil {
+		return err
+	}
+	services, languages, total := l.services()
+	return errors.Join(
+		replace(doc, "runtimes-report", services+many.ways()),
+		replace(readme, "runtimes-report", byLanguage(languages)+l.measured(total)))
+}
+
+// ways is the table of many requests to some services.
+func (l links) ways() string {
+	var b strings.Builder
+	var total record.Links
+	fmt.Fprintf(&b, "\nOf each way of linking a service, with %d requests all sampled and as many of which a tenth is, 64 in flight:\n\n| service | linked, all sampled | linked, a tenth sampled | linked wrongly |\n|---|---|---|---|\n",
+		l.manifest.Experiment.Profiles[l.manifest.Profile].Check)
+	for _, s := range polyglot.All() {
+		load := l.manifest.Experiment.Profiles[l.manifest.Profile].Cells[0].Loads[0]
+		all, tenth := l.counted[linksAt{s.Name, load, 1}], l.counted[linksAt{s.Name, load, 0.1}]
+		n := addLinks(all, tenth)
+		if n.Calls == 0 {
+			continue
+		}
+		total = addLinks(total, n)
+		fmt.Fprintf(&b, "| %s | %d of %d | %d of %d | %d |\n", s.Name, all.Linked, all.Calls, tenth.Linked, tenth.Calls, n.Wrong)
+	}
+	return b.String() + l.measured(total)
+}
+
+// services is the table of all services, with the lines of languages, and all calls.
+func (x links) services() (string, []*language, record.Links) {
+	m, counted, cost := x.manifest, x.counted, x.cost
 	loads := m.Experiment.Loads
 	var b strings.Builder
 	b.WriteString("Of the calls that sampled requests make, those that are linked, by requests in flight. All requests are sampled, but in the last column of them.\n\n| service | who works for a request |")
@@ -66,12 +118,11 @@ func runtimes(results, doc, readme string) error {
 			cost[linksAt{s.Name, many.Name, 1}], s.By)
 		languages = addTo(languages, s, all)
 	}
-	measured := fmt.Sprintf("\n%d calls, %d of them linked wrongly; %d CPUs, Linux %s, at commit %s.\n", total.Calls, total.Wrong, m.Machine.CPUs, m.Machine.Kernel, m.Commit)
-	b.WriteString(measured)
+	b.WriteString(x.measured(total))
 	for _, name := range slices.Sorted(maps.Keys(m.LeftOut)) {
 		fmt.Fprintf(&b, "Left out: %s (%s).\n", name, m.LeftOut[name])
 	}
-	return errors.Join(replace(doc, "runtimes-report", b.String()), replace(readme, "runtimes-report", byLanguage(languages)+measured))
+	return b.String(), languages, total
 }
 
 // language is a line of README's table: services by the share of their calls that are linked.

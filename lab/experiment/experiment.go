@@ -116,6 +116,7 @@ type Load struct {
 
 // Profile is a size of the experiment: smoke, quick or full.
 type Profile struct {
+	// Rounds of measurements; 0: requests are checked alone.
 	Rounds int      `yaml:"rounds" json:"rounds"`
 	Warmup Duration `yaml:"warmup" json:"warmup"`
 	Window Duration `yaml:"window" json:"window"`

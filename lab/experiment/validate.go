@@ -200,10 +200,10 @@ func (e *Experiment) validateProfiles(p *problems) {
 	for name, pr := range e.Profiles {
 		what := "profile " + name
 		p.name("profiles", name)
-		if pr.Rounds < 1 {
-			p.add("%s: rounds: need at least 1; below 6 there is no interval worth reading", what)
+		if pr.Rounds < 1 && pr.Check == 0 {
+			p.add("%s: rounds: need at least 1, or check; below 6 there is no interval worth reading", what)
 		}
-		if pr.Window.Std() < 500*time.Millisecond {
+		if pr.Rounds > 0 && pr.Window.Std() < 500*time.Millisecond {
 			p.add("%s: window: need at least 500ms, since the kernel counts idle time in steps of 10 ms", what)
 		}
 		if pr.Profiled > 0 && pr.ProfileWindow.Std() < time.Second {
