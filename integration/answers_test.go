@@ -86,6 +86,13 @@ func TestFastCGI(t *testing.T) {
 }
 
 func phpFPM(c *servers) *workloads.Process {
+	p := fpm(c, loopback(c.entry))
+	c.ready(p, loopback(c.entry))
+	return p
+}
+
+// fpm is PHP-FPM, which listens on an address or a path.
+func fpm(c *servers, listen string) *workloads.Process {
 	var env strings.Builder
 	for _, e := range c.env {
 		fmt.Fprintf(&env, "env[%s\n", strings.Replace(e, "=", "] = ", 1))
@@ -99,11 +106,10 @@ daemonize = no
 user = nobody
 group = nogroup
 listen = %[2]s
+listen.mode = 0666
 listen.backlog = 4096
 pm = static
-pm.max_children = 40
-%[3]s`, c.g.Dir, loopback(c.entry), env.String()))
-	p := c.service("service", "", nil, filepath.Base(program("php-fpm*")), "-F", "-n", "-y", conf)
-	c.ready(p, loopback(c.entry))
-	return p
+pm.max_children = 80
+%[3]s`, c.g.Dir, listen, env.String()))
+	return c.service("service", "", nil, filepath.Base(program("php-fpm*")), "-F", "-n", "-y", conf)
 }

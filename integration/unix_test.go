@@ -53,25 +53,8 @@ func unixGunicorn(args ...string) func(*servers, string) *workloads.Process {
 }
 
 func unixFPM(c *servers, socket string) *workloads.Process {
-	var env strings.Builder
-	for _, e := range c.env {
-		fmt.Fprintf(&env, "env[%s\n", strings.Replace(e, "=", "] = ", 1))
-	}
 	c.ports = append(c.ports, "--exe", "service=*/"+filepath.Base(program("php-fpm*")))
-	return c.service("service", "", nil, filepath.Base(program("php-fpm*")), "-F", "-n", "-y", c.file("php-fpm.conf", fmt.Sprintf(`
-[global]
-pid = %[1]s/php-fpm.pid
-error_log = %[1]s/php-fpm.log
-daemonize = no
-[www]
-user = nobody
-group = nogroup
-listen = %[2]s
-listen.mode = 0666
-listen.backlog = 4096
-pm = static
-pm.max_children = 80
-%[3]s`, c.g.Dir, socket, env.String())))
+	return fpm(c, socket)
 }
 
 // start runs the service and nginx before it; it returns nginx's address.

@@ -43,6 +43,19 @@ func load(t *testing.T, o Options) *Tracer {
 	return tracer
 }
 
+// loadWith loads a tier whose hooks for a capability are all there.
+func loadWith(t *testing.T, chosen *tier.Tier, capability string) *Tracer {
+	t.Helper()
+	if !slices.Contains(chosen.Capabilities(), capability) {
+		t.Skipf("no hooks for %s", capability)
+	}
+	tracer := load(t, Options{Tier: chosen.Name, Payload: true})
+	if lost := tracer.Lost(); slices.ContainsFunc(lost, func(l tier.Loss) bool { return l.Capability == capability }) {
+		t.Fatal(lost)
+	}
+	return tracer
+}
+
 func withCgroup(t *testing.T, o Options) Options {
 	t.Helper()
 	root, err := platform.CgroupV2()

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,16 +90,10 @@ func (s *said) take(t *testing.T) string {
 // whoever closes and whether or not anybody is told.
 func TestUnix(t *testing.T) {
 	eachTier(t, func(t *testing.T, chosen *tier.Tier) {
-		if !slices.Contains(chosen.Capabilities(), "unix") {
-			t.Skip("no hooks for unix sockets")
-		}
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		tracer := load(t, Options{Tier: chosen.Name, Payload: true})
+		tracer := loadWith(t, chosen, "unix")
 		defer tracer.Close()
-		if lost := tracer.Lost(); slices.ContainsFunc(lost, func(l tier.Loss) bool { return l.Capability == "unix" }) {
-			t.Fatal(lost)
-		}
 		loop := netip.MustParsePrefix("127.0.0.0/8")
 		for _, err := range []error{
 			tracer.SetService(1, "both", 0), tracer.Trust([]netip.Prefix{loop}), tracer.EnableEntry(true),
