@@ -15,7 +15,7 @@ func TestHandoversOneOfTen(t *testing.T) {
 	m := a.settle()
 	sampled = m.sampled() - sampled
 	wantRate(t, sampled, d.requests, 0.1)
-	wantComplete(t, judge(t, s.since(from), server{asks: bothAsk}.shape()), m, sampled, 0.99) // at the start some calls of what is not sampled begin traces behind
+	wantComplete(t, judge(t, s.since(from), server{asks: bothAsk}.shape()), m, sampled, 0.97) // calls of threads that are not known yet begin traces behind, uncounted where no sampled request is in flight
 }
 
 // takes is the same where threads take requests over: those that do are known, too.
