@@ -62,6 +62,7 @@ func TestDefaultsMeet(t *testing.T) {
 	if health, err := m.get("http://127.0.0.1:9464/healthz"); err != nil || health != "tracing\n" {
 		t.Errorf("health: %q, %v", health, err)
 	}
+	agent.stop() // before the collector, which takes its last spans
 }
 
 // What cannot be obeyed is refused before anything is traced, by its name, and with the exit
