@@ -258,8 +258,8 @@ processors: {tare_tracer: {expiry: 5m, max_age: 10m}}
 			}
 			want := map[string]string{
 				semconv.KeepSDK:  "caller(sdk front(sdk call(sdk back)))",
-				semconv.KeepTare: "caller(GET(GET(GET)))",
-				"both":           "caller(GET(GET(GET)) sdk front(sdk call(sdk back)))",
+				semconv.KeepTare: "caller(GET /n/{id}(GET /n/{id}(GET /n/{id})))",
+				"both":           "caller(GET /n/{id}(GET /n/{id}(GET /n/{id})) sdk front(sdk call(sdk back)))",
 			}[keep]
 			for n := from; n < from+requests; n += 2 {
 				var trace struct {
