@@ -42,12 +42,17 @@ INLINE u64 stack_pointer(struct task_struct *task)
 	return regs->sp;
 }
 
-/* A thread's stack lies below its thread pointer, the main thread's below where it was at exec. */
+/*
+ * A thread's stack lies below its thread pointer, the main thread's below where it was at exec. Threads
+ * that the kernel runs for a process (io_uring's) have none.
+ */
 INLINE bool on_foreign_stack(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	u64 sp = stack_pointer(task);
 	u32 tgid = task->tgid;
+	if (!sp)
+		return false;
 	if (task->pid != tgid)
 		return thread_pointer(task) - sp > STACK_MAX;
 	if (task->mm->start_stack - sp <= STACK_MAX)
