@@ -83,20 +83,20 @@ func (l links) ways() string {
 }
 
 // services is the table of all services, with the lines of languages, and all calls.
-func (x links) services() (string, []*language, record.Links) {
-	m, counted, cost := x.manifest, x.counted, x.cost
+func (l links) services() (string, []*language, record.Links) {
+	m, counted, cost := l.manifest, l.counted, l.cost
 	loads := m.Experiment.Loads
 	var b strings.Builder
 	b.WriteString("Of the calls that sampled requests make, those that are linked, by requests in flight. All requests are sampled, but in the last column of them.\n\n| service | who works for a request |")
 	rule := "|---|---|"
-	for _, l := range loads {
-		fmt.Fprintf(&b, " %d |", l.Connections)
+	for _, load := range loads {
+		fmt.Fprintf(&b, " %d |", load.Connections)
 		rule += "---|"
 	}
 	many := loads[0]
-	for _, l := range loads {
-		if l.Connections == 64 {
-			many = l
+	for _, load := range loads {
+		if load.Connections == 64 {
+			many = load
 		}
 	}
 	fmt.Fprintf(&b, " 10%% sampled | linked wrongly | kernel programs, µs per request (%d) | what could tell whose a call is |\n%s---|---|---|---|\n", many.Connections, rule)
@@ -105,10 +105,10 @@ func (x links) services() (string, []*language, record.Links) {
 	for _, s := range polyglot.All() {
 		var all, tenth record.Links
 		var cells strings.Builder
-		for _, l := range loads {
-			n := counted[linksAt{s.Name, l.Name, 1}]
+		for _, load := range loads {
+			n := counted[linksAt{s.Name, load.Name, 1}]
 			fmt.Fprintf(&cells, " %s |", linkedText(n))
-			all, tenth = addLinks(all, n), addLinks(tenth, counted[linksAt{s.Name, l.Name, 0.1}])
+			all, tenth = addLinks(all, n), addLinks(tenth, counted[linksAt{s.Name, load.Name, 0.1}])
 		}
 		if all = addLinks(all, tenth); all.Calls == 0 {
 			continue // not in the experiment, or left out
@@ -118,7 +118,7 @@ func (x links) services() (string, []*language, record.Links) {
 			cost[linksAt{s.Name, many.Name, 1}], s.By)
 		languages = addTo(languages, s, all)
 	}
-	b.WriteString(x.measured(total))
+	b.WriteString(l.measured(total))
 	for _, name := range slices.Sorted(maps.Keys(m.LeftOut)) {
 		fmt.Fprintf(&b, "Left out: %s (%s).\n", name, m.LeftOut[name])
 	}
