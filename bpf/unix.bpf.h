@@ -258,22 +258,28 @@ INLINE struct conn *unix_begins(u64 at, u64 cookie, const struct service *svc, u
 	return c;
 }
 
-/* The state of this socket's end, of the traced service whose thread is at it; 0: it is nobody's. */
+/*
+ * The state of this socket's end, of the traced service whose thread is at it, which may have connected before it was
+ * known to be traced; 0: it is nobody's.
+ */
 INLINE struct conn *unix_mine(struct sock *sk, const struct unix_end *e)
 {
 	struct conn *c = unix_conn(sk);
-	if (c || e->role != UNIX_SERVER)
+	if (c || (e->role != UNIX_SERVER && e->role != UNIX_CLIENT))
 		return c;
 	u32 tgid = bpf_get_current_task_btf()->tgid;
 	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
-	c = svc ? unix_begins((u64)sk, bpf_get_socket_cookie(sk), svc, C_SERVER) : 0;
+	c = svc ? unix_begins((u64)sk, bpf_get_socket_cookie(sk), svc,
+			      e->role == UNIX_SERVER ? C_SERVER : C_CLIENT | C_STANDS)
+		: 0;
 	if (!c)
 		return 0;
 	if (e->sent | e->received)
 		c->opening = OPENING_OLD;
 	c->rcv_seq = e->received;
 	c->msg_end = e->sent;
-	c->server.sent_seq = e->sent - 1; /* the first bytes begin a request */
+	if (c->flags & C_SERVER)
+		c->server.sent_seq = e->sent - 1; /* the first bytes begin a request */
 	return c;
 }
 

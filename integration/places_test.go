@@ -66,7 +66,7 @@ func TestLoopTurnsUnseen(t *testing.T) {
 					wantBranches(t, spans, branch{service: "service", kind: span.Server, name: "GET", below: []branch{
 						{service: "service", kind: span.Client, name: "GET"},
 						{service: "service", kind: span.Client, name: "GET", below: []branch{{service: "backend", kind: span.Server, name: "GET"}}},
-					}}, m, asked, 0.999)
+					}}, m, asked, 0.98) // beside others, a loop sleeps, or is overtaken: counted
 					continue
 				}
 				wantUnlinked(t, spans, m, asked, m.unlinked()-counted)
