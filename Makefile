@@ -99,7 +99,7 @@ polyglot: check-go ## get and build a service of every runtime and framework (wo
 	@go run ./workloads/polyglot/build -bin bin
 
 .PHONY: test
-test: test-unit ## unit tests with the race detector; as root, integration tests too (20 minutes on two cores, if nothing is built yet)
+test: test-unit ## unit tests with the race detector; as root, integration tests too (three quarters of an hour on two cores)
 	@if [[ $$(id -u) == 0 ]]; then $(MAKE) --no-print-directory test-integration; else \
 		echo "not root: integration tests were left out; run them with: sudo env PATH=\"\$$PATH\" make test-integration"; fi
 
@@ -115,7 +115,7 @@ test-unit: check-go ## unit tests only
 .PHONY: test-integration
 test-integration: build ## real services under load, against the ground truth (root)
 	@echo "integration tests: a line as each begins"
-	@go -C integration test -vet=off -trimpath -count=1 -timeout 30m
+	@go -C integration test -vet=off -trimpath -count=1 -timeout 60m
 
 .PHONY: test-long
 test-long: build ## integration tests that take long: experiments as a whole, floods, all builds of Go, coroutines (root; twenty minutes)
