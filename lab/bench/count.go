@@ -41,7 +41,8 @@ func (r *run) countSpans(context.Context) error {
 		v[record.FailedTraced] = float64(tally.FailedEntries) / float64(r.total.Failed)
 	}
 	r.rec.Fidelity = map[string]int{}
-	if truth := r.chain.Truth; truth != nil && r.load.CanNumber() {
+	if r.numbered() {
+		truth := r.chain.Truth
 		facts := r.tracer.Facts()
 		if facts.Within {
 			truth = truth.Within()
@@ -72,8 +73,9 @@ func (r *run) classify(truth fidelity.Truth, classify func([]span.Span, fidelity
 	if err != nil {
 		return err
 	}
+	spans = fidelity.Since(spans, r.first)
 	report := classify(spans, truth)
-	if sampled := r.reading.Sampled / uint64(r.job.Variant.Tracer.RootsOfARequest()); sampled > 0 && sampled < math.MaxInt32 {
+	if sampled := (r.reading.Sampled - r.before) / uint64(r.job.Variant.Tracer.RootsOfARequest()); sampled > 0 && sampled < math.MaxInt32 {
 		report.Expect(int(sampled))
 	}
 	f := r.rec.Fidelity

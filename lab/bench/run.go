@@ -27,6 +27,8 @@ type run struct {
 	session tracer.Session
 
 	total    load.Result   // the whole run, warm-up included
+	first    uint64        // the first request of a checked run that is counted
+	before   uint64        // traces that were sampled before it
 	underWay time.Duration // how long load was sent
 	reading  tracer.Reading
 }

@@ -96,7 +96,7 @@ type Job struct {
 	Variant  experiment.Variant
 	Warmup   time.Duration
 	Window   time.Duration
-	Requests uint64 // instead of a window, in a checked run
+	Requests uint64 // instead of a window, in a checked run: those after the warm-up
 	Keep     bool   // the spans, if the tracer sends any, to count them and to compare them with the ground truth
 	// MoreRoots: more root decisions than requests are a result and no failure. Where a
 	// tracer does not find what caused a call, the call begins a trace of its own.

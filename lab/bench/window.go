@@ -19,6 +19,11 @@ import (
 // sendLoad sends the load and measures meanwhile.
 func (r *run) sendLoad(ctx context.Context) error {
 	begin := time.Now()
+	warm, err := r.settle(ctx)
+	if err != nil {
+		return errors.Join(err, r.session.Alive())
+	}
+	r.first = r.stage.next
 	s, err := r.load.Start(ctx, r.loadOptions())
 	if err != nil {
 		return err
@@ -34,7 +39,8 @@ func (r *run) sendLoad(ctx context.Context) error {
 	r.underWay = time.Since(begin)
 	r.stage.next = total.Next
 	r.total = total
-	r.rec.Requests, r.rec.Failures, r.rec.Errors = total.OK+total.Failed, total.Failed, total.Errors
+	r.total.OK, r.total.Failed = r.total.OK+warm.OK, r.total.Failed+warm.Failed
+	r.rec.Requests, r.rec.Failures, r.rec.Errors = r.total.OK+r.total.Failed, r.total.Failed, total.Errors
 	if err := errors.Join(err, finishErr); err != nil {
 		return errors.Join(err, r.session.Alive())
 	}
@@ -47,6 +53,32 @@ func (r *run) sendLoad(ctx context.Context) error {
 	}
 	return nil
 }
+
+// settle sends requests that a checked run does not count, for the time of its warm-up: how a service hands its work
+// over is known after its first ones only. Without numbers, their traces could not be told from those that count.
+func (r *run) settle(ctx context.Context) (load.Result, error) {
+	if r.job.Requests == 0 || r.job.Warmup == 0 || !r.kept || !r.numbered() {
+		return load.Result{}, nil
+	}
+	opts := r.loadOptions()
+	opts.Requests, opts.Progress = 0, nil
+	s, err := r.load.Start(ctx, opts)
+	if err != nil {
+		return load.Result{}, err
+	}
+	err = r.warmUp(ctx, s)
+	sent, finishErr := s.Finish()
+	r.stage.next, r.rec.Warmup = sent.Next, r.job.Warmup.Seconds()
+	if err := errors.Join(err, finishErr); err != nil {
+		return sent, err
+	}
+	reading, err := r.session.ReadBack(ctx)
+	r.before = reading.Sampled
+	return sent, err
+}
+
+// numbered reports whether traces can be compared with the numbers that their requests carry.
+func (r *run) numbered() bool { return r.chain.Truth != nil && r.load.CanNumber() }
 
 func (r *run) loadOptions() load.Options {
 	opts := load.Options{

@@ -34,6 +34,20 @@ func Classify(spans []span.Span, truth Truth) Report { return classify(spans, tr
 // taken for complete. The report counts the traces for which this holds.
 func ClassifyByMethod(spans []span.Span, truth Truth) Report { return classify(spans, truth, true) }
 
+// Since leaves out the traces that hold numbers below first alone.
+func Since(spans []span.Span, first uint64) []span.Span {
+	const before, since = 1, 2
+	holds := map[span.TraceID]int{}
+	for i := range spans {
+		if s := subjectOf(&spans[i]); s.named && s.number < first {
+			holds[spans[i].TraceID] |= before
+		} else if s.named {
+			holds[spans[i].TraceID] |= since
+		}
+	}
+	return slices.DeleteFunc(spans, func(s span.Span) bool { return holds[s.TraceID] == before })
+}
+
 func classify(spans []span.Span, truth Truth, byMethod bool) Report {
 	r := Report{Spans: len(spans), Incomplete: map[string]int{}}
 	traces := map[span.TraceID][]int{} // indices into spans

@@ -1,11 +1,28 @@
 package fidelity
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
 )
+
+// What begins a warm-up is left out, what a later request is part of is not.
+func TestSince(t *testing.T) {
+	r := (&run{}).trace(t, "shop", 7)
+	one := len(r.spans)
+	r.trace(t, "shop", 8)
+	if got := len(Since(slices.Clone(r.spans), 8)); got != one {
+		t.Errorf("%d spans, want %d", got, one)
+	}
+	r.change(stockClient, numbered("/stock/9"))
+	for first, want := range map[uint64]int{0: 2 * one, 8: 2 * one, 9: one, 10: 0} {
+		if got := len(Since(slices.Clone(r.spans), first)); got != want {
+			t.Errorf("since %d: %d spans, want %d", first, got, want)
+		}
+	}
+}
 
 func TestCountLinks(t *testing.T) {
 	both := func(f func(r *run)) []span.Span {
