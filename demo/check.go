@@ -46,6 +46,7 @@ func (st *stage) check(ctx context.Context, r *Result) (example []span.Span, err
 func (r *Result) classified(report fidelity.Report) {
 	r.Complete, r.Wrong, r.Orphaned = report.Complete, report.Wrong, report.Orphaned
 	r.Incomplete, r.IncompleteBy, r.Split = report.IncompleteTotal(), report.Incomplete, report.Split
+	r.Unlinked, r.UnlinkedBy = report.UnlinkedTotal(), report.Unlinked
 }
 
 // fidelity fills in what came of the fidelity run besides its traces.
@@ -60,7 +61,7 @@ func (r *Result) fidelity(rec *record.Run) {
 	if roots := rec.Decisions.Sampled + rec.Decisions.Unsampled; roots != r.Requests {
 		r.warn("the agent took %d root decisions on %d requests: where it does not find out which request caused a service's call, the call begins a trace of its own", roots, r.Requests)
 	}
-	if traces := r.Complete + r.Incomplete + r.Wrong; traces > int(rec.Decisions.Sampled) { //nolint:gosec // a count
+	if traces := r.Complete + r.Unlinked + r.Incomplete + r.Wrong; traces > int(rec.Decisions.Sampled) { //nolint:gosec // a count
 		r.warn("%d traces came of %d sampled requests", traces, rec.Decisions.Sampled)
 	}
 	r.Sampled, r.Lost = rec.Decisions.Sampled, rec.Lost

@@ -28,6 +28,8 @@ type Result struct {
 	Failed       uint64            `json:"failed"`
 	Sampled      uint64            `json:"sampled"`
 	Complete     int               `json:"complete"`
+	Unlinked     int               `json:"unlinked"` // traces that begin or end where a service did not link what it sent
+	UnlinkedBy   map[string]int    `json:"unlinked_where"`
 	Incomplete   int               `json:"incomplete"`
 	IncompleteBy map[string]int    `json:"incomplete_reasons"`
 	Orphaned     int               `json:"orphaned"` // spans
@@ -95,6 +97,7 @@ func newResult(o Options) *Result {
 		Concurrency:  o.Concurrency,
 		Rounds:       o.Rounds,
 		Machine:      Machine{CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)), Arch: runtime.GOARCH},
+		UnlinkedBy:   map[string]int{},
 		IncompleteBy: map[string]int{},
 		Lost:         map[string]uint64{},
 		Programs:     []record.Program{},

@@ -67,8 +67,12 @@ func (r *Result) fidelityTable(out *strings.Builder) {
 		fmt.Sprintf("failed\t%d", r.Failed),
 		fmt.Sprintf("sampled\t%d", r.Sampled),
 		fmt.Sprintf("complete\t%d\t%s", r.Complete, share(uint64(r.Complete), r.Sampled)),
-		fmt.Sprintf("incomplete\t%d", r.Incomplete),
+		fmt.Sprintf("not linked\t%d", r.Unlinked),
 	}
+	for _, where := range sortedKeys(r.UnlinkedBy) {
+		rows = append(rows, fmt.Sprintf("  %s\t%d", where, r.UnlinkedBy[where]))
+	}
+	rows = append(rows, fmt.Sprintf("incomplete\t%d", r.Incomplete))
 	for _, reason := range sortedKeys(r.IncompleteBy) {
 		rows = append(rows, fmt.Sprintf("  %s\t%d", reason, r.IncompleteBy[reason]))
 	}

@@ -41,7 +41,7 @@ func example(t *testing.T) *Result {
 	r := newResult(o)
 	r.Machine = Machine{CPUs: 2, Kernel: "6.1.0", Arch: "amd64"}
 	report := fidelity.Report{
-		Traces: 998, Complete: 995, Incomplete: map[string]int{"missing redis server GET item:": 2}, Wrong: 1, Orphaned: 4, Split: 1,
+		Traces: 998, Complete: 992, Unlinked: map[string]int{"ends at shop": 3}, Incomplete: map[string]int{"missing redis server GET item:": 2}, Wrong: 1, Orphaned: 4, Split: 1,
 	}
 	report.Expect(1000)
 	r.classified(report)

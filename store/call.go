@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"strconv"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -28,13 +29,21 @@ const smallTrace = 12
 //     not traced, if it names one. If the peer showed that it is traced, its
 //     span is missing, and there is no call to somebody untraced. The same is
 //     assumed if the span is late: what answered it has been seen before.
+//   - A server span that begins a trace behind a service whose calls are not
+//     linked names that service.
 func (b *builder) findCalls() {
 	b.calls = b.calls[:0]
 	b.spansOf(func(_, first int, order []int32) {
 		find := b.finder(order)
 		for i, o := range order {
 			r := &b.rows[o]
-			if r.parent == 0 || !isServer(r.kind) {
+			if !isServer(r.kind) {
+				continue
+			}
+			if r.parent == 0 {
+				if caller := behindOf(r); caller != "" {
+					b.call(edge{indexIn(&b.names.services, b.service, caller), b.names.services[r.service], true, true}, first+i)
+				}
 				continue
 			}
 			at := find(r.parent)
@@ -50,12 +59,12 @@ func (b *builder) findCalls() {
 			if isClient(p.kind) {
 				measured = at
 			}
-			b.call(edge{p.service, b.names.services[r.service], true}, first+measured)
+			b.call(edge{p.service, b.names.services[r.service], true, false}, first+measured)
 		}
 		for i, o := range order {
 			if r := &b.rows[o]; isClient(r.kind) && !r.answered && !r.late {
 				if peer := peerOf(r); peer != "" {
-					b.call(edge{r.service, peer, false}, first+i)
+					b.call(edge{r.service, peer, false, false}, first+i)
 				}
 			}
 		}
@@ -124,6 +133,23 @@ func peerOf(r *row) string {
 	}
 	return peer.Name(r.kind == int32(ptrace.SpanKindProducer))
 }
+
+// behindOf is the service that asked, where its calls are not linked; "" if they are, or it is not known.
+func behindOf(r *row) (service string) {
+	_ = eachAlong(r.field, func(kv []byte) error {
+		if !bytes.Contains(kv, behindKey) {
+			return nil
+		}
+		key, value, err := keyValue(kv)
+		if string(key) == semconv.Behind {
+			service = stringValue(value)
+		}
+		return err
+	}, wire.ScopeSpansSpan, wire.SpanAttribute)
+	return service
+}
+
+var behindKey = []byte(semconv.Behind)
 
 // textValue is the text in an encoded AnyValue, or its integer, as ports are.
 func textValue(value []byte) string {

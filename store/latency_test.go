@@ -305,6 +305,14 @@ func TestEdges(t *testing.T) {
 		"late": {
 			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h", semconv.Late, true)}}}, nil,
 		},
+		"behind a service that is not linked": {
+			[][]callSpan{{{"b", 1, 0, server, true, attrs(semconv.Behind, "gate")}}, {{"gate", 2, 0, server, false, nil}}},
+			[]Edge{{From: "gate", To: "b", Traced: true, Unlinked: true, Errors: 1, P50: 1}},
+		},
+		"behind one, and below a span": {
+			[][]callSpan{{{"a", 1, 0, client, false, nil}, {"b", 2, 1, server, false, attrs(semconv.Behind, "gate")}}},
+			[]Edge{{From: "a", To: "b", Traced: true, P50: 1}},
+		},
 		"in two writes, merged": {
 			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h")}}, {{"b", 2, 1, server, false, attrs(semconv.Late, true)}}},
 			[]Edge{{From: "a", To: "b", Traced: true, P50: 1}},

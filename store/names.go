@@ -54,15 +54,24 @@ func stateBit(state string) uint32 {
 		return 2
 	case semconv.StateIncomplete:
 		return 4
+	case semconv.StateUnlinked:
+		return 16
 	}
 	return 8
 }
+
+// How an edge is stored.
+const (
+	edgeTraced = 1 << iota
+	edgeBehind
+)
 
 // edge is a caller and a callee.
 type edge struct {
 	from   uint32 // index into services
 	to     string
 	traced bool
+	behind bool // measured by the callee's request, as the caller's calls are not linked
 }
 
 func (n *names) append(b []byte) []byte {
@@ -93,11 +102,14 @@ func (n *names) append(b []byte) []byte {
 	for _, e := range n.edges {
 		b = binary.AppendUvarint(b, uint64(e.from))
 		b = appendBytes(b, e.to)
-		traced := byte(0)
+		how := byte(0)
 		if e.traced {
-			traced = 1
+			how |= edgeTraced
 		}
-		b = append(b, traced)
+		if e.behind {
+			how |= edgeBehind
+		}
+		b = append(b, how)
 	}
 	return b
 }
@@ -131,11 +143,11 @@ func parseNames(b []byte) (*names, error) {
 	n.edges = make([]edge, d.count(3))
 	for i := range n.edges {
 		e := edge{from: d.uint32(), to: d.string()}
-		traced := d.take(1)
+		how := d.take(1)
 		if d.bad || int(e.from) >= len(n.services) {
 			return nil, corrupt("a call from service %d of %d", e.from, len(n.services))
 		}
-		e.traced = traced[0] != 0
+		e.traced, e.behind = how[0]&edgeTraced != 0, how[0]&edgeBehind != 0
 		n.edges[i] = e
 	}
 	return n, d.done("names of a chunk")

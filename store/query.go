@@ -25,7 +25,7 @@ type Query struct {
 	MinDuration time.Duration
 	MaxDuration time.Duration
 	Status      Status
-	State       string    // semconv.StateComplete, semconv.StateIncomplete
+	State       string    // semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete
 	Start, End  time.Time // of the matching span's start; [Start, End)
 	// Attributes of the span or its resource, compared as text.
 	Attributes map[string]string
@@ -75,7 +75,7 @@ type Summary struct {
 	Spans    int
 	Errors   int // spans with status error
 	Services []ServiceCount
-	State    string  // semconv.StateComplete, semconv.StateIncomplete, "" if it was not checked
+	State    string  // semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete, "" if it was not checked
 	Reason   string  // of an incomplete one
 	Keep     string  // why a tail decision kept it
 	Weight   float64 // how many traces it stands for: 1 / its sampling probability
@@ -129,10 +129,13 @@ type Map struct {
 type Edge struct {
 	From, To string
 	Traced   bool
+	// Unlinked: the caller's calls are not linked to its requests. The callee's own
+	// spans measure them, by which traces begin; they name the caller with at most 24 bytes.
+	Unlinked bool
 	Count    uint64
 	Weight   float64
 	Errors   float64
-	P50, P95 time.Duration // as the caller saw it
+	P50, P95 time.Duration // as the caller saw it, unless it is Unlinked
 	P99      time.Duration
 }
 

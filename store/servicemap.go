@@ -37,6 +37,7 @@ func (s *Store) Map(ctx context.Context, from, to time.Time) (r Map, err error) 
 type edgeKey struct {
 	from, to string
 	traced   bool
+	behind   bool
 }
 
 func (v *view) edges(ctx context.Context, m *match) ([]Edge, error) {
@@ -54,7 +55,7 @@ func (v *view) edges(ctx context.Context, m *match) ([]Edge, error) {
 	for k, l := range all {
 		if l.spans > 0 {
 			list = append(list, Edge{
-				From: k.from, To: k.to, Traced: k.traced,
+				From: k.from, To: k.to, Traced: k.traced, Unlinked: k.behind,
 				Count: l.spans, Weight: l.durations.total, Errors: l.errors,
 				P50: l.quantile(.5), P95: l.quantile(.95), P99: l.quantile(.99),
 			})
@@ -73,7 +74,7 @@ func (c *chunkData) addEdges(m *match, cols *spanColumns, all map[edgeKey]*laten
 	}
 	to := make([]*latency, len(names.edges))
 	for i, e := range names.edges {
-		k := edgeKey{names.services[e.from], e.to, e.traced}
+		k := edgeKey{names.services[e.from], e.to, e.traced, e.behind}
 		if all[k] == nil {
 			all[k] = &latency{}
 		}

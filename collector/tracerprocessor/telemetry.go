@@ -99,6 +99,9 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 			count(o, routes, s.Routes[i], attribute.String("outcome", outcome))
 		}
 		count(o, traces, s.Complete, attribute.String("state", semconv.StateComplete), attribute.String("reason", ""))
+		for kinds, n := range s.Unlinked {
+			count(o, traces, n, attribute.String("state", semconv.StateUnlinked), attribute.String("reason", kinds))
+		}
 		for reasons, n := range s.Incomplete {
 			count(o, traces, n, attribute.String("state", semconv.StateIncomplete), attribute.String("reason", reasons.String()))
 		}

@@ -73,7 +73,7 @@ func (r *run) classify(truth fidelity.Truth, classify func([]span.Span, fidelity
 	if err != nil {
 		return err
 	}
-	spans = fidelity.Since(spans, r.first)
+	spans = fidelity.Since(spans, r.first, uint64(r.counting.UnixNano())) //nolint:gosec // after 1970
 	report := classify(spans, truth)
 	if sampled := (r.reading.Sampled - r.before) / uint64(r.job.Variant.Tracer.RootsOfARequest()); sampled > 0 && sampled < math.MaxInt32 {
 		report.Expect(int(sampled))
@@ -83,6 +83,9 @@ func (r *run) classify(truth fidelity.Truth, classify func([]span.Span, fidelity
 	f[record.OrphanedSpans], f[record.SplitRequests] = report.Orphaned, report.Split
 	if report.ByMethod > 0 {
 		f[record.CallsByMethod] = report.ByMethod
+	}
+	for where, n := range report.Unlinked {
+		f[where] = n
 	}
 	for reason, n := range report.Incomplete {
 		f[reason] = n

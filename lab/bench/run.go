@@ -28,6 +28,7 @@ type run struct {
 
 	total    load.Result   // the whole run, warm-up included
 	first    uint64        // the first request of a checked run that is counted
+	counting time.Time     // when that was sent
 	before   uint64        // traces that were sampled before it
 	underWay time.Duration // how long load was sent
 	reading  tracer.Reading
@@ -94,7 +95,7 @@ func (r *run) readBack(ctx context.Context) error {
 	reading, err := r.session.ReadBack(ctx)
 	r.reading = reading
 	r.rec.Asked, r.rec.ReadBack = reading.Asked, reading.Config
-	r.rec.Lost, r.rec.Programs = reading.Lost, reading.Programs
+	r.rec.Lost, r.rec.Unlinked, r.rec.Programs = reading.Lost, reading.Unlinked, reading.Programs
 	r.rec.Decisions = record.Decisions{Sampled: reading.Sampled, Unsampled: reading.Unsampled}
 	if err != nil {
 		return err

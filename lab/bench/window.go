@@ -23,7 +23,7 @@ func (r *run) sendLoad(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, r.session.Alive())
 	}
-	r.first = r.stage.next
+	r.first, r.counting = r.stage.next, time.Now()
 	s, err := r.load.Start(ctx, r.loadOptions())
 	if err != nil {
 		return err

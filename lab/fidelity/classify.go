@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -34,22 +35,30 @@ func Classify(spans []span.Span, truth Truth) Report { return classify(spans, tr
 // taken for complete. The report counts the traces for which this holds.
 func ClassifyByMethod(spans []span.Span, truth Truth) Report { return classify(spans, truth, true) }
 
-// Since leaves out the traces that hold numbers below first alone.
-func Since(spans []span.Span, first uint64) []span.Span {
-	const before, since = 1, 2
+// Since leaves out the traces that came before request first: those that hold lower numbers alone, or none and have a
+// span that began before the time, in Unix nanoseconds.
+func Since(spans []span.Span, first, begin uint64) []span.Span {
+	const early, before, since = 1, 2, 4
 	holds := map[span.TraceID]int{}
 	for i := range spans {
-		if s := subjectOf(&spans[i]); s.named && s.number < first {
-			holds[spans[i].TraceID] |= before
-		} else if s.named {
-			holds[spans[i].TraceID] |= since
+		s, in := subjectOf(&spans[i]), &spans[i]
+		switch {
+		case s.named && s.number < first:
+			holds[in.TraceID] |= before
+		case s.named:
+			holds[in.TraceID] |= since
+		case in.Start < begin:
+			holds[in.TraceID] |= early
 		}
 	}
-	return slices.DeleteFunc(spans, func(s span.Span) bool { return holds[s.TraceID] == before })
+	return slices.DeleteFunc(spans, func(s span.Span) bool {
+		h := holds[s.TraceID]
+		return h != 0 && h&since == 0
+	})
 }
 
 func classify(spans []span.Span, truth Truth, byMethod bool) Report {
-	r := Report{Spans: len(spans), Incomplete: map[string]int{}}
+	r := Report{Spans: len(spans), Incomplete: map[string]int{}, Unlinked: map[string]int{}}
 	traces := map[span.TraceID][]int{} // indices into spans
 	var order []span.TraceID
 	for i := range spans {
@@ -78,7 +87,11 @@ func classify(spans []span.Span, truth Truth, byMethod bool) Report {
 				r.ByMethod++
 			}
 		default:
-			r.Incomplete[reason]++
+			if where := t.cut(); where != "" {
+				r.Unlinked[where]++
+			} else {
+				r.Incomplete[reason]++
+			}
 		}
 	}
 	for _, n := range holders {
@@ -205,6 +218,21 @@ func (t *trace) absence(s Shape, candidates []*node) string {
 		}
 	}
 	return "missing " + s.String()
+}
+
+// cut is where the trace begins or ends because a service did not link what it sent, as its spans say; "" if they do not.
+func (t *trace) cut() string {
+	for _, n := range t.roots {
+		if a, ok := n.span.Attr(semconv.Behind); ok {
+			return "begins behind " + a.Str
+		}
+	}
+	for _, n := range t.nodes {
+		if _, ok := n.span.Attr(semconv.LinkingReason); ok && n.span.Kind == span.Server {
+			return "ends at " + n.service()
+		}
+	}
+	return ""
 }
 
 func (t *trace) parentOf(child *node) *node {

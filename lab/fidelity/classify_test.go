@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -71,6 +72,10 @@ func (r *run) change(i int, f func(*span.Span)) *run {
 func unnamed(s *span.Span)  { s.Attrs = nil }
 func unlinked(s *span.Span) { s.Parent = span.ID{} }
 func lost(s *span.Span)     { s.Parent = span.ID{0xff} }
+
+func says(key, value string) func(*span.Span) {
+	return func(s *span.Span) { s.Attrs = append(s.Attrs, span.String(key, value)) }
+}
 
 func numbered(text string) func(*span.Span) {
 	return func(s *span.Span) { s.Attrs[1].Str = text }
@@ -153,6 +158,18 @@ func TestClassify(t *testing.T) {
 			return r.change(1, unlinked).change(1, func(s *span.Span) { s.TraceID[0] = 9 }).change(2, func(s *span.Span) { s.TraceID[0] = 9 })
 		},
 			want: Report{Traces: 2, Split: 1, Incomplete: map[string]int{"missing proxy client /n/": 1, "missing proxy server /n/": 1}}},
+		"ends where a call was not linked": {chain: "shop", run: func(r *run) *run {
+			return r.change(shopServer, says(semconv.LinkingReason, "no_request")).drop(redisServer).drop(redisClient)
+		},
+			want: Report{Traces: 1, Unlinked: map[string]int{"ends at shop": 1}}},
+		"one that may have been linked, and was": {chain: "shop", run: func(r *run) *run {
+			return r.change(shopServer, says(semconv.LinkingReason, "no_request"))
+		},
+			want: Report{Traces: 1, Complete: 1}},
+		"begins behind it": {chain: "nginx", run: func(r *run) *run {
+			return r.change(2, unlinked).change(2, says(semconv.Behind, "proxy")).drop(1).drop(0)
+		},
+			want: Report{Traces: 1, Unlinked: map[string]int{"begins behind proxy": 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := (&run{}).trace(t, c.chain, 17)
@@ -172,13 +189,13 @@ func compare(t *testing.T, got, want Report, spans int) {
 	t.Helper()
 	if got.Traces != want.Traces || got.Complete != want.Complete || got.Wrong != want.Wrong ||
 		got.Orphaned != want.Orphaned || got.Split != want.Split || got.Spans != spans ||
-		!maps.Equal(got.Incomplete, want.Incomplete) {
+		!maps.Equal(got.Incomplete, want.Incomplete) || !maps.Equal(got.Unlinked, want.Unlinked) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if len(got.CompleteIDs) != got.Complete || len(got.WrongIDs) != got.Wrong {
 		t.Errorf("%d and %d ids of %d complete and %d wrong traces", len(got.CompleteIDs), len(got.WrongIDs), got.Complete, got.Wrong)
 	}
-	if sum := got.Complete + got.IncompleteTotal() + got.Wrong; sum != got.Traces {
+	if sum := got.Complete + got.UnlinkedTotal() + got.IncompleteTotal() + got.Wrong; sum != got.Traces {
 		t.Errorf("%d of %d traces have a verdict", sum, got.Traces)
 	}
 }

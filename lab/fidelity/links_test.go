@@ -13,14 +13,19 @@ func TestSince(t *testing.T) {
 	r := (&run{}).trace(t, "shop", 7)
 	one := len(r.spans)
 	r.trace(t, "shop", 8)
-	if got := len(Since(slices.Clone(r.spans), 8)); got != one {
+	if got := len(Since(slices.Clone(r.spans), 8, 0)); got != one {
 		t.Errorf("%d spans, want %d", got, one)
 	}
 	r.change(stockClient, numbered("/stock/9"))
 	for first, want := range map[uint64]int{0: 2 * one, 8: 2 * one, 9: one, 10: 0} {
-		if got := len(Since(slices.Clone(r.spans), first)); got != want {
+		if got := len(Since(slices.Clone(r.spans), first, 0)); got != want {
 			t.Errorf("since %d: %d spans, want %d", first, got, want)
 		}
+	}
+	// What has no number, as a call of FastCGI that was not linked, is told by its time.
+	bare := []span.Span{{TraceID: span.TraceID{1}, Start: 5}, {TraceID: span.TraceID{2}, Start: 15}}
+	if got := Since(bare, 9, 10); len(got) != 1 || got[0].Start != 15 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -3,12 +3,13 @@ package fidelity
 import "github.com/tare-trace/tare/span"
 
 // Report counts the traces of a run. Every trace is in exactly one of
-// Complete, Incomplete and Wrong.
+// Complete, Unlinked, Incomplete and Wrong.
 type Report struct {
 	Traces     int
 	Spans      int
 	Complete   int
 	ByMethod   int            // of the complete ones, those in which a call names its method alone
+	Unlinked   map[string]int // by where they begin or end, as a service did not link what it sent; one per trace
 	Incomplete map[string]int // by reason, one per trace
 	Wrong      int            // traces that hold the numbers of two requests
 	Orphaned   int            // spans whose parent never came, in any trace
@@ -34,9 +35,14 @@ func (r *Report) Expect(sampled int) {
 }
 
 // IncompleteTotal is the number of incomplete traces.
-func (r *Report) IncompleteTotal() int {
+func (r *Report) IncompleteTotal() int { return sum(r.Incomplete) }
+
+// UnlinkedTotal is the number of traces that begin or end where something was not linked.
+func (r *Report) UnlinkedTotal() int { return sum(r.Unlinked) }
+
+func sum(counts map[string]int) int {
 	total := 0
-	for _, n := range r.Incomplete {
+	for _, n := range counts {
 		total += n
 	}
 	return total

@@ -5,11 +5,14 @@ import (
 	"strconv"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // Keys are the attributes that this package reads. Spans that are kept for
 // nothing but Classify need no others.
-func Keys() []string { return append(slices.Clone(texts), "rpc.service", "rpc.method", metadataKey) }
+func Keys() []string {
+	return append(slices.Clone(texts), "rpc.service", "rpc.method", metadataKey, semconv.Behind, semconv.LinkingReason)
+}
 
 // texts hold the number at their end. db.statement is what instrumentations of
 // OpenTelemetry's older conventions call db.query.text.

@@ -90,6 +90,7 @@ type Run struct {
 	Values   map[string]float64 `json:"values"` // by the keys of Metrics; what was not measured is absent
 	Errors   map[string]uint64  `json:"errors,omitempty"`
 	Lost     map[string]uint64  `json:"lost,omitempty"`     // by the tracer's own reasons
+	Unlinked map[string]uint64  `json:"unlinked,omitempty"` // what was sent while requests were sampled and not linked to one, by reason
 	Fidelity map[string]int     `json:"fidelity,omitempty"` // by FidelityComplete and the others, or a reason of incompleteness
 	// Links are the calls of the services, where the workload has a ground truth.
 	Links *Links `json:"links,omitempty"`
@@ -108,7 +109,8 @@ type Run struct {
 	Failed string `json:"failed,omitempty"`
 }
 
-// Keys of Run.Fidelity. The other keys are reasons why traces are incomplete.
+// Keys of Run.Fidelity. The other keys are reasons why traces are incomplete, or where
+// they begin or end as something was not linked.
 // OrphanedSpans counts spans, SplitRequests counts requests, and CallsByMethod
 // those of the complete traces in which a call of gRPC names its method and not its
 // request; all others count traces, each of them once, so no reason may have one of

@@ -18,11 +18,12 @@ import (
 
 // The names of what is read from the agent's /metrics.
 const (
-	metricLost    = "tare_lost_total"                    // reason
-	metricRoots   = "tare_roots_total"                   // sampled
-	metricRatio   = "tare_sampling_ratio"                // as the kernel side has it
-	metricRuns    = "tare_bpf_program_runs_total"        // program
-	metricSeconds = "tare_bpf_program_run_seconds_total" // program
+	metricLost     = "tare_lost_total"                    // reason
+	metricUnlinked = "tare_unlinked_total"                // reason
+	metricRoots    = "tare_roots_total"                   // sampled
+	metricRatio    = "tare_sampling_ratio"                // as the kernel side has it
+	metricRuns     = "tare_bpf_program_runs_total"        // program
+	metricSeconds  = "tare_bpf_program_run_seconds_total" // program
 )
 
 // scrape reads a Prometheus endpoint.
@@ -55,13 +56,18 @@ func parseMetrics(r io.Reader) (Reading, error) {
 			return Reading{}, fmt.Errorf("there is no %s: is this a `tare agent`?", name)
 		}
 	}
-	m := Reading{Lost: map[string]uint64{}, HasRoots: true, Counts: true, HasRate: true}
+	m := Reading{Lost: map[string]uint64{}, Unlinked: map[string]uint64{}, HasRoots: true, Counts: true, HasRate: true}
 	m.Rate = families[metricRatio].GetMetric()[0].GetGauge().GetValue()
 	roots := byLabel(families[metricRoots], "sampled")
 	m.Sampled, m.Unsampled = uint64(roots["true"]), uint64(roots["false"])
 	for reason, n := range byLabel(families[metricLost], "reason") {
 		m.Lost[reason] = uint64(n)
 		m.Dropped += uint64(n)
+	}
+	for reason, n := range byLabel(families[metricUnlinked], "reason") {
+		if n > 0 {
+			m.Unlinked[reason] = uint64(n)
+		}
 	}
 	seconds := byLabel(families[metricSeconds], "program")
 	for name, runs := range byLabel(families[metricRuns], "program") {

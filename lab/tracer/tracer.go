@@ -92,6 +92,7 @@ type Reading struct {
 	Dropped  uint64
 	Counts   bool
 	Lost     map[string]uint64
+	Unlinked map[string]uint64 // what was sent while requests were sampled and not linked to one, by reason
 	Programs []record.Program
 }
 

@@ -63,8 +63,8 @@ const (
 
 	// What the collector found out about a trace. On the top span: the root, or
 	// the earliest span where there is none.
-	TraceState  = "tare.trace.state"  // StateComplete, StateIncomplete
-	TraceReason = "tare.trace.reason" // why it is incomplete; several with commas between
+	TraceState  = "tare.trace.state"  // StateComplete, StateUnlinked, StateIncomplete
+	TraceReason = "tare.trace.reason" // why it is not complete; several with commas between
 	KeepReason  = "tare.keep.reason"  // why a tail decision kept it
 
 	// On single spans.
@@ -89,7 +89,15 @@ const (
 // States of a trace, TraceState.
 const (
 	StateComplete   = "complete"
+	StateUnlinked   = "unlinked" // nothing is missing that could be linked; it may be a part of what its request caused
 	StateIncomplete = "incomplete"
+)
+
+// Reasons of StateUnlinked. Each is followed by "=" and the name of a service.
+const (
+	EndsAt       = "ends_at"       // the service sent something for the request that was not linked to it
+	MayEndAt     = "may_end_at"    // the same, where it may as well have been for another request
+	BeginsBehind = "begins_behind" // the service asked, and cannot link what it sends
 )
 
 // Names of message events, and of what closes a request that has no span.

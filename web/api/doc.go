@@ -3,7 +3,7 @@
 //
 //	services                          services with spans stored
 //	operations?service=               span names of a service
-//	traces?service&operation&kind&min&max&status=error|ok&state=complete|incomplete
+//	traces?service&operation&kind&min&max&status=error|ok&state=complete|unlinked|incomplete
 //	      &attr=key=value&roots=true&calls&start&end|last&limit&after&sort=time|duration|spans
 //	                                  traces with a span that meets all conditions: the newest, the
 //	                                  longest, or those with the most spans first

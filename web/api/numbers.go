@@ -30,9 +30,10 @@ type node struct {
 }
 
 type edge struct {
-	From   string `json:"from"`
-	To     string `json:"to"`
-	Traced bool   `json:"traced"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Traced   bool   `json:"traced"`
+	Unlinked bool   `json:"unlinked"` // the caller's calls are not linked to its requests
 	calls
 	Spans uint64 `json:"spans"`
 }
@@ -68,7 +69,7 @@ func drawMap(m store.Map, seconds float64) serviceMap {
 	implied := map[string]int{} // edges towards a node that is added here
 	for _, e := range m.Edges {
 		c := number(e.Weight, e.Errors, seconds, e.P50, e.P95, e.P99)
-		out.Edges = append(out.Edges, edge{e.From, e.To, e.Traced, c, e.Count})
+		out.Edges = append(out.Edges, edge{e.From, e.To, e.Traced, e.Unlinked, c, e.Count})
 		if _, ok := at[e.From]; !ok {
 			at[e.From] = len(out.Nodes)
 			out.Nodes = append(out.Nodes, node{Name: e.From, Traced: true})

@@ -57,7 +57,7 @@ func TestWrongParametersSayWhatIsAllowed(t *testing.T) {
 		"max=-1s":               "a duration such as",
 		"min=2s&max=1s":         "at least min",
 		"status=bad":            "error, ok",
-		"state=done":            "complete, incomplete",
+		"state=done":            "complete, unlinked, incomplete",
 		"kind=unspecified":      "internal, server, client, producer, consumer",
 		"roots=yes":             "true or false",
 		"attr=x":                "key=value",

@@ -60,6 +60,8 @@ type spanJSON struct {
 	Late          bool        `json:"late"`
 	ClockOffset   int64       `json:"clock_offset_ns"`
 	LinkedBy      string      `json:"linked_by"`
+	Unlinked      string      `json:"unlinked"` // why calls for this request were not linked, "" if they were
+	Behind        string      `json:"behind"`   // the service that asked, whose calls are not linked
 	*details
 }
 
@@ -162,7 +164,7 @@ func (t analysed) span(i int, all bool) spanJSON {
 		Name: s.Name(), Target: s.Target, Kind: kindName(int32(s.Kind())), Start: s.Start, Duration: s.Duration, Self: s.Self,
 		Status: statusName(s.Status().Code()), StatusMessage: s.Status().Message(), Critical: intervals(s.Critical),
 		MissingParent: s.MissingParent, MissingServer: s.MissingServer, Late: s.Late,
-		ClockOffset: s.ClockOffset, LinkedBy: s.LinkedBy,
+		ClockOffset: s.ClockOffset, LinkedBy: s.LinkedBy, Unlinked: s.Unlinked, Behind: s.Behind,
 	}
 	if p := s.ParentSpanID(); !p.IsEmpty() {
 		out.Parent = p.String()

@@ -118,7 +118,7 @@ func searchQuery(p *params, now time.Time) (store.Query, error) {
 		Kind:        kindNumber(p.among("kind", kinds[1:]...)),
 		MinDuration: p.duration("min"),
 		MaxDuration: p.duration("max"),
-		State:       p.among("state", semconv.StateComplete, semconv.StateIncomplete),
+		State:       p.among("state", semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete),
 		Conditions:  p.attributes(),
 		Roots:       p.flag("roots", false),
 		Calls:       p.text("calls"),

@@ -1,5 +1,7 @@
 package health
 
+import "github.com/tare-trace/tare/span/semconv"
+
 // Collector is the state of a collector.
 type Collector struct {
 	AcceptedSpans float64            `json:"accepted_spans"`
@@ -16,6 +18,7 @@ type Collector struct {
 // Traces are the traces that tare_tracer has emitted.
 type Traces struct {
 	Complete   float64            `json:"complete"`
+	Unlinked   map[string]float64 `json:"unlinked"`   // by comma-separated reasons, as the next
 	Incomplete map[string]float64 `json:"incomplete"` // by comma-separated reasons: each trace counts once
 }
 
@@ -30,16 +33,19 @@ func collector(s series) *Collector {
 		LateSpans:     s.sum("tare_tracer_late_spans_total", "tare_tracer_late_spans"),
 		Kept:          s.by("reason", "tare_keep_traces_kept_total", "tare_keep_traces_kept"),
 		DroppedTraces: s.sum("tare_keep_traces_dropped_total", "tare_keep_traces_dropped"),
-		Traces:        Traces{Incomplete: map[string]float64{}},
+		Traces:        Traces{Unlinked: map[string]float64{}, Incomplete: map[string]float64{}},
 		ExportedSpans: s.sum("otelcol_exporter_sent_spans_total", "otelcol_exporter_sent_spans"),
 		FailedSpans: s.sum("otelcol_exporter_send_failed_spans_total", "otelcol_exporter_send_failed_spans") +
 			s.sum("otelcol_exporter_enqueue_failed_spans_total", "otelcol_exporter_enqueue_failed_spans"),
 		Queue: s.sum("otelcol_exporter_queue_size"),
 	}
 	for _, m := range s.any("tare_tracer_traces_total", "tare_tracer_traces") {
-		if m.Labels["state"] == "complete" {
+		switch m.Labels["state"] {
+		case semconv.StateComplete:
 			c.Traces.Complete += m.Value
-		} else {
+		case semconv.StateUnlinked:
+			c.Traces.Unlinked[m.Labels["reason"]] += m.Value
+		default:
 			c.Traces.Incomplete[m.Labels["reason"]] += m.Value
 		}
 	}

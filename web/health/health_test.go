@@ -67,7 +67,7 @@ func TestCollector(t *testing.T) {
 	got := New([]string{start(t, file(t, "collector.txt"))}).Read(t.Context())[0]
 	want := &Collector{
 		AcceptedSpans: 750, RefusedSpans: 9, LateSpans: 8, ExportedSpans: 700, FailedSpans: 9, Queue: 5, DroppedTraces: 22,
-		Traces: Traces{70, map[string]float64{"server_missing": 6, "no_root,parent_missing": 1}},
+		Traces: Traces{70, map[string]float64{"ends_at": 4}, map[string]float64{"server_missing": 6, "no_root,parent_missing": 1}},
 		Kept:   map[string]float64{"error": 5, "share": 50},
 	}
 	if got.Agent != nil || !reflect.DeepEqual(got.Collector, want) {

@@ -24,8 +24,11 @@ const maxSafe, minSafe = int64(1)<<53 - 1, -(int64(1)<<53 - 1)
 func convert(td ptrace.Traces) trace {
 	t := waterfall.Analyse(td)
 	out := trace{TraceID: idText(t.ID), Spans: make([]span, 0, len(t.Spans)), Processes: map[string]process{}}
-	if t.State == semconv.StateIncomplete {
+	switch t.State {
+	case semconv.StateIncomplete:
 		out.Warnings = append(out.Warnings, "the trace is incomplete: "+strings.ReplaceAll(t.Reason, ",", ", "))
+	case semconv.StateUnlinked:
+		out.Warnings = append(out.Warnings, "the trace is part of a larger one, since calls of a service are not linked: "+strings.NewReplacer(",", ", ", "=", " ", "_", " ").Replace(t.Reason))
 	}
 	// By span, because ids may occur twice.
 	warnings := map[ptrace.Span][]string{}

@@ -216,6 +216,17 @@ func shop(n int, now time.Time) (ptrace.Traces, map[string]pcommon.TraceID) {
 	special["broken"] = w.trace(now.Add(-20*time.Second), broken,
 		map[string]any{semconv.TraceState: semconv.StateIncomplete, semconv.TraceReason: "parent_missing,server_missing"}, "ot=th:c")
 
+	// payment cannot link what it sends: its part ends there, and ledger's begins behind it.
+	part := checkout(0.9)
+	paid := part.find("payment", server)
+	paid.calls = nil
+	put(paid, semconv.Linking, semconv.LinkingNone)
+	put(paid, semconv.LinkingReason, "overlap")
+	special["part"] = w.trace(now.Add(-12*time.Second), part, map[string]any{semconv.TraceState: semconv.StateUnlinked, semconv.TraceReason: semconv.EndsAt + "=payment"}, "")
+	rest := call{service: "mail", name: "POST /send", kind: server, took: 4000}
+	put(&rest, semconv.Behind, "payment")
+	special["rest"] = w.trace(now.Add(-12*time.Second), rest, map[string]any{semconv.TraceState: semconv.StateUnlinked, semconv.TraceReason: semconv.BeginsBehind + "=payment"}, "")
+
 	// Two spans with a hole between, whose parent was lost.
 	special["gap"] = w.trace(now.Add(-15*time.Second), call{service: "batch", name: "run", lost: true, calls: []call{
 		{service: "batch", name: "read", kind: internal, took: 4000}, {service: "batch", name: "write", kind: internal, at: 9000, took: 5000},

@@ -13,7 +13,7 @@ func TestHealth(t *testing.T) {
 		return eval[string](p, "document.querySelectorAll('.source')["+string(rune('0'+k))+"].innerText.replaceAll('\u00a0', ' ')")
 	}
 	first := card(0)
-	for _, want := range []string{"Agent and collector", "120 records", "2.50%", "ring_full", "did not read in time", "8 reasons at zero", "on_recv", "90 ns", "server_missing", "No tag was ignored."} {
+	for _, want := range []string{"Agent and collector", "120 records", "2.50%", "ring_full", "did not read in time", "8 reasons at zero", "on_recv", "90 ns", "server_missing", "ends at a service: its calls are not linked", "No tag was ignored."} {
 		if !strings.Contains(first, want) {
 			t.Errorf("%q is not told: %s", want, first)
 		}

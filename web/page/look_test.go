@@ -15,6 +15,7 @@ func views(t *testing.T) (base string, list []struct{ name, address, ready strin
 		{"traces", "#/traces", "document.querySelectorAll('.trace-item').length === 50 && document.querySelector('.scatter circle')"},
 		{"trace", "#/trace/" + special["checkout"].String(), "document.querySelectorAll('.row:not([hidden])').length > 10"},
 		{"incomplete", "#/trace/" + special["broken"].String(), "document.querySelectorAll('.row:not([hidden])').length > 10"},
+		{"part", "#/trace/" + special["part"].String(), "document.querySelectorAll('.row:not([hidden])').length > 5"},
 		{"compare", "#/compare?a=" + special["checkout"].String() + "&b=" + special["broken"].String(), "document.querySelectorAll('.pane .row').length > 20 && document.querySelector('table')"},
 		{"diagnose", "#/diagnose", "document.querySelectorAll('.diagnosis').length > 1"},
 		{"map", "#/map", "document.querySelector('.map-chart .node') && document.querySelectorAll('.sortable').length === 2"},

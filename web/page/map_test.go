@@ -27,6 +27,10 @@ func TestMap(t *testing.T) {
 	if !found {
 		t.Errorf("no edge from frontend to payment with its numbers: %q", edges)
 	}
+	// What is called by a service that is not linked has a place, and a line of its own kind.
+	if got := eval[string](p, "document.querySelector('.edge.unlinked')?.getAttribute('aria-label') ?? ''"); !strings.HasPrefix(got, "payment calls mail (not linked to its requests)\n") {
+		t.Errorf("the line behind payment says %q", got)
+	}
 	// Errors are told by words, and not by colour alone.
 	if got := eval[int](p, "[...document.querySelectorAll('.edge.bad, .edge.warn')].filter(e => !e.textContent.includes('error')).length"); got != 0 {
 		t.Errorf("%d edges are coloured without a word", got)

@@ -135,7 +135,7 @@ func TestFailedRefreshIsSaid(t *testing.T) {
 	first, _ := shop(3, time.Now())
 	base := mustServe(t, nil, first)
 	p := open(t, base, "", 1280, 900)
-	p.wait("traces are listed", "document.querySelectorAll('.trace-item').length === 6")
+	p.wait("traces are listed", "document.querySelectorAll('.trace-item').length === 8")
 	eval[bool](p, "(window.real = fetch, window.fetch = async () => { throw new TypeError('gone'); }, true)")
 	p.click(".bar-line .toggle")
 	p.wait("it is said", "document.querySelector('main > .problem').textContent.includes('Refresh failed')")

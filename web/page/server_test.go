@@ -131,7 +131,7 @@ func metricsOf(losses bool) nethttp.Handler {
 		}
 		fmt.Fprintf(w, "# TYPE otelcol_receiver_accepted_spans_total counter\notelcol_receiver_accepted_spans_total{receiver=\"otlp\"} %d\notelcol_receiver_refused_spans_total{receiver=\"otlp\"} 0\n", 9_310+n*90)
 		fmt.Fprintf(w, "otelcol_exporter_sent_spans_total{exporter=\"tare_store\"} %d\notelcol_exporter_queue_size{exporter=\"otlp\"} 4\n", 9_000+n*90)
-		fmt.Fprint(w, "tare_tracer_traces_total{state=\"complete\"} 1031\ntare_tracer_traces_total{state=\"incomplete\",reason=\"server_missing\"} 9\n"+
+		fmt.Fprint(w, "tare_tracer_traces_total{state=\"complete\"} 1031\ntare_tracer_traces_total{state=\"unlinked\",reason=\"ends_at\"} 40\ntare_tracer_traces_total{state=\"incomplete\",reason=\"server_missing\"} 9\n"+
 			"tare_tracer_traces_total{state=\"incomplete\",reason=\"parent_missing\"} 2\ntare_tracer_late_spans_total 5\n")
 	})
 }

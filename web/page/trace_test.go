@@ -48,6 +48,19 @@ func TestTrace(t *testing.T) {
 	p.wait("the critical path is off", row("payment POST /charge", "bar-critical")+" === ''")
 }
 
+// A trace that ends where calls are not linked is neither complete nor broken, and says where, and why.
+func TestTraceThatEnds(t *testing.T) {
+	p := openTrace(t, "part")
+	head := p.text(".trace-head")
+	if !strings.Contains(head, "ends at payment: its calls are not linked") || strings.Contains(head, "complete") {
+		t.Errorf("the head is %q", head)
+	}
+	said := eval[string](p, "[...document.querySelectorAll('.row')].find(r => r.textContent.includes('payment POST /charge') && r.textContent.includes('⊣'))?.querySelector('[data-tip*=\"Not linked\"]')?.dataset.tip ?? ''")
+	if !strings.Contains(said, "receive requests while they work for others") {
+		t.Errorf("the span's mark says %q", said)
+	}
+}
+
 func TestTraceKeyboard(t *testing.T) {
 	p := openTrace(t, "checkout")
 	active := func() string {

@@ -53,6 +53,11 @@ func TestSearch(t *testing.T) {
 	p.wait("the first search is back", "document.querySelectorAll('.trace-item').length === 50 && document.querySelector('select[name=status]').value === ''")
 
 	// A link opens with the form filled in.
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(base+"/#/traces?state=unlinked&last=6h"))
+	p.wait("the parts are found", "document.querySelectorAll('.trace-item').length === 2")
+	if got := p.text(".trace-list"); !strings.Contains(got, "ends at payment: its calls are not linked") || !strings.Contains(got, "begins behind payment, whose calls are not linked") {
+		t.Errorf("the traces are listed as %q", got)
+	}
 	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(base+"/#/traces?state=incomplete&attr=service.name%3Dpayment&last=6h"))
 	p.wait("the incomplete one is found", "document.querySelectorAll('.trace-item').length === 1")
 	if got := p.text(".trace-item"); !strings.Contains(got, "parent of a span did not arrive") || !strings.Contains(got, "stands for 4.0") {
@@ -82,7 +87,7 @@ func TestRefresh(t *testing.T) {
 	}
 	t.Cleanup(end)
 	p := open(t, base, "", 1280, 900)
-	p.wait("traces are listed", "document.querySelectorAll('.trace-item').length === 6")
+	p.wait("traces are listed", "document.querySelectorAll('.trace-item').length === 8")
 	p.click(".bar-line .toggle")
 	eval[bool](p, "(window.href = document.querySelectorAll('.trace-link')[2].href, document.querySelectorAll('.trace-link')[2].focus(), true)")
 	w := newWriter(11)
@@ -90,7 +95,7 @@ func TestRefresh(t *testing.T) {
 	if err := s.Write(t.Context(), w.td); err != nil {
 		t.Fatal(err)
 	}
-	p.wait("the new one is listed", "document.querySelectorAll('.trace-item').length === 7")
+	p.wait("the new one is listed", "document.querySelectorAll('.trace-item').length === 9")
 	if !eval[bool](p, "document.activeElement.href === window.href") {
 		t.Error("the refresh took the focus away")
 	}

@@ -28,6 +28,10 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 			}
 		case semconv.LinkedBy:
 			s.LinkedBy = v.AsString()
+		case semconv.LinkingReason:
+			s.Unlinked = v.AsString()
+		case semconv.Behind:
+			s.Behind = v.AsString()
 		case semconv.PeerTraced:
 			peerTraced = v.Type() == pcommon.ValueTypeBool && v.Bool()
 		case "http.response.status_code", "db.response.status_code":

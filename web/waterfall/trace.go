@@ -61,6 +61,8 @@ type Span struct {
 	Late          bool
 	ClockOffset   int64 // nanoseconds that the collector added to its times
 	LinkedBy      string
+	Unlinked      string // why calls for this request were not linked: as in tare_unlinked_total, "" if they were
+	Behind        string // a root: the service that asked, whose calls are not linked
 }
 
 // flat is a span while the trace is built, with the values that are compared often.

@@ -20,6 +20,12 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 		s.replace(t)
 	}
 	top := t.top()
+	state, why, kinds := semconv.StateIncomplete, "", ""
+	if r != 0 {
+		why = r.String()
+	} else {
+		state, why, kinds = t.linking()
+	}
 	for i := range t.items {
 		x := &t.items[i]
 		if x.flags&folded != 0 {
@@ -28,11 +34,9 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 		unmark(x)
 		if x == top {
 			attrs := x.span.Attributes()
-			if r == 0 {
-				attrs.PutStr(semconv.TraceState, semconv.StateComplete)
-			} else {
-				attrs.PutStr(semconv.TraceState, semconv.StateIncomplete)
-				attrs.PutStr(semconv.TraceReason, r.String())
+			attrs.PutStr(semconv.TraceState, state)
+			if why != "" {
+				attrs.PutStr(semconv.TraceReason, why)
 			}
 		}
 		out.add(x)
@@ -41,9 +45,12 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 	if top == nil {
 		return // only message events, all dropped
 	}
-	if r == 0 {
+	switch state {
+	case semconv.StateComplete:
 		s.stats.Complete++
-	} else {
+	case semconv.StateUnlinked:
+		s.stats.Unlinked[kinds]++
+	default:
 		s.stats.Incomplete[r]++
 	}
 	out.endTrace()

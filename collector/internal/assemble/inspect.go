@@ -50,6 +50,7 @@ const (
 	joined                         // its parent was found by its stream offset
 	keepSDK                        // of this span and the SDK's of the same call, the SDK's is to be kept
 	keepTare                       // this one is
+	cut                            // its service did not link a call, or another one not this request
 )
 
 // ends are the two ends of a connection, as far as a span names them, and the offset
@@ -125,6 +126,8 @@ func (x *item) inspectAs(sp ptrace.Span, kindOf ptrace.SpanKind, e *ends) int {
 			}
 		case semconv.TraceState, semconv.TraceReason, semconv.Late:
 			x.flags |= marked
+		case semconv.LinkingReason, semconv.Behind:
+			x.flags |= cut
 		case "http.response.status_code", "db.response.status_code":
 			response = true
 		case "network.peer.address":

@@ -53,6 +53,12 @@ func TestReasons(t *testing.T) {
 		"a call in a call": {[]sp{chain[0], {trace: 1, id: 2, parent: 1, kind: client, host: "a", attrs: peerTraced()},
 			{trace: 1, id: 4, parent: 2, kind: client, host: "a", attrs: peerTraced()}, {trace: 1, id: 3, parent: 4, host: "b"}},
 			[]string{"1/1<0 complete", "1/2<1", "1/4<2", "1/3<4"}},
+		"ends where calls are not linked":        {with(2, notLinked(semconv.LinkingNone)), []string{"1/1<0 unlinked ends_at=service-b", "1/2<1", "1/3<2"}},
+		"may lack a call":                        {with(2, notLinked(semconv.LinkingUncertain)), []string{"1/1<0 unlinked may_end_at=service-b", "1/2<1", "1/3<2"}},
+		"cannot link, and asked nobody":          {with(2, func(s *sp) { s.attrs = map[string]any{semconv.Linking: semconv.LinkingNone} }), []string{"1/1<0 complete", "1/2<1", "1/3<2"}},
+		"begins behind one that cannot, and end": {with(0, func(s *sp) { notLinked(semconv.LinkingNone)(s); s.attrs[semconv.Behind] = "gate" }), []string{"1/1<0 unlinked begins_behind=gate,ends_at=service-a", "1/2<1", "1/3<2"}},
+		"behind, and joined":                     {with(2, func(s *sp) { s.attrs = map[string]any{semconv.Behind: "gate"} }), []string{"1/1<0 complete", "1/2<1", "1/3<2"}},
+		"ends there, and lacks a span":           {with(0, notLinked(semconv.LinkingNone))[:2], []string{"1/1<0 incomplete server_missing", "1/2<1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			newFixture(t, Options{}).add(c.spans...).after(11 * time.Second).want(c.want...)
@@ -66,6 +72,28 @@ func TestReasons(t *testing.T) {
 				t.Errorf("%d spans in, %d out", len(c.spans), len(f.given))
 			}
 		})
+	}
+}
+
+func notLinked(how string) func(*sp) {
+	return func(s *sp) {
+		s.attrs = map[string]any{semconv.Linking: how, semconv.LinkingReason: "no_request"}
+	}
+}
+
+// Traces are counted by the kinds of their reasons alone: names of services would be without bound.
+func TestUnlinkedIsCounted(t *testing.T) {
+	f := newFixture(t, Options{})
+	for i, how := range []string{semconv.LinkingNone, semconv.LinkingNone, semconv.LinkingUncertain, ""} {
+		s := sp{trace: byte(1 + i), id: 1, host: string(rune('a' + i)), attrs: calls(0)}
+		if how != "" {
+			s.attrs[semconv.Linking], s.attrs[semconv.LinkingReason] = how, "runtime"
+		}
+		f.add(s)
+	}
+	s := f.after(time.Second).a.Stats()
+	if s.Complete != 1 || s.Unlinked[semconv.EndsAt] != 2 || s.Unlinked[semconv.MayEndAt] != 1 || len(s.Unlinked) != 2 || len(s.Incomplete) != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -32,7 +32,7 @@ func newShard(a *Assembler) *shard {
 	for i := range s.lists {
 		s.lists[i].n = i
 	}
-	s.stats.Incomplete = map[Reasons]uint64{}
+	s.stats.Unlinked, s.stats.Incomplete = map[string]uint64{}, map[Reasons]uint64{}
 	return s
 }
 

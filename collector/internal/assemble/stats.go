@@ -25,6 +25,7 @@ type Stats struct {
 	Conflicts uint64 // have the id of another span, and are kept
 
 	Complete   uint64             // traces emitted
+	Unlinked   map[string]uint64  // traces emitted that are semconv.StateUnlinked, by semconv.EndsAt and the others, with commas between
 	Incomplete map[Reasons]uint64 // traces, or parts of one, emitted
 	Moved      uint64             // spans whose times were corrected, or only marked
 	Unproven   uint64             // traces whose spans contradict each other about a clock
@@ -45,7 +46,7 @@ type HostOffset struct {
 
 // Stats returns the sum over all shards.
 func (a *Assembler) Stats() Stats {
-	sum := Stats{Incomplete: map[Reasons]uint64{}}
+	sum := Stats{Unlinked: map[string]uint64{}, Incomplete: map[Reasons]uint64{}}
 	for _, s := range a.shards {
 		s.mu.Lock()
 		x := &s.stats
@@ -59,6 +60,9 @@ func (a *Assembler) Stats() Stats {
 		sum.Late += x.Late
 		sum.Conflicts += x.Conflicts
 		sum.Complete += x.Complete
+		for kinds, n := range x.Unlinked {
+			sum.Unlinked[kinds] += n
+		}
 		for r, n := range x.Incomplete {
 			sum.Incomplete[r] += n
 		}

@@ -5,7 +5,7 @@ import {el, add, replace, message, refreshed, say} from './dom.js';
 import {get} from './api.js';
 import {table} from './table.js';
 import {ago, bytes, count, duration, isTime, percent, plural, rate, rateUnit, time, utc} from './format.js';
-import {explain, lost, unlinked, tagsIgnored, whyIncomplete, whyKept} from './reasons.js';
+import {explain, lost, unlinked, tagsIgnored, whyIncomplete, whyUnlinked, whyKept} from './reasons.js';
 
 const EVERY = 5000; // ms
 const programSort = [2, true];
@@ -75,8 +75,9 @@ function agentCard(agent, before, seconds) {
 }
 
 function collectorCard(c, before, seconds) {
-  const incomplete = sum(c.traces?.incomplete);
+  const [incomplete, partly] = [sum(c.traces?.incomplete), sum(c.traces?.unlinked)];
   const complete = c.traces?.complete ?? 0;
+  const all = complete + partly + incomplete;
   const trouble = c.refused_spans + c.failed_spans;
   const per = before && seconds > 0 && c.accepted_spans >= before.accepted_spans ? rate((c.accepted_spans - before.accepted_spans) / seconds) : '';
   return [
@@ -84,14 +85,16 @@ function collectorCard(c, before, seconds) {
       ? `${count(c.refused_spans)} spans were refused and ${count(c.failed_spans)} could not be exported.`
       : `Nothing was refused, and everything was exported.`),
     tiles(tile('Spans received', count(c.accepted_spans), per ? `${per} now` : ''),
-      tile('Complete traces', count(complete), complete + incomplete ? `${percent(complete / (complete + incomplete))} of all` : ''),
+      tile('Complete traces', count(complete), all ? `${percent(complete / all)} of all` : ''),
+      tile('Parts', count(partly), partly ? 'traces of services whose calls are not linked' : 'every call was linked'),
       tile('Incomplete', count(incomplete), '', incomplete ? 'warn' : ''),
       tile('Late spans', count(c.late_spans), 'after their trace', c.late_spans ? 'warn' : ''),
       tile('Not kept', count(c.dropped_traces), 'traces, by tail sampling'),
       tile('Exported', count(c.exported_spans), c.failed_spans ? `spans, ${count(c.failed_spans)} failed` : 'spans', c.failed_spans ? 'warn' : ''),
       tile('Queue', count(c.queue), 'batches waiting')),
     el('div', {class: 'columns'},
-      reasons('Incomplete traces', c.traces?.incomplete, whyIncomplete, complete ? 'Every trace was complete.' : 'No trace yet.'),
+      reasons('Incomplete traces', c.traces?.incomplete, whyIncomplete, all ? 'None was incomplete.' : 'No trace yet.'),
+      partly ? reasons('Parts of what a request caused', c.traces.unlinked, whyUnlinked, '') : '',
       Object.keys(c.kept ?? {}).length ? reasons('Kept by tail sampling', c.kept, whyKept, 'None yet.') : ''),
   ];
 }

@@ -20,6 +20,7 @@ const tall = {node: {along: 72, across: 112}, label: {along: 38, across: 84}, li
 
 const grade = (x) => (x.error_rate >= BAD ? 'bad' : x.errors > 0 ? 'warn' : 'good');
 const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const remark = (x) => (x.unlinked ? ' (not linked to its requests)' : x.traced ? '' : ' (not traced)');
 const errorText = (x) => (x.errors > 0 ? `${percent(x.error_rate)} errors` : 'no errors');
 const numbers = (x, rate) => `${rate(x.rate)}, ${errorText(x)}\np50 ${duration(x.p50_ns)}, p95 ${duration(x.p95_ns)}, p99 ${duration(x.p99_ns)}`;
 
@@ -80,7 +81,7 @@ function edgeShape(edge, placed, {sizes, flip, range, rate, labelled, busiest}) 
     label = undefined;
   } else path = edgePath(placed.points, flip, half);
   const thick = 1.2 + 2.3 * Math.sqrt(edge.rate / Math.max(busiest, 1e-9));
-  const text = `${edge.from} calls ${edge.to}${edge.traced ? '' : ' (not traced)'}\n${numbers(edge, rate)}`;
+  const text = `${edge.from} calls ${edge.to}${remark(edge)}\n${numbers(edge, rate)}`;
   const parts = [svg('path', {class: 'edge-hit', d: path}), svg('path', {class: 'edge-line', d: path, 'stroke-width': thick.toFixed(1), 'marker-end': `url(#arrow-${cls})`})];
   if (label) {
     const [x, y] = flip ? [label.across, label.along] : [label.along, label.across];
@@ -92,7 +93,7 @@ function edgeShape(edge, placed, {sizes, flip, range, rate, labelled, busiest}) 
       svg('text', {x, y: y - 3, 'text-anchor': 'middle'}, lines[0]),
       svg('text', {x, y: y + 11, 'text-anchor': 'middle', class: edge.errors > 0 ? cls : 'dim-text'}, lines[1])));
   }
-  return svg('a', {href: edgeHref(edge, range), class: `edge ${cls}`, tip: `${text}\nClick: its traces`, 'aria-label': text}, parts);
+  return svg('a', {href: edgeHref(edge, range), class: `edge ${cls}${edge.unlinked ? ' unlinked' : ''}`, tip: `${text}\nClick: its traces`, 'aria-label': text}, parts);
 }
 
 // drawing is the map as an SVG.
@@ -130,11 +131,11 @@ const columnsOf = (rate) => [
 
 function tables(map, range) {
   const columns = columnsOf(rateUnit([...map.nodes, ...map.edges].map((x) => x.rate)));
-  const peer = (name, traced) => [name, traced ? '' : el('span', {class: 'dim'}, ' (not traced)')];
+  const peer = (name, x) => [name, remark(x) && el('span', {class: 'dim'}, remark(x))];
   return [
     table('Calls', [
       {label: 'Caller', value: (e) => e.from, cell: (e) => el('a', {href: edgeHref(e, range)}, e.from)},
-      {label: 'Called', value: (e) => e.to, cell: (e) => peer(e.to, e.traced)}, ...columns,
+      {label: 'Called', value: (e) => e.to, cell: (e) => peer(e.to, e)}, ...columns,
     ], map.edges, sorts.calls),
     table('Services', [{label: 'Service', value: (n) => n.name, cell: (n) => [el('a', {href: nodeHref(n, range)}, n.name), n.traced ? '' : el('span', {class: 'dim'}, ' (not traced)')]}, ...columns],
       map.nodes, sorts.services),
@@ -197,7 +198,7 @@ export function showMap(root, {query, signal}) {
       heading.textContent = `${plural(map.nodes.length, 'service')}, ${plural(map.edges.length, 'connection')}`;
       if (!quiet) say(heading.textContent);
       refreshed(body, () => {
-        replace(body, box, el('p', {class: 'note'}, 'Numbers count every request, sampled or not, by the sampling probability. A line is as thick as its rate; red from 5% errors on, dashed boxes are not traced.'), tables(map, range), details);
+        replace(body, box, el('p', {class: 'note'}, 'Numbers count every request, sampled or not, by the sampling probability. A line is as thick as its rate; red from 5% errors on, dashed boxes are not traced; behind a dashed line, traces of their own begin, since the caller’s calls are not linked.'), tables(map, range), details);
         draw();
       });
     } catch (err) {

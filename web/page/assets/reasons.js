@@ -14,6 +14,13 @@ const incomplete = {
   shutdown: 'emitted early, because the collector ended',
 };
 
+// Of a trace that is a part of what its request caused; the service stands behind "=", where it is known.
+const partly = {
+  ends_at: (service) => `ends at ${service || 'a service'}: its calls are not linked`,
+  may_end_at: (service) => `may end at ${service || 'a service'}: some of its calls are not linked`,
+  begins_behind: (service) => `begins behind ${service || 'a service'}, whose calls are not linked`,
+};
+
 const kept = {
   error: 'something failed',
   slow: 'it was slow',
@@ -43,18 +50,25 @@ export const lost = {
 };
 
 export const unlinked = {
-  runtime: 'the service’s runtime cannot be linked, or its configuration says so',
-  overlap: 'refused: the service’s threads receive requests while they work for others',
-  handed_over: 'refused: the service’s threads answer requests that other threads received',
-  stack: 'refused: the service’s threads run coroutines',
+  runtime: 'the service’s runtime is not linked, or its configuration says so',
+  overlap: 'the service’s threads receive requests while they work for others',
+  handed_over: 'the service’s threads answer requests that other threads received',
+  stack: 'the service’s threads run coroutines that cannot be told apart',
   epoll: 'sent on a socket that an event loop watches',
   no_request: 'sent by a thread that works for no request',
   child_thread: 'sent by a thread that a request started, and that may be a pool’s',
-  stale: 'the response had begun, or the event loop had slept',
+  stale: 'sent after the response, or after the event loop slept',
   overflow: 'too many requests waited on one thread',
   ambiguous: 'several requests that waited look the same',
   no_match: 'no request that waited looks like it',
-  http2: 'sent on an HTTP/2 connection, whose streams are not told apart',
+  loop: 'the service’s threads are event loops',
+  task: 'which task or virtual thread ran could not be read, or not yet',
+  shared: 'sent on a connection whose previous request was not answered',
+  unproven: 'nothing yet shows that the service’s threads work for one request at a time',
+  unwatched: 'a name was looked up before look-ups were watched',
+  quic: 'a QUIC connection was begun',
+  header: 'several requests have the value of its correlation header',
+  http2: 'sent over HTTP/2 by a runtime whose streams are not told apart',
 };
 
 export const tagsIgnored = {
@@ -70,6 +84,10 @@ const words = (text, table) => text.split(',').map((w) => w.trim()).filter(Boole
   .map((w) => explain(w, table) || w.replaceAll('_', ' ')).join('; ');
 
 export const whyIncomplete = (reason) => words(reason || '', incomplete) || 'no reason was given';
+export const whyUnlinked = (reason) => (reason || '').split(',').filter(Boolean).map((word) => {
+  const [kind, service] = word.split(/=(.*)/s);
+  return Object.hasOwn(partly, kind) ? partly[kind](service) : word;
+}).join('; ') || 'no reason was given';
 export const whyKept = (reason) => words(reason || '', kept);
 
 // What marks on spans mean; the legend and the tooltips say the same.
@@ -79,5 +97,7 @@ export const marks = {
   late: 'Late: this span arrived after its trace was emitted.',
   clock: 'Clock corrected: the clock of this span’s host differs from the caller’s.',
   linked: 'Linked by sequence: no tag passed; the spans of both ends begin at the same position of the connection’s stream.',
+  unlinked: 'Not linked: calls that the service made meanwhile are not below this span.',
+  behind: 'Begins here: the service that asked cannot link what it sends.',
   gap: 'Gap: no span covers this time.',
 };

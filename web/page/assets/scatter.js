@@ -102,7 +102,7 @@ export function scatter(traces, overview, narrowed) {
       parts.push(svg('a', {
         href: traceHref(t.trace_id), tabindex: -1, 'aria-hidden': true,
         class: `point ${bad ? 'bad' : 'good'}${t.state === 'incomplete' ? ' hollow' : ''}`,
-        tip: `${t.service}: ${t.name}\n${duration(t.duration_ns)}, ${plural(t.spans, 'span')}${bad ? `, ${plural(t.errors, 'error')}` : ''}${t.state === 'incomplete' ? ', incomplete' : ''}\n${time(t.start)}`,
+        tip: `${t.service}: ${t.name}\n${duration(t.duration_ns)}, ${plural(t.spans, 'span')}${bad ? `, ${plural(t.errors, 'error')}` : ''}${t.state && t.state !== 'complete' ? `, ${t.state}` : ''}\n${time(t.start)}`,
       }, shape));
     });
     replace(chart, parts);

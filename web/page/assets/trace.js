@@ -12,7 +12,8 @@ import {pickers} from './chips.js';
 import {href, traceHref, compareHref, searchHref, rewrite} from './route.js';
 import {introduce} from './color.js';
 import {duration, time, utc, plural, count} from './format.js';
-import {whyIncomplete, whyKept} from './reasons.js';
+import {whyKept} from './reasons.js';
+import {stateBadge} from './state.js';
 import {named, titleOf} from './named.js';
 
 const PAUSE = 60; // ms
@@ -42,8 +43,7 @@ export function summary(trace, tree, services, heading = 'h1') {
     el('time', {datetime: trace.start, tip: utc(trace.start)}, time(trace.start)),
     el('span', {}, duration(trace.duration_ns)), el('span', {}, plural(tree.spans.length, 'span')),
     errors ? el('span', {class: 'badge bad'}, plural(errors, 'error')) : '',
-    trace.state === 'complete' ? el('span', {class: 'badge good', tip: 'One root, every parent, and every call to a traced service has that service’s span.'}, 'complete') : '',
-    trace.state === 'incomplete' ? el('span', {class: 'badge warn', tip: trace.reason || 'no reason was given'}, `incomplete: ${whyIncomplete(trace.reason)}`) : '',
+    stateBadge(trace),
     whyKept(trace.keep) ? el('span', {class: 'badge', tip: trace.keep}, `kept: ${whyKept(trace.keep)}`) : '',
     trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
   ];

@@ -9,7 +9,8 @@ import {chips} from './chips.js';
 import {href, go, traceHref, compareHref, withQuery, leaveSearch, scrolledIn} from './route.js';
 import {duration, time, utc, ago, plural, count} from './format.js';
 import {named} from './named.js';
-import {whyIncomplete, whyKept} from './reasons.js';
+import {whyKept} from './reasons.js';
+import {stateBadge} from './state.js';
 
 const PAGE = 50; // traces a request
 const MOST = 1000; // traces in the list, so that it stays quick
@@ -24,7 +25,7 @@ function item(trace, longest, pick) {
   bar.firstChild.style.width = `${Math.max(0.5, (trace.duration_ns / longest) * 100)}%`;
   const labels = [];
   if (trace.errors) labels.push(el('span', {class: 'badge bad'}, plural(trace.errors, 'error')));
-  if (trace.state === 'incomplete') labels.push(el('span', {class: 'badge warn', tip: trace.reason || 'no reason was given'}, `incomplete: ${whyIncomplete(trace.reason)}`));
+  if (trace.state !== 'complete') labels.push(stateBadge(trace));
   const why = whyKept(trace.keep);
   if (why) labels.push(el('span', {class: 'badge', tip: trace.keep}, `kept: ${why}`));
   if (trace.weight > 1.005) labels.push(el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)}`));
