@@ -9,15 +9,19 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-trace/tare/doctor/path"
 	"github.com/tare-trace/tare/internal/cli"
 )
 
@@ -27,6 +31,7 @@ var ErrCannotRun = fmt.Errorf("the agent cannot run here: %w", cli.ErrSaid)
 // Command is "tare doctor".
 func Command() *cobra.Command {
 	var asJSON bool
+	var peer, answer string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show whether the agent can run here, and with which hooks",
@@ -34,16 +39,61 @@ func Command() *cobra.Command {
 privileges, by loading and attaching each as the agent does, and removing it
 again. No process is traced meanwhile. Without root it shows what could not be tried.
 
-Exit status: 0 if the agent can run here with these privileges, else 1.`,
+With --peer it asks instead whether Tare's TCP options survive the path to another
+host, hop by hop, and who takes them away; something has to listen there, which gets a
+connection and no data. With "tare doctor --answer :PORT" at the other end, that says
+what arrived, and the way back is known, too.
+
+Exit status: 0 if the agent can run here with these privileges, or if nothing speaks
+against tags on the path; else 1.`,
+		Example: `  sudo tare doctor
+  sudo tare doctor --answer :7011               # on 10.0.0.2
+  sudo tare doctor --peer 10.0.0.2:7011         # here`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case answer != "" && (peer != "" || asJSON):
+				return cli.Usagef("--answer goes with no other flag")
+			case answer != "":
+				return path.Answer(cmd.Context(), answer, func(format string, args ...any) { cmd.PrintErrf(format+"\n", args...) })
+			case peer != "":
+				return probe(cmd.Context(), peer, cmd.OutOrStdout(), asJSON)
+			}
 			return run(cmd.OutOrStdout(), asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object; with --peer one for each address")
+	cmd.Flags().StringVar(&peer, "peer", "", "ask about the path to `HOST:PORT`")
+	cmd.Flags().StringVar(&answer, "answer", "", "answer those who ask at `ADDRESS:PORT`, until Ctrl-C")
 	return cmd
+}
+
+// ErrPath makes the exit status 1. Standard output has the reasons.
+var ErrPath = fmt.Errorf("tags do not survive the path: %w", cli.ErrSaid)
+
+func probe(ctx context.Context, peer string, out io.Writer, asJSON bool) error {
+	if _, _, err := net.SplitHostPort(peer); err != nil {
+		return cli.Usagef("--peer: %w", err)
+	}
+	reports, err := path.Probe(ctx, peer)
+	if err != nil {
+		return err
+	}
+	ok := true
+	for _, r := range reports {
+		ok = ok && r.OK()
+		if asJSON {
+			err = errors.Join(err, json.NewEncoder(out).Encode(r))
+		} else {
+			err = errors.Join(err, r.Print(out))
+		}
+	}
+	if err == nil && !ok {
+		err = ErrPath
+	}
+	return err
 }
 
 func run(out io.Writer, asJSON bool) error {

@@ -1,0 +1,150 @@
+package path
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	mostPeers = 1024
+	patience  = 5 * time.Minute // of a connection
+)
+
+// Answer tells who probes this host at the address what has arrived, until the context ends. It needs CAP_NET_RAW.
+func Answer(ctx context.Context, address string, say func(format string, args ...any)) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	a := &answerer{port: l.Addr().(*net.TCPAddr).AddrPort().Port(), raw: rawByFamily{}, peers: map[netip.AddrPort]*peer{}} //nolint:forcetypeassert // of tcp
+	var closers []io.Closer
+	for _, v6 := range []bool{false, true} {
+		w, err := listenRaw(v6, netip.Addr{})
+		if err != nil {
+			if v6 {
+				break // a host without IPv6
+			}
+			return errors.Join(err, l.Close())
+		}
+		a.raw[v6] = w
+		closers = append(closers, w.tcp, w.icmp)
+		go w.each(a.take)
+	}
+	defer func() {
+		for _, c := range closers {
+			_ = c.Close()
+		}
+	}()
+	say("tare doctor: answering at %s", l.Addr())
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		all.Go(func() {
+			defer func() { _ = conn.Close() }()
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			if err := a.serve(conn); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
+				say("tare doctor: %s: %v", conn.RemoteAddr(), err)
+			}
+		})
+	}
+}
+
+type answerer struct {
+	port uint16
+	raw  rawByFamily
+
+	mu    sync.Mutex
+	peers map[netip.AddrPort]*peer
+}
+
+type rawByFamily map[bool]*raw // by whether it is IPv6
+
+// peer is the other end of a connection.
+type peer struct {
+	state state // of this end
+	seen  int   // probes
+}
+
+// take notes a segment that arrived for the port.
+func (a *answerer) take(from netip.Addr, s segment) {
+	if s.dst != a.port {
+		return
+	}
+	at := netip.AddrPortFrom(from, s.src)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.peers[at]
+	if p == nil {
+		if s.flags&flagSYN == 0 || len(a.peers) >= mostPeers {
+			return
+		}
+		p = &peer{}
+		a.peers[at] = p
+	}
+	if s.flags&flagACK != 0 {
+		p.state.seq, p.state.ack = s.ack, s.seq
+		if value, echo, ok := s.timestamps(); ok {
+			p.state.timestamps, p.state.value, p.state.echo = true, echo, value
+		}
+	}
+	if tag, ok := s.option(kindTag); ok && isProbeTag(tag) && tag[25] > most {
+		p.seen++ // those with less were for the hops between
+	}
+}
+
+func (a *answerer) serve(conn net.Conn) error {
+	remote, local := conn.RemoteAddr().(*net.TCPAddr).AddrPort(), conn.LocalAddr().(*net.TCPAddr).AddrPort() //nolint:forcetypeassert // of tcp
+	remote, local = netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port()), netip.AddrPortFrom(local.Addr().Unmap(), local.Port())
+	defer func() {
+		a.mu.Lock()
+		delete(a.peers, remote)
+		a.mu.Unlock()
+	}()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(conn, greeting); err != nil {
+		return err
+	}
+	for in := bufio.NewReaderSize(conn, 64); ; {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		p := a.peers[remote]
+		var now peer
+		if p != nil {
+			now = *p
+		}
+		a.mu.Unlock()
+		switch string(line) {
+		case "seen\n":
+			if _, err := fmt.Fprintf(conn, "%d\n", now.seen); err != nil {
+				return err
+			}
+		case "send\n":
+			for n := range several {
+				s := now.state.segment(local, remote, probeTag(byte(n)))
+				if err := a.raw[remote.Addr().Is6()].send(s.encode(local.Addr(), remote.Addr()), remote.Addr()); err != nil {
+					return err
+				}
+			}
+		default:
+			return fmt.Errorf("asked for %q", line)
+		}
+	}
+}
