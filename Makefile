@@ -27,8 +27,8 @@ COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 # take a quarter of an hour. integration/ runs them.
 WITH_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 
-# The libraries for services are a Go module of their own.
-MODULES  := . otel
+# The libraries for services are a Go module of their own, and so is what only who publishes needs.
+MODULES  := . otel packaging
 
 C_FILES  := $(wildcard bpf/*.h bpf/*.c)
 # What is built of them; see go generate in bpf/bpf.go.
@@ -66,6 +66,17 @@ build: check-go ## build bin/tare, the small bin/tare-agent, and the services of
 	go build -trimpath -o $(BIN)/tare-counter ./workloads/counter
 	go build -trimpath -o $(BIN)/tare-hotel ./workloads/hotel
 	go build -trimpath -o $(BIN)/tare-plain-collector ./collector/internal/plain
+
+# Those of dist.
+DIST_ARCHS ?= amd64 arm64
+
+.PHONY: dist
+dist: check-go ## build what is published into dist/: packages, images, tarballs (DIST_ARCHS="amd64 arm64"); docs/install.md
+	packaging/build.sh dist $(DIST_ARCHS)
+
+.PHONY: test-dist
+test-dist: check-go ## build the agent's packages twice and look at them
+	packaging/check.sh
 
 .PHONY: shims
 shims: ## build bin/tare-java.jar (JDK 17 or newer; Maven fetches ASM); the shims of Node.js and Python need no build

@@ -20,8 +20,8 @@ func Command() *cobra.Command {
 flags select, without touching them, and exports OpenTelemetry spans by OTLP to
 OTEL_EXPORTER_OTLP_ENDPOINT, or prints traces.
 
-Needs root, or CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN and
-CAP_SYS_PTRACE; "tare doctor" tells what this machine allows. SIGHUP, or a change
+Needs root, or CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_PTRACE
+and CAP_DAC_READ_SEARCH; "tare doctor" tells what this machine allows. SIGHUP, or a change
 of the configuration file, reloads it: the sampling rate changes without a gap.`,
 		Example: `  sudo tare agent --port 80 --port shop=8080 --sampler-arg 0.01
   sudo tare agent --exe '*/nginx' --print tree

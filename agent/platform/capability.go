@@ -19,6 +19,8 @@ var wanted = []struct {
 	{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN", "sock_ops programs and their attachment"},
 	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "other network namespaces; stands in for the three above"},
 	{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "executables and sockets of other users' processes"},
+	{unix.CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "other users' processes, in /proc"},
+	{unix.CAP_SYS_NICE, "CAP_SYS_NICE", "records read in time where all CPUs are busy"},
 	{unix.CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", "maps on kernels that charge them to RLIMIT_MEMLOCK (before 5.11)"},
 }
 

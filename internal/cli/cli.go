@@ -61,6 +61,9 @@ func Main(root *cobra.Command) int {
 	return failed
 }
 
+// extra are commands that other builds have.
+var extra []func(root *cobra.Command) *cobra.Command
+
 // Prepare gives a root command what all have: errors that are marked, groups of commands that
 // refuse what they do not have, and the version with its commit.
 func Prepare(root *cobra.Command) {
@@ -74,6 +77,9 @@ func Prepare(root *cobra.Command) {
 			return err
 		},
 	})
+	for _, of := range extra {
+		root.AddCommand(of(root))
+	}
 	root.InitDefaultCompletionCmd()
 	prepare(root)
 }
