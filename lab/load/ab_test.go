@@ -142,7 +142,8 @@ func TestDriversSendIntervals(t *testing.T) {
 			if n := asked.Load(); total > n || total+6 < n || refused.Load() > 0 {
 				t.Errorf("the server was asked %d times, %d of them wrongly; the driver says %d + %d", n, refused.Load(), whole.OK, whole.Failed)
 			}
-			if sum := parts[0].OK + parts[1].OK; sum > whole.OK || sum+10 < whole.OK || whole.Next <= opts.First {
+			// On a busy machine, some are answered before the first interval and after the last.
+			if sum := parts[0].OK + parts[1].OK; sum > whole.OK || sum < whole.OK*9/10 || whole.Next <= opts.First {
 				t.Errorf("%d answers in two intervals, %d in all; the next request is %d", sum, whole.OK, whole.Next)
 			}
 			for _, r := range parts {

@@ -139,7 +139,7 @@ func TestFailedRefreshIsSaid(t *testing.T) {
 	eval[bool](p, "(window.real = fetch, window.fetch = async () => { throw new TypeError('gone'); }, true)")
 	p.click(".bar-line .toggle")
 	p.wait("it is said", "document.querySelector('main > .problem').textContent.includes('Refresh failed')")
-	if n := p.count(".trace-item"); n != 6 {
+	if n := p.count(".trace-item"); n != 8 {
 		t.Errorf("%d traces are left", n)
 	}
 	eval[bool](p, "(window.fetch = window.real, true)")
