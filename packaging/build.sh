@@ -60,7 +60,7 @@ for arch in "$@"; do
 	for name in $packages; do
 		echo "$name for $arch"
 		GOOS=linux GOARCH=$arch CGO_ENABLED=0 go build -trimpath "-buildvcs=$vcs" -ldflags '-s -w' -o "$BUILT/$name" "./cmd/$name"
-		tool cyclonedx-gomod bin -json -noserial -output "$BUILT/sbom/$name.cdx.json" "$BUILT/$name"
+		tool cyclonedx-gomod bin -json -std -noserial -notimestamp -output "$BUILT/sbom/$name.cdx.json" "$BUILT/$name"
 		documents "$name"
 		maintainer_scripts "$name"
 		sed "s|\${BUILT}|$BUILT|; s|\${GOARCH}|$arch|; s|\${VERSION}|$VERSION|" "packaging/$name.nfpm.yaml" >"$BUILT/$name.nfpm.yaml"
