@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -53,13 +54,16 @@ func runtimes(results, ways, doc, readme string) error {
 	if err != nil {
 		return err
 	}
+	services, languages, total := l.services()
 	many, err := readLinks(ways)
-	if err != nil {
+	switch {
+	case err == nil:
+		services += many.ways()
+	case !errors.Is(err, fs.ErrNotExist): // measured apart, as it takes long
 		return err
 	}
-	services, languages, total := l.services()
 	return errors.Join(
-		replace(doc, "runtimes-report", services+many.ways()),
+		replace(doc, "runtimes-report", services),
 		replace(readme, "runtimes-report", byLanguage(languages)+l.measured(total)))
 }
 
@@ -128,7 +132,7 @@ func (l links) services() (string, []*language, record.Links) {
 // language is a line of README's table: services by the share of their calls that are linked.
 type language struct {
 	name                        string
-	linked, shim, partly, never []string
+	linked, shim, partly, never []framework
 	calls                       record.Links
 }
 
@@ -146,7 +150,7 @@ func addTo(all []*language, s polyglot.Service, n record.Links) []*language {
 	l := all[i]
 	l.calls = addLinks(l.calls, n)
 	what, withShim := strings.CutSuffix(s.Name, "-shim")
-	_, what, _ = strings.Cut(what, "-")
+	versioned, what, _ := strings.Cut(what, "-")
 	if s.Proxy {
 		what = s.Name
 	}
@@ -162,10 +166,30 @@ func addTo(all []*language, s polyglot.Service, n record.Links) []*language {
 	if withShim && list != &l.shim {
 		what += " with a shim"
 	}
-	if !slices.Contains(*list, what) { // of another version
-		*list = append(*list, what)
+	at := slices.IndexFunc(*list, func(f framework) bool { return f.name == what })
+	if at < 0 {
+		at = len(*list)
+		*list = append(*list, framework{name: what})
 	}
+	f := &(*list)[at]
+	f.versions = append(f.versions, strings.TrimLeft(versioned, "abcdefghijklmnopqrstuvwxyz"))
 	return all
+}
+
+// framework is one of a language's, with the versions of the runtime that behave alike.
+type framework struct {
+	name     string
+	versions []string
+}
+
+// text has the versions if others of them are elsewhere in the line.
+func (f framework) text(l *language) string {
+	for _, list := range [][]framework{l.linked, l.partly, l.never} {
+		if slices.ContainsFunc(list, func(o framework) bool { return o.name == f.name && !slices.Equal(o.versions, f.versions) }) {
+			return f.name + " (" + strings.Join(f.versions, ", ") + ")"
+		}
+	}
+	return f.name
 }
 
 // byLanguage is README's table.
@@ -174,8 +198,16 @@ func byLanguage(languages []*language) string {
 	b.WriteString("| | linked, nothing set (at least 99% of the calls) | linked with a shim | partly | not linked, and said so | wrong |\n|---|---|---|---|---|---|\n")
 	for _, l := range languages {
 		fmt.Fprintf(&b, "| %s |", l.name)
-		for _, list := range [][]string{l.linked, l.shim, l.partly, l.never} {
-			fmt.Fprintf(&b, " %s |", strings.Join(list, ", "))
+		for i, list := range [][]framework{l.linked, l.shim, l.partly, l.never} {
+			var texts []string
+			for _, f := range list {
+				if i == 1 { // a version or two of each were tried
+					texts = append(texts, f.name)
+				} else {
+					texts = append(texts, f.text(l))
+				}
+			}
+			fmt.Fprintf(&b, " %s |", strings.Join(texts, ", "))
 		}
 		fmt.Fprintf(&b, " %d of %d |\n", l.calls.Wrong, l.calls.Calls)
 	}

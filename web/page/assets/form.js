@@ -107,7 +107,7 @@ export function searchForm(query, {submitted, opened, signal}) {
   const min = el('input', {name: 'min', value: query.get('min') ?? '', placeholder: '10ms', size: 6, autocomplete: 'off'});
   const max = el('input', {name: 'max', value: query.get('max') ?? '', placeholder: '2s', size: 6, autocomplete: 'off'});
   const status = el('select', {name: 'status'}, option('', 'any'), option('error', 'error', query.get('status')), option('ok', 'no error', query.get('status')));
-  const state = el('select', {name: 'state'}, option('', 'any'), option('complete', 'complete', query.get('state')), option('unlinked', 'part of more: not all linked', query.get('state')), option('incomplete', 'incomplete', query.get('state')));
+  const state = el('select', {name: 'state'}, option('', 'any'), option('complete', 'complete', query.get('state')), option('unlinked', 'unlinked: part of more', query.get('state')), option('incomplete', 'incomplete', query.get('state')));
   const attrs = el('input', {name: 'attr', value: query.getAll('attr').map(quote).join(' '), placeholder: 'url.path=/check* http.response.status_code>=500', autocomplete: 'off', spellcheck: 'false'});
   const roots = el('input', {type: 'checkbox', name: 'roots', prop: {checked: query.get('roots') === 'true'}});
   const calls = el('input', {name: 'calls', value: query.get('calls') ?? '', placeholder: 'any', autocomplete: 'off', spellcheck: 'false'});

@@ -86,7 +86,7 @@ function collectorCard(c, before, seconds) {
       : `Nothing was refused, and everything was exported.`),
     tiles(tile('Spans received', count(c.accepted_spans), per ? `${per} now` : ''),
       tile('Complete traces', count(complete), all ? `${percent(complete / all)} of all` : ''),
-      tile('Parts', count(partly), partly ? 'traces of services whose calls are not linked' : 'every call was linked'),
+      tile('Unlinked', count(partly), partly ? 'traces of services whose calls are not linked' : 'every call was linked'),
       tile('Incomplete', count(incomplete), '', incomplete ? 'warn' : ''),
       tile('Late spans', count(c.late_spans), 'after their trace', c.late_spans ? 'warn' : ''),
       tile('Not kept', count(c.dropped_traces), 'traces, by tail sampling'),
