@@ -309,6 +309,10 @@ func TestEdges(t *testing.T) {
 			[][]callSpan{{{"b", 1, 0, server, true, attrs(semconv.Behind, "gate")}}, {{"gate", 2, 0, server, false, nil}}},
 			[]Edge{{From: "gate", To: "b", Traced: true, Unlinked: true, Errors: 1, P50: 1}},
 		},
+		"some linked, and some not": {
+			[][]callSpan{{{"gate", 1, 0, client, false, nil}, {"b", 2, 1, server, false, nil}}, {{"b", 3, 0, server, false, attrs(semconv.Behind, "gate")}}},
+			[]Edge{{From: "gate", To: "b", Traced: true, Count: 2, Weight: 2, P50: 1, P95: 3, P99: 3}},
+		},
 		"behind one, and below a span": {
 			[][]callSpan{{{"a", 1, 0, client, false, nil}, {"b", 2, 1, server, false, attrs(semconv.Behind, "gate")}}},
 			[]Edge{{From: "a", To: "b", Traced: true, P50: 1}},
@@ -322,7 +326,9 @@ func TestEdges(t *testing.T) {
 			got := edgesOf(t, c.parts...)
 			for i := range c.want {
 				w := &c.want[i]
-				w.Count, w.Weight, w.P95, w.P99 = 1, 1, w.P50, w.P50
+				if w.Count == 0 {
+					w.Count, w.Weight, w.P95, w.P99 = 1, 1, w.P50, w.P50
+				}
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %+v\nwant %+v", got, c.want)

@@ -129,8 +129,8 @@ type Map struct {
 type Edge struct {
 	From, To string
 	Traced   bool
-	// Unlinked: the caller's calls are not linked to its requests. The callee's own
-	// spans measure them, by which traces begin; they name the caller with at most 24 bytes.
+	// Unlinked: none of the caller's calls is linked to its requests. The callee's own spans
+	// measure those that are not, by which traces begin; they name the caller with at most 24 bytes.
 	Unlinked bool
 	Count    uint64
 	Weight   float64

@@ -37,11 +37,16 @@ func (s *Store) Map(ctx context.Context, from, to time.Time) (r Map, err error) 
 type edgeKey struct {
 	from, to string
 	traced   bool
-	behind   bool
+}
+
+// edgeSum is of the calls of an edge, of which some may not be linked to the caller's requests.
+type edgeSum struct {
+	latency
+	linked bool // one at least is
 }
 
 func (v *view) edges(ctx context.Context, m *match) ([]Edge, error) {
-	all := map[edgeKey]*latency{}
+	all := map[edgeKey]*edgeSum{}
 	err := v.each(ctx, m, func(c *chunkData, cols *spanColumns) error {
 		if c.zone.edges == 0 {
 			return nil
@@ -55,7 +60,7 @@ func (v *view) edges(ctx context.Context, m *match) ([]Edge, error) {
 	for k, l := range all {
 		if l.spans > 0 {
 			list = append(list, Edge{
-				From: k.from, To: k.to, Traced: k.traced, Unlinked: k.behind,
+				From: k.from, To: k.to, Traced: k.traced, Unlinked: !l.linked,
 				Count: l.spans, Weight: l.durations.total, Errors: l.errors,
 				P50: l.quantile(.5), P95: l.quantile(.95), P99: l.quantile(.99),
 			})
@@ -67,16 +72,16 @@ func (v *view) edges(ctx context.Context, m *match) ([]Edge, error) {
 	return list, nil
 }
 
-func (c *chunkData) addEdges(m *match, cols *spanColumns, all map[edgeKey]*latency) error {
+func (c *chunkData) addEdges(m *match, cols *spanColumns, all map[edgeKey]*edgeSum) error {
 	names, err := c.dictionary()
 	if err != nil {
 		return err
 	}
-	to := make([]*latency, len(names.edges))
+	to := make([]*edgeSum, len(names.edges))
 	for i, e := range names.edges {
-		k := edgeKey{names.services[e.from], e.to, e.traced, e.behind}
+		k := edgeKey{names.services[e.from], e.to, e.traced}
 		if all[k] == nil {
-			all[k] = &latency{}
+			all[k] = &edgeSum{}
 		}
 		to[i] = all[k]
 	}
@@ -94,6 +99,7 @@ func (c *chunkData) addEdges(m *match, cols *spanColumns, all map[edgeKey]*laten
 			}
 			if m.span(cols, i) {
 				to[e].add(cols.duration.at(i), cols.flags.at(i)&flagError != 0, weight)
+				to[e].linked = to[e].linked || !names.edges[e].behind
 			}
 		}
 		return nil
