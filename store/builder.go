@@ -60,6 +60,7 @@ type row struct {
 	group      int32
 	op         uint32
 	service    uint32
+	behind     uint32 // 1 + the service that asked, of a root whose caller is not linked; 0: none, or not known
 	kind       int32
 	failed     bool
 	late       bool
@@ -247,6 +248,7 @@ func (b *builder) addSpan(g int32, service uint32, value, whole []byte) error {
 	var trace pcommon.TraceID
 	var state, name []byte
 	var found verdict
+	var behind string
 	err := eachField(value, func(tag, v uint64, value, _ []byte) error {
 		switch tag {
 		case wire.SpanTraceID:
@@ -270,7 +272,7 @@ func (b *builder) addSpan(g int32, service uint32, value, whole []byte) error {
 		case wire.SpanAttribute:
 			b.hashes = append(b.hashes, xxh3.Hash(value))
 			if bytes.Contains(value, ownKeys) { // cheaper than to split every attribute
-				return readVerdict(value, &found, &r.late)
+				return readOwn(value, &found, &r.late, &behind)
 			}
 		case wire.SpanStatus:
 			return eachField(value, func(tag, v uint64, _, _ []byte) error {
@@ -287,6 +289,9 @@ func (b *builder) addSpan(g int32, service uint32, value, whole []byte) error {
 	}
 	if trace.IsEmpty() || r.id == 0 {
 		return fmt.Errorf("%w: span %q of %s has no trace id or no span id", ErrInvalid, clip(name), b.names.services[service])
+	}
+	if behind != "" && r.parent == 0 && isServer(r.kind) {
+		r.behind = 1 + indexIn(&b.names.services, b.service, behind)
 	}
 	r.attrsEnd = uint32(len(b.hashes))
 	r.trace = b.trace(trace)
@@ -354,7 +359,8 @@ func (v *verdict) join(w verdict) {
 // ownKeys is how Tare's own keys begin.
 var ownKeys = []byte("tare.")
 
-func readVerdict(kv []byte, v *verdict, late *bool) error {
+// readOwn reads an attribute, if it is one of these.
+func readOwn(kv []byte, v *verdict, late *bool, behind *string) error {
 	key, value, err := keyValue(kv)
 	if err != nil {
 		return err
@@ -368,6 +374,8 @@ func readVerdict(kv []byte, v *verdict, late *bool) error {
 		v.keep = stringValue(value)
 	case semconv.Late:
 		*late = boolValue(value)
+	case semconv.Behind:
+		*behind = stringValue(value)
 	}
 	return nil
 }

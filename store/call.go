@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"strconv"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -40,10 +39,10 @@ func (b *builder) findCalls() {
 			if !isServer(r.kind) {
 				continue
 			}
+			if r.behind > 0 {
+				b.call(edge{r.behind - 1, b.names.services[r.service], true, true}, first+i)
+			}
 			if r.parent == 0 {
-				if caller := behindOf(r); caller != "" {
-					b.call(edge{indexIn(&b.names.services, b.service, caller), b.names.services[r.service], true, true}, first+i)
-				}
 				continue
 			}
 			at := find(r.parent)
@@ -133,23 +132,6 @@ func peerOf(r *row) string {
 	}
 	return peer.Name(r.kind == int32(ptrace.SpanKindProducer))
 }
-
-// behindOf is the service that asked, where its calls are not linked; "" if they are, or it is not known.
-func behindOf(r *row) (service string) {
-	_ = eachAlong(r.field, func(kv []byte) error {
-		if !bytes.Contains(kv, behindKey) {
-			return nil
-		}
-		key, value, err := keyValue(kv)
-		if string(key) == semconv.Behind {
-			service = stringValue(value)
-		}
-		return err
-	}, wire.ScopeSpansSpan, wire.SpanAttribute)
-	return service
-}
-
-var behindKey = []byte(semconv.Behind)
 
 // textValue is the text in an encoded AnyValue, or its integer, as ports are.
 func textValue(value []byte) string {
