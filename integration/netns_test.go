@@ -40,16 +40,10 @@ func newHosts(t *testing.T) hosts {
 	// Names are used once: the kernel takes namespaces down in its own time.
 	nth := fmt.Sprintf("%d-%d", os.Getpid()%1000000, hostsMade.Add(1))
 	h := hosts{"tare-a-" + nth, "tare-b-" + nth}
-	for _, ns := range []string{h.a, h.b} {
-		sh(t, "ip", "netns", "add", ns)
-		t.Cleanup(func() { sh(t, "ip", "netns", "del", ns) })
-		sh(t, "ip", "-n", ns, "link", "set", "lo", "up")
-	}
+	makeNamespaces(t, h.a, h.b)
 	sh(t, "ip", "-n", h.a, "link", "add", cable, "type", "veth", "peer", "name", cable, "netns", h.b)
 	for _, end := range []struct{ ns, v4, v6 string }{{h.a, addrA4, "2001:db8::1"}, {h.b, addrB4, addrB6}} {
-		sh(t, "ip", "-n", end.ns, "address", "add", end.v4+"/30", "dev", cable)
-		sh(t, "ip", "-n", end.ns, "address", "add", end.v6+"/126", "dev", cable, "nodad")
-		sh(t, "ip", "-n", end.ns, "link", "set", cable, "up")
+		plug(t, end.ns, cable, end.v4, end.v6)
 	}
 	here := "tare" + nth
 	t.Cleanup(func() { sh(t, "ip", "link", "del", here) })
@@ -59,6 +53,23 @@ func newHosts(t *testing.T) hosts {
 	sh(t, "ip", "-n", h.a, "address", "add", fromHere+"/30", "dev", "client")
 	sh(t, "ip", "-n", h.a, "link", "set", "client", "up")
 	return h
+}
+
+func makeNamespaces(t *testing.T, names ...string) {
+	t.Helper()
+	for _, ns := range names {
+		sh(t, "ip", "netns", "add", ns)
+		t.Cleanup(func() { sh(t, "ip", "netns", "del", ns) })
+		sh(t, "ip", "-n", ns, "link", "set", "lo", "up")
+	}
+}
+
+// plug gives a device in a namespace its addresses, each of a network of four.
+func plug(t *testing.T, ns, device, v4, v6 string) {
+	t.Helper()
+	sh(t, "ip", "-n", ns, "address", "add", v4+"/30", "dev", device)
+	sh(t, "ip", "-n", ns, "address", "add", v6+"/126", "dev", device, "nodad")
+	sh(t, "ip", "-n", ns, "link", "set", device, "up")
 }
 
 // lose drops 2% of what arrives over the cable, at both ends.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -86,24 +88,17 @@ func ruleOf(rule string) string {
 // routedHosts are two namespaces with a router between them.
 func routedHosts(t *testing.T) (a, router, b string) {
 	t.Helper()
-	nth := itoa(int(hostsMade.Add(1)))
-	a, router, b = "tare-path-a"+nth, "tare-path-r"+nth, "tare-path-b"+nth
-	for _, ns := range []string{a, router, b} {
-		sh(t, "ip", "netns", "add", ns)
-		t.Cleanup(func() { sh(t, "ip", "netns", "del", ns) })
-		sh(t, "ip", "-n", ns, "link", "set", "lo", "up")
-	}
+	nth := fmt.Sprintf("%d-%d", os.Getpid()%1000000, hostsMade.Add(1))
+	a, router, b = "tare-a-"+nth, "tare-r-"+nth, "tare-b-"+nth
+	makeNamespaces(t, a, router, b)
 	sh(t, "ip", "netns", "exec", router, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
 	for _, end := range []struct{ ns, dev, at4, at6, hop4, hop6 string }{
 		{a, "north", "203.0.113.1", "2001:db8:1::1", "203.0.113.2", "2001:db8:1::2"},
 		{b, "south", "198.51.100.6", "2001:db8:2::2", "198.51.100.5", "2001:db8:2::1"},
 	} {
 		sh(t, "ip", "-n", end.ns, "link", "add", cable, "type", "veth", "peer", "name", end.dev, "netns", router)
-		for _, side := range []struct{ ns, dev, v4, v6 string }{{end.ns, cable, end.at4, end.at6}, {router, end.dev, end.hop4, end.hop6}} {
-			sh(t, "ip", "-n", side.ns, "address", "add", side.v4+"/30", "dev", side.dev)
-			sh(t, "ip", "-n", side.ns, "address", "add", side.v6+"/126", "dev", side.dev, "nodad")
-			sh(t, "ip", "-n", side.ns, "link", "set", side.dev, "up")
-		}
+		plug(t, end.ns, cable, end.at4, end.at6)
+		plug(t, router, end.dev, end.hop4, end.hop6)
 		sh(t, "ip", "-n", end.ns, "route", "add", "default", "via", end.hop4)
 		sh(t, "ip", "-n", end.ns, "-6", "route", "add", "default", "via", end.hop6)
 	}
