@@ -12,8 +12,6 @@ diff "$work"/{1,2}/SHA256SUMS || { echo "two builds of one commit differ" >&2; e
 (cd "$work/1" && sha256sum --quiet -c SHA256SUMS)
 
 root=$work/root
-mkdir -p "$root/var/lib/dpkg"
-touch "$root/var/lib/dpkg/status"
 dpkg-deb --info "$work"/1/*.deb
 dpkg-deb --extract "$work"/1/*.deb "$root"
 agent=$root/usr/bin/tare-agent

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/elastic/go-seccomp-bpf"
+
+	"github.com/tare-trace/tare/packaging/internal/built"
 )
 
 const nobody = 65534
@@ -141,30 +143,10 @@ func needsRoot(t *testing.T) {
 	t.Skip(reason)
 }
 
-// build builds one of Tare's programs where everybody can run it.
-func build(t *testing.T, name string) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "tare-units-") // t.TempDir is root's alone
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nobody runs it
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, name)
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "./cmd/"+name) //nolint:gosec // the test's own
-	cmd.Dir, cmd.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
-}
-
 // The agent traces another user's service, with what its unit allows and nothing else.
 func TestAgentUnderItsUnit(t *testing.T) {
 	needsRoot(t)
-	agent := build(t, "tare-agent")
+	agent := built.Agent(t, "..")
 	service := serve(t)
 	for _, missing := range []string{"", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"} {
 		t.Run("without "+missing, func(t *testing.T) {

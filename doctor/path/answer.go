@@ -24,8 +24,12 @@ func Answer(ctx context.Context, address string, say func(format string, args ..
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	a := &answerer{port: l.Addr().(*net.TCPAddr).AddrPort().Port(), raw: rawByFamily{}, peers: map[netip.AddrPort]*peer{}} //nolint:forcetypeassert // of tcp
-	var closers []io.Closer
+	a := &answerer{port: l.Addr().(*net.TCPAddr).AddrPort().Port(), raw: map[bool]*raw{}, peers: map[netip.AddrPort]*peer{}} //nolint:forcetypeassert // of tcp
+	defer func() {
+		for _, w := range a.raw {
+			_ = w.close()
+		}
+	}()
 	for _, v6 := range []bool{false, true} {
 		w, err := listenRaw(v6, netip.Addr{})
 		if err != nil {
@@ -35,14 +39,8 @@ func Answer(ctx context.Context, address string, say func(format string, args ..
 			return errors.Join(err, l.Close())
 		}
 		a.raw[v6] = w
-		closers = append(closers, w.tcp, w.icmp)
 		go w.each(a.take)
 	}
-	defer func() {
-		for _, c := range closers {
-			_ = c.Close()
-		}
-	}()
 	say("tare doctor: answering at %s", l.Addr())
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -66,13 +64,11 @@ func Answer(ctx context.Context, address string, say func(format string, args ..
 
 type answerer struct {
 	port uint16
-	raw  rawByFamily
+	raw  map[bool]*raw // by whether it is IPv6
 
 	mu    sync.Mutex
 	peers map[netip.AddrPort]*peer
 }
-
-type rawByFamily map[bool]*raw // by whether it is IPv6
 
 // peer is the other end of a connection.
 type peer struct {

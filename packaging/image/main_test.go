@@ -15,6 +15,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/tare-trace/tare/packaging/internal/built"
 )
 
 // untar unpacks files and directories into a directory.
@@ -47,12 +49,7 @@ func untar(t *testing.T, in io.Reader, dir string) {
 func TestImage(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	dir := t.TempDir()
-	program := filepath.Join(dir, "tare-agent")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "./cmd/tare-agent") //nolint:gosec // the test's own
-	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := built.Agent(t, "../..")
 	var archives [2][]byte
 	for i := range archives {
 		file := filepath.Join(dir, "image.tar")

@@ -46,7 +46,7 @@ function nodeShape(node, at, {sizes, flip, range, rate}) {
   facts.push(...(flip ? [rate(node.rate), p95] : [[rate(node.rate), p95].filter(Boolean).join(' · ')]));
   const lines = facts.filter(Boolean).map((text) => ({text, cls: ''}));
   if (node.errors > 0 || node.traced) lines.push({text: errorText(node), cls: grade(node)});
-  return svg('a', {href: nodeHref(node, range), class: `node ${node.traced ? '' : 'untraced'}`, transform: `translate(${at.x - w / 2} ${at.y - h / 2})`, tip: `${node.name}${node.traced ? '' : ' (not traced)'}\n${numbers(node, rate)}\nClick: its traces`, 'aria-label': `${node.name}${node.traced ? '' : ', not traced'}, ${numbers(node, rate)}`},
+  return svg('a', {href: nodeHref(node, range), class: `node ${node.traced ? '' : 'untraced'}`, transform: `translate(${at.x - w / 2} ${at.y - h / 2})`, tip: `${node.name}${remark(node)}\n${numbers(node, rate)}\nClick: its traces`, 'aria-label': `${node.name}${node.traced ? '' : ', not traced'}, ${numbers(node, rate)}`},
     svg('rect', {class: 'node-box', width: w, height: h, rx: 4}), strip,
     svg('text', {class: 'node-name', x: 13, y: 19}, name),
     lines.slice(0, flip ? 3 : 2).map(({text, cls}, k) => svg('text', {class: `node-fact ${cls}`, x: 13, y: 35 + 15 * k}, text)));
@@ -137,7 +137,7 @@ function tables(map, range) {
       {label: 'Caller', value: (e) => e.from, cell: (e) => el('a', {href: edgeHref(e, range)}, e.from)},
       {label: 'Called', value: (e) => e.to, cell: (e) => peer(e.to, e)}, ...columns,
     ], map.edges, sorts.calls),
-    table('Services', [{label: 'Service', value: (n) => n.name, cell: (n) => [el('a', {href: nodeHref(n, range)}, n.name), n.traced ? '' : el('span', {class: 'dim'}, ' (not traced)')]}, ...columns],
+    table('Services', [{label: 'Service', value: (n) => n.name, cell: (n) => peer(el('a', {href: nodeHref(n, range)}, n.name), n)}, ...columns],
       map.nodes, sorts.services),
   ];
 }
