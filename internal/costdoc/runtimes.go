@@ -44,7 +44,7 @@ func readLinks(results string) (links, error) {
 
 // measured says what a table is of.
 func (l links) measured(n record.Links) string {
-	return fmt.Sprintf("\n%d calls, %d of them linked wrongly; %d CPUs, Linux %s, at commit %s.\n", n.Calls, n.Wrong, l.manifest.Machine.CPUs, l.manifest.Machine.Kernel, l.manifest.Commit)
+	return fmt.Sprintf("\n%d calls, %d of them linked wrongly; measured by `make runtimes` on %d CPUs, Linux %s, at commit %s.\n", n.Calls, n.Wrong, l.manifest.Machine.CPUs, l.manifest.Machine.Kernel, l.manifest.Commit)
 }
 
 // runtimes writes which calls of each runtime and framework are linked, as the experiment runtimes counted them: doc gets
