@@ -6,14 +6,22 @@
 #ifndef TARE_CONN_H
 #define TARE_CONN_H
 
+/* Whether an event loop waits for what comes on a socket. */
+enum watched {
+	WATCHED_NEVER,	 /* it blocks */
+	WATCHED_NOT_NOW, /* it does not block, and is in no epoll set */
+	WATCHED_ONCE, /* it is in one, for one event at a time: as a virtual thread of Java waits, too */
+	WATCHED_NOW, /* it is in one */
+};
+
 /* What a hook has fetched of the socket for what follows, which touches no kernel memory. */
 struct tcp_view {
 	u64 sock;			 /* its address, as an identity */
 	u64 bytes_received, bytes_acked; /* only if cfg_sequence */
 	u32 copied_seq, write_seq, snd_una, rcv_nxt;
-	u16 in_epoll; /* an event loop watches it; only of connected sockets */
-	u16 fails;    /* cfg_early: what is to be sent will not be */
-	u32 mss;      /* bytes of a segment */
+	u16 watched; /* enum watched; only of connected sockets */
+	u16 fails;   /* cfg_early: what is to be sent will not be */
+	u32 mss;     /* bytes of a segment */
 	u64 more; /* sends: where the kernel has the struct iovec of the second buffer; 0: unknown */
 };
 

@@ -27,13 +27,15 @@ INLINE bool is_closing(u8 state)
 	return state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT;
 }
 
+#define NONBLOCK   04000     /* O_NONBLOCK */
+#define EPOLL_ONCE (1 << 30) /* EPOLLONESHOT */
+
 /* A call that has received something goes on with what has come meanwhile. */
 INLINE bool blocks(struct sock *sk)
 {
-	const u32 nonblock = 04000; /* O_NONBLOCK */
 	struct socket *socket = sk->sk_socket;
 	struct file *file = socket ? socket->file : 0;
-	return file && !(file->f_flags & nonblock);
+	return file && !(file->f_flags & NONBLOCK);
 }
 
 /* Bytes from a position on, of a client or over HTTP/2. */
@@ -140,13 +142,31 @@ int BPF_PROG(tare_inquires, struct sock *sk)
 	return 0;
 }
 
-/* Its file is in an epoll set. */
-INLINE bool in_epoll(struct sock *sk)
+/* By the set that holds this entry of struct file's list. */
+static __noinline enum watched watched_in(u64 entry)
+{
+	struct epitem *item = (void *)entry - bpf_core_field_offset(struct epitem, fllink);
+	return BPF_CORE_READ(item, event.events) & EPOLL_ONCE ? WATCHED_ONCE : WATCHED_NOW;
+}
+
+INLINE enum watched watched(struct sock *sk)
 {
 	struct socket *socket = sk->sk_socket;
 	struct file *file = socket ? socket->file : 0;
 	struct hlist_head *sets = file ? file->f_ep : 0;
-	return sets && sets->first;
+	if (sets && sets->first)
+		return watched_in((u64)sets->first);
+	return file && file->f_flags & NONBLOCK ? WATCHED_NOT_NOW : WATCHED_NEVER;
+}
+
+/* The same where no pointer may be followed. */
+INLINE enum watched watched_read(struct sock *sk)
+{
+	struct file *file = BPF_CORE_READ(sk, sk_socket, file);
+	struct hlist_node *first = BPF_CORE_READ(file, f_ep, first);
+	if (first)
+		return watched_in((u64)first);
+	return BPF_CORE_READ(file, f_flags) & NONBLOCK ? WATCHED_NOT_NOW : WATCHED_NEVER;
 }
 
 /* What a hook has to fetch of bytes that are to be sent. */
@@ -221,7 +241,7 @@ int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 				    it->iov_offset);
 	}
 	if (c->flags & C_CLIENT && guarded(c))
-		v.in_epoll = in_epoll(sk);
+		v.watched = watched(sk);
 	sent(c, &v, &b);
 	return 0;
 }
@@ -238,7 +258,7 @@ int BPF_PROG(tare_sendpages, struct sock *sk, void *page, int offset, u64 size)
 	struct tcp_view v = {};
 	view(&v, sk, tp);
 	if (c->flags & C_CLIENT && guarded(c))
-		v.in_epoll = in_epoll(sk);
+		v.watched = watched(sk);
 	sent(c, &v, &b);
 	return 0;
 }
@@ -261,7 +281,7 @@ INLINE void sent_read(struct conn *c, struct sock *sk, struct bytes *b, u64 more
 	struct tcp_view v = {.more = more};
 	view_read(&v, sk);
 	if (c->flags & C_CLIENT && guarded(c))
-		v.in_epoll = BPF_CORE_READ(sk, sk_socket, file, f_ep, first) != 0;
+		v.watched = watched_read(sk);
 	sent(c, &v, b);
 }
 

@@ -67,10 +67,21 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
-struct hlist_node;
+struct hlist_node {
+	struct hlist_node *next;
+};
 
 struct hlist_head {
 	struct hlist_node *first;
+};
+
+struct epoll_event {
+	u32 events;
+};
+
+struct epitem {			  /* one file in an epoll set */
+	struct hlist_node fllink; /* in f_ep of the file */
+	struct epoll_event event;
 };
 
 struct inode {

@@ -394,6 +394,10 @@ struct service {
 	u8 thread_stack; /* of a process: forked by another thread than the main one */
 };
 
+#define PORTS_WATCHED	   4
+#define PORT_WATCHED(port) ((u32)(port) + 1) /* 0: none */
+#define PORT_ANY	   ~0U		     /* too many */
+
 /* What the kernel side finds out about a service, by its index. */
 #define SERVICES 4096
 
@@ -419,12 +423,13 @@ struct service_state {
 	u8 handovers;	   /* requests answered by who inquired about them, up to HANDOVERS */
 	u8 misled;	   /* one was answered by another */
 	u32 stack_size;
-	u32 shared;	    /* sends on stacks that were not told apart; stack.bpf.h */
-	u64 sized;	    /* the end of the last mapping that counted for sizes */
-	u64 headers_since;  /* when requests' values began to be noted, ns; header.bpf.h */
-	u32 headers;	    /* bits of the names that count; by the agent */
-	s32 blind;	    /* requests in flight whose values are not known */
-	u8 name[TARE_NAME]; /* zeroes behind it */
+	u32 watched[PORTS_WATCHED]; /* where event loops watch connections to; worker.bpf.h */
+	u32 shared;		    /* sends on stacks that were not told apart; stack.bpf.h */
+	u64 sized;		    /* the end of the last mapping that counted for sizes */
+	u64 headers_since;	    /* when requests' values began to be noted, ns; header.bpf.h */
+	u32 headers;		    /* bits of the names that count; by the agent */
+	s32 blind;		    /* requests in flight whose values are not known */
+	u8 name[TARE_NAME];	    /* zeroes behind it */
 };
 
 struct {

@@ -820,6 +820,7 @@ type TareServiceState struct {
 	Misled        uint8
 	_             [2]byte
 	StackSize     uint32
+	Watched       [4]uint32
 	Shared        uint32
 	Sized         uint64
 	HeadersSince  uint64

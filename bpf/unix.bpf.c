@@ -135,7 +135,7 @@ int BPF_PROG(tare_unix_sends, struct sock *sk)
 		b.size = BPF_CORE_READ(sk, sk_receive_queue.prev, len);
 	unix_view(&v, from, e);
 	if (c->flags & C_CLIENT && guarded(c))
-		v.in_epoll = in_epoll(from);
+		v.watched = watched(from);
 	if (cfg_measure)
 		measure_sent(c, b, v.write_seq);
 	if (c->flags & C_CLIENT)

@@ -446,7 +446,11 @@ INLINE void worker_closed(struct conn *c)
 {
 	guard_end(c, 0);
 	header_over(c, 0);
-	if (c->server.x.holder.kind == WORKER_TRANSPORT)
+	if (c->server.x.holder.kind != WORKER_TRANSPORT)
+		return;
+	/* The process closed it before: a later connection's transport may be where this one's was. */
+	struct guard *g = guard_of(&c->server.x.holder);
+	if (g && g->open <= 0)
 		guard_forget(&c->server.x.holder);
 }
 
@@ -588,12 +592,44 @@ INLINE bool passed_on(struct conn *c, struct thread_state *t, struct service_sta
 	return watched;
 }
 
+/*
+ * A client library whose sockets an event loop watches takes them out of its epoll set at times, or has
+ * not put them there yet, and may send another request's call then (Jetty's HttpClient). So what a service
+ * sends, on sockets that do not block, to a port where one was watched is taken for watched.
+ */
+INLINE bool port_watched(const struct conn *c, const struct service_state *svc)
+{
+	u32 key = PORT_WATCHED(c->remote_port);
+	for (int i = 0; i < PORTS_WATCHED; i++)
+		if (svc->watched[i] == key || svc->watched[i] == PORT_ANY)
+			return true;
+	return false;
+}
+
+INLINE void port_watch(const struct conn *c, struct service_state *svc)
+{
+	int i = 0;
+	if (port_watched(c, svc))
+		return;
+	while (i < PORTS_WATCHED - 1 && svc->watched[i])
+		i++;
+	svc->watched[i] = svc->watched[i] ? PORT_ANY : PORT_WATCHED(c->remote_port);
+}
+
+/* Who sends this will not wait for the answer, but an event loop. */
+INLINE bool loop_waits(const struct conn *c, const struct tcp_view *v,
+		       const struct service_state *svc)
+{
+	return v->watched == WATCHED_NOW || (v->watched == WATCHED_NOT_NOW && port_watched(c, svc));
+}
+
 /* The thread works for a request: will it wait for the answer to what it sends? */
-INLINE enum unlinked waits(struct conn *c, const struct tcp_view *v)
+INLINE enum unlinked waits(struct conn *c, const struct tcp_view *v,
+			   const struct service_state *svc)
 {
 	if (!guarded(c))
 		return 0;
-	if (v->in_epoll)
+	if (v->watched == WATCHED_ONCE || loop_waits(c, v, svc))
 		return TARE_UNLINKED_EPOLL;
 	if (!unproven(c))
 		return 0;
@@ -614,12 +650,15 @@ INLINE const struct stack *sends_on(struct conn *c, const struct tcp_view *v)
 
 /* By a task, or on a stack. */
 INLINE int task_asks(struct conn *c, const struct tcp_view *v, const struct worker *w,
-		     const struct guard *g, const struct stack *stack, struct context *ctx)
+		     const struct guard *g, const struct stack *stack,
+		     const struct service_state *svc, struct context *ctx)
 {
 	struct context *held = bpf_map_lookup_elem(&tasks, w);
 	bool sampled = held && in_flight(held);
 	if (!sampled && (!g || g->open <= 0))
 		return TARE_UNLINKED_NO_REQUEST;
+	if (w->kind == WORKER_VIRTUAL && loop_waits(c, v, svc))
+		return TARE_UNLINKED_EPOLL;
 	if (stack && w->kind == WORKER_STACK && stack_unproven(c)) {
 		proof_asks_on(stack);
 		proof_asks(c, v->sock);
@@ -657,14 +696,14 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g
 {
 	struct thread_state *t = thread_find();
 	if (t && t->inherited && (!g || g->open <= 0))
-		return waits(c, v) ?: inherited_asks(t, ctx);
+		return waits(c, v, svc) ?: inherited_asks(t, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
 	if (!sampled && (!g || g->open <= 0)) {
 		if (stack && stack->end < STACK_KNOWN)
 			return stack_unknown(c, svc);
 		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
 	}
-	enum unlinked why = waits(c, v);
+	enum unlinked why = waits(c, v, svc);
 	if (why)
 		return why;
 	bool half = g && g->complete <= 0;
@@ -713,6 +752,8 @@ __noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
 	}
 	const struct stack *stack = sends_on(c, v);
 	coroutine_sends(stack, &w);
+	if (v->watched == WATCHED_NOW && w.kind <= WORKER_VIRTUAL)
+		port_watch(c, svc);
 	struct guard *g = bpf_map_lookup_elem(&guards, &w);
 	if (g && g->open > 1 && g->complete <= 0)
 		g->evidence |= EVIDENCE_OVERLAP;
@@ -723,7 +764,7 @@ __noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
 		return why;
 	}
 	if (w.kind != WORKER_THREAD)
-		why = task_asks(c, v, &w, g, stack, ctx);
+		why = task_asks(c, v, &w, g, stack, svc, ctx);
 	else
 		why = thread_asks(c, v, g, stack, svc, ctx);
 	return why ?: linked_first(c, svc, &w, ctx);
@@ -769,7 +810,7 @@ __noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struc
 __noinline int worker_looks_up(struct conn *c, u32 in_epoll, struct context *ctx)
 {
 	const struct bytes none = {};
-	const struct tcp_view v = {.in_epoll = in_epoll};
+	const struct tcp_view v = {.watched = in_epoll ? WATCHED_NOW : WATCHED_NEVER};
 	if (!c || !ctx)
 		return 0;
 	ctx->span = 0;

@@ -44,6 +44,9 @@ func javaServices() []Service {
 			}
 		}
 		java("jetty", Thread, "jetty", "Service", "jetty", "pool")
+		if v != "17" {
+			java("jetty", VirtualThread, "jetty", "Service", "jetty", "virtual")
+		}
 		for _, transport := range []string{"epoll", "nio"} { // of Netty
 			java("reactor-"+transport, Loop, "pool", "Reactive", transport)
 		}

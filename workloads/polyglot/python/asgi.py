@@ -8,9 +8,9 @@ from fastapi.responses import PlainTextResponse
 
 from peers import BACKEND, REDIS
 
-# A pool as large as the load, and patience for it.
+# A small pool, since what httpx does for each request grows with its square, and patience for it.
 CLIENT = {
-    "limits": httpx.Limits(max_connections=1024, max_keepalive_connections=1024, keepalive_expiry=300),
+    "limits": httpx.Limits(max_connections=32, max_keepalive_connections=32, keepalive_expiry=300),
     "timeout": 60,
     "trust_env": False,
 }
