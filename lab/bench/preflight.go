@@ -15,12 +15,12 @@ import (
 	"github.com/tare-trace/tare/workloads"
 )
 
-// preflight runs every variant of every workload once, shortly: what cannot run
-// is found now and not after an hour. Tracers for which another kernel is needed are
+// preflight runs every workload once with every tracer, at one of its rates, shortly: what
+// cannot run is found now and not after an hour. Tracers for which another kernel is needed are
 // left out, and optional tracers and workloads that cannot run.
 func (b *bench) preflight(ctx context.Context) error {
-	b.say("trying every variant once")
-	tried := map[string]error{} // by workload and variant
+	b.say("trying every workload once with every tracer")
+	tried := map[string]error{} // by workload and tracer
 	host := tracer.NewHost(b.stage.Tare)
 	b.cells = slices.DeleteFunc(b.cells, func(c experiment.Cell) bool {
 		err := absent(c.Workload)
@@ -44,7 +44,7 @@ func (b *bench) preflight(ctx context.Context) error {
 				keep = append(keep, v)
 				continue
 			}
-			key := c.Workload.Name + " " + v.Name
+			key := c.Workload.Name + " " + v.Tracer.Name
 			err, known := tried[key]
 			if !known {
 				err = b.try(ctx, host, c, v)

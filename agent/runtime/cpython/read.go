@@ -3,6 +3,7 @@ package cpython
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tare-trace/tare/agent/runtime/native"
 )
@@ -10,7 +11,10 @@ import (
 const (
 	maxThreads = 64 // that are looked at
 	maxFrames  = 64
-	tries      = 8 // threads come and go while they are read
+	// A busy process changes what is read: under load, most tries fail. A process
+	// that cannot be read counts as one without tasks, whose loop is then refused.
+	tries = 32
+	pause = time.Millisecond
 )
 
 // Read reads the interpreter of a process, whose directory in the proc file
@@ -84,7 +88,10 @@ func read(m *native.Memory, libc *native.LibC, address func(name string) uint64)
 	}
 	l := o.Layout
 	l.Minor = minor
-	for range tries {
+	for try := range tries {
+		if try > 0 {
+			time.Sleep(pause)
+		}
 		m.Forget()
 		var owners []native.Owner
 		if owners, err = o.owners(m, runtime); err == nil {
