@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
@@ -21,7 +22,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/agent/cluster"
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/agent/export"
 	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/agent/platform"
@@ -46,8 +49,10 @@ type Options struct {
 	Config config.Config
 	// Reload reads the configuration again, on SIGHUP and when its file changes.
 	Reload func() (config.Config, error)
-	Stdout io.Writer // for Config.Print
-	Log    *slog.Logger
+	// Cluster opens the cluster that this host is a node of; nil: this program cannot.
+	Cluster NewCluster
+	Stdout  io.Writer // for Config.Print
+	Log     *slog.Logger
 	// Ready, if set, is called once tracing has begun.
 	Ready func()
 	// Consume, if set, takes spans in this process, and nothing is exported by
@@ -57,6 +62,9 @@ type Options struct {
 	// lost, whenever it knows, from any goroutine.
 	Consume func(finished []*span.Span, lost LostFunc)
 }
+
+// NewCluster opens a cluster as the configuration says, and does not ask it yet.
+type NewCluster func(cfg *config.Config, log *slog.Logger) (cluster.Source, error)
 
 // LostFunc counts n lost spans at /metrics, tare_lost_total, by reason:
 // LostQueueFull or LostRefused.
@@ -81,6 +89,7 @@ type Agent struct {
 	log       *slog.Logger
 	tracer    *kernel.Tracer
 	builder   *spans.Builder
+	cluster   cluster.Source // nil: none
 	discovery *discovery
 	exporter  *export.Exporter // nil where spans are only printed
 	printer   print.Printer    // nil where spans are only exported
@@ -98,6 +107,9 @@ func Run(ctx context.Context, o Options) error {
 	if err := a.output(ctx); err != nil { // first: a wrong endpoint needs no kernel programs
 		return err
 	}
+	if err := a.openCluster(); err != nil {
+		return errors.Join(err, a.endExport())
+	}
 	if err := a.load(); err != nil {
 		return errors.Join(err, a.endExport())
 	}
@@ -111,6 +123,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a.builder = spans.New(spans.Config{
 		Resource:   a.discovery.resource,
+		Peer:       a.peer(),
 		Keep:       a.discovery.services.keep,
 		Emit:       a.emit,
 		Lost:       a.losses.Lost,
@@ -133,7 +146,20 @@ func Run(ctx context.Context, o Options) error {
 	if a.exporter != nil {
 		g.Go(func() error { a.exporter.Watch(ctx); return nil })
 	}
-	g.Go(func() error { return a.pump(ctx) })
+	learned := make(chan struct{}) // what the cluster says of this node
+	if a.cluster == nil {
+		close(learned)
+	} else {
+		g.Go(func() error { return a.cluster.Watch(ctx, func() { close(learned) }, a.discovery.clusterChanged) })
+	}
+	g.Go(func() error {
+		select {
+		case <-learned:
+			return a.pump(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	g.Go(func() error { return a.discovery.watch(ctx) })
 	g.Go(func() error { return a.reloads(ctx) })
 	err := g.Wait()
@@ -141,6 +167,34 @@ func Run(ctx context.Context, o Options) error {
 		err = nil
 	}
 	return errors.Join(err, a.drain())
+}
+
+// openCluster prepares to ask the cluster, if it is to be asked.
+func (a *Agent) openCluster() error {
+	cfg := a.cfg.Load()
+	switch {
+	case !cfg.AsksCluster():
+		return nil
+	case a.opts.Cluster != nil:
+		in, err := a.opts.Cluster(cfg, a.log)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("kubernetes: %w; without it, what runs in containers is traced too: kubernetes: off", err))
+		}
+		a.cluster = in
+		return nil
+	case cfg.Kubernetes == config.KubernetesOn:
+		return cli.Usage(errors.New("kubernetes: this program has no client for it: `tare agent` and the agent of Tare's image have one"))
+	}
+	a.log.Warn("this is a pod, and this program has no client for Kubernetes: spans have no k8s.* attributes; `tare agent` and the agent of Tare's image have one")
+	return nil
+}
+
+// peer names the service behind an address, if a cluster knows it.
+func (a *Agent) peer() func(netip.Addr, uint16) string {
+	if a.cluster == nil {
+		return nil
+	}
+	return a.cluster.Service
 }
 
 func (a *Agent) load() error {
@@ -185,7 +239,7 @@ func (a *Agent) load() error {
 		a.lost[l.Capability] = l
 		a.log.Warn("this kernel allows less", "capability", l.Capability, "without", l.Without, "reason", l.Reason)
 	}
-	a.discovery = newDiscovery(a.tracer, *cfg, a.log, newHost)
+	a.discovery = newDiscovery(a.tracer, *cfg, a.log, a.cluster, func(cfg config.Config) system { return host{discover.New("", cfg, a.cluster)} })
 	return nil
 }
 
@@ -360,8 +414,9 @@ func (a *Agent) reload() {
 	old := a.cfg.Load()
 	_, wasParentBased, _ := config.Threshold(old.Sampler, old.SamplerArg)
 	if parentBased != wasParentBased || cfg.Payload != old.Payload || cfg.Listen != old.Listen || cfg.Print != old.Print ||
-		cfg.Metrics != old.Metrics || cfg.Sequence != old.Sequence || cfg.Tag != old.Tag || cfg.SameHost != old.SameHost || cfg.ArmOpen != old.ArmOpen {
-		a.log.Warn("payload, listen, print, metrics, sequence, tag, same_host, arm_open and whether a sampler is parent based change only at a restart")
+		cfg.Metrics != old.Metrics || cfg.Sequence != old.Sequence || cfg.Tag != old.Tag || cfg.SameHost != old.SameHost || cfg.ArmOpen != old.ArmOpen ||
+		cfg.AsksCluster() != old.AsksCluster() || cfg.Kubeconfig != old.Kubeconfig || cfg.Node != old.Node {
+		a.log.Warn("payload, listen, print, metrics, sequence, tag, same_host, arm_open, kubernetes, kubeconfig, node and whether a sampler is parent based change only at a restart")
 	}
 	if err := a.tracer.SetThreshold(threshold); err != nil {
 		a.log.Error("change the sampling rate", "error", err)

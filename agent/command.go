@@ -10,8 +10,8 @@ import (
 	"github.com/tare-trace/tare/internal/cli"
 )
 
-// Command is `tare agent`.
-func Command() *cobra.Command {
+// Command is `tare agent`. in opens a cluster, nil if this program cannot.
+func Command(in NewCluster) *cobra.Command {
 	verbose := false
 	cmd := &cobra.Command{
 		Use:   "agent",
@@ -40,7 +40,7 @@ of the configuration file, reloads it: the sampling rate changes without a gap.`
 				cmd.PrintErrln("tare agent: not root; without the capabilities that `tare agent --help` lists, this will fail")
 			}
 			return Run(cmd.Context(), Options{
-				Config: cfg,
+				Config: cfg, Cluster: in,
 				Reload: func() (config.Config, error) { return config.Load(cmd.Flags(), os.Environ()) },
 				Stdout: cmd.OutOrStdout(),
 				Log:    slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tare-trace/tare/agent/cluster"
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/agent/runtime"
@@ -61,7 +62,6 @@ type system interface {
 
 type host struct{ *discover.Scanner }
 
-func newHost(cfg config.Config) system               { return host{discover.New("", cfg)} }
 func (host) Addresses(pid int) ([]netip.Addr, error) { return discover.Addresses(pid) }
 func (host) InNetNS(pid int, fn func() error) error  { return discover.InNetNS(pid, fn) }
 
@@ -72,6 +72,8 @@ type discovery struct {
 	tracer    tracer
 	log       *slog.Logger
 	newSystem func(config.Config) system
+	cluster   cluster.Source // nil: none
+	clustered chan struct{}  // what the cluster says has changed
 	changes   *changes
 	looks     *looks
 	demands   *demands
@@ -110,8 +112,9 @@ func (f *failures) add(err error) {
 	}
 }
 
-func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(config.Config) system) *discovery {
+func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, in cluster.Source, newSystem func(config.Config) system) *discovery {
 	d := &discovery{
+		cluster: in, clustered: make(chan struct{}, 1),
 		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg, loops: true,
 		system:     newSystem(cfg),
 		headers:    headers{log: log, put: t.Put},
@@ -134,6 +137,15 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, newSystem func(
 	})
 	d.looks, d.demands = newLooks(d), newDemands(t.Demand, log)
 	return d
+}
+
+// clusterChanged has all processes looked at soon: what they are called and whether they are
+// selected may have changed. Any goroutine may call it, as often as it likes.
+func (d *discovery) clusterChanged() {
+	select {
+	case d.clustered <- struct{}{}:
+	default:
+	}
 }
 
 // resource finds the resource of a service index; nil if there is none.
@@ -351,6 +363,8 @@ func (d *discovery) watch(ctx context.Context) error {
 			if t.missed {
 				next.Reset(max(earlyInterval, pause) - time.Since(scanned))
 			}
+		case <-d.clustered:
+			next.Reset(max(earlyInterval, pause) - time.Since(scanned))
 		case <-next.C:
 			began := time.Now()
 			if err := d.scan(); err != nil {

@@ -211,7 +211,7 @@ func newFixture(t *testing.T) *fixture {
 	cfg := config.Default()
 	cfg.Metrics = config.MetricsRequests
 	log := slog.New(slog.NewTextHandler(&text, nil))
-	return &fixture{newDiscovery(k, cfg, log, func(config.Config) system { return h }), k, h, &text, t}
+	return &fixture{newDiscovery(k, cfg, log, nil, func(config.Config) system { return h }), k, h, &text, t}
 }
 
 // did are the calls since the last time.

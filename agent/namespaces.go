@@ -86,9 +86,12 @@ func (d *discovery) trust(in []place, all bool) error {
 	if d.cfg.Metrics != config.MetricsOff {
 		d.locate()
 	}
-	var prefixes []netip.Prefix
+	var prefixes, networks []netip.Prefix
+	if d.cluster != nil {
+		networks = d.cluster.Networks()
+	}
 	for _, t := range d.cfg.Trust {
-		prefixes = append(prefixes, t.Prefixes(own)...)
+		prefixes = append(prefixes, t.Prefixes(own, networks)...)
 	}
 	return d.tracer.Trust(prefixes)
 }

@@ -26,6 +26,9 @@ maintainer_scripts() {
 	done
 }
 
+# program PACKAGE FILE FLAG…
+program() { GOOS=linux GOARCH=$arch CGO_ENABLED=0 go build -trimpath "-buildvcs=$vcs" -ldflags '-s -w' -o "$2" "${@:3}" "./cmd/$1"; }
+
 # documents PACKAGE: manual pages and completion, by its own commands.
 documents() {
 	mkdir -p "$BUILT/man/$1" "$BUILT/completion"
@@ -59,7 +62,7 @@ for arch in "$@"; do
 	mkdir -p "$BUILT/sbom"
 	for name in $packages; do
 		echo "$name for $arch"
-		GOOS=linux GOARCH=$arch CGO_ENABLED=0 go build -trimpath "-buildvcs=$vcs" -ldflags '-s -w' -o "$BUILT/$name" "./cmd/$name"
+		program "$name" "$BUILT/$name"
 		tool cyclonedx-gomod bin -json -std -noserial -notimestamp -output "$BUILT/sbom/$name.cdx.json" "$BUILT/$name"
 		documents "$name"
 		maintainer_scripts "$name"
@@ -68,6 +71,8 @@ for arch in "$@"; do
 			tool nfpm package --config "$BUILT/$name.nfpm.yaml" --packager $format --target "$out/"
 		done
 		tarball "$name"
+		# The image's agent runs in a cluster (docs/adr/0036).
+		[[ $name != tare-agent ]] || program "$name" "$BUILT/$name" -tags kubernetes
 	done
 done
 for name in $packages; do

@@ -28,6 +28,9 @@ type Config struct {
 	Correlation []string // headers that link calls that nothing else links, of services whose rule does not say
 	Resource    map[string]string
 	Trust       []Trust
+	Kubernetes  string   // one of KubernetesModes; see AsksCluster
+	Kubeconfig  string   // file, "" for the service account of this pod
+	Node        string   // name of this node in the cluster
 	Tier        string   // one of Tiers
 	Tag         string   // one of Tags
 	Sampler     string   // one of Samplers
@@ -47,6 +50,7 @@ type Config struct {
 	Export      Export
 
 	samplerGiven, argGiven, sequenceGiven bool
+	inPod                                 bool // of a cluster
 }
 
 // Export is what the exporter does not read from OTEL_EXPORTER_OTLP_* itself.
@@ -96,6 +100,16 @@ const (
 // MetricsModes are the values of Config.Metrics.
 var MetricsModes = []string{MetricsOff, MetricsRequests}
 
+// Values of Config.Kubernetes: whether the cluster's API is asked.
+const (
+	KubernetesAuto = "auto" // in a pod
+	KubernetesOn   = "on"
+	KubernetesOff  = "off"
+)
+
+// KubernetesModes are the values of Config.Kubernetes.
+var KubernetesModes = []string{KubernetesAuto, KubernetesOn, KubernetesOff}
+
 // Values of Config.ArmOpen: how connections that were open before the agent get the
 // calls that tags need.
 const (
@@ -113,8 +127,9 @@ var Protocols = []string{"grpc", "http/protobuf"}
 // where these exist, and selects no service.
 func Default() Config {
 	return Config{
-		Trust:       []Trust{{Loopback: true}, {Host: true}},
+		Trust:       []Trust{{Loopback: true}, {Host: true}, {Cluster: true}},
 		Correlation: DefaultCorrelation,
+		Kubernetes:  KubernetesAuto,
 		Tier:        AutoTier,
 		Tag:         TagTCP,
 		Sampler:     "parentbased_always_on",
@@ -133,9 +148,9 @@ func Default() Config {
 }
 
 // ErrNoServices means that nothing selects a service to trace.
-var ErrNoServices = errors.New(`no service selected: give --port 8080, --exe "*/nginx" or --cgroup "/system.slice/shop.service*" ` +
+var ErrNoServices = errors.New(`no service selected: give --port 8080, --exe "*/nginx" --cgroup "/system.slice/shop.service*" or, in a cluster, --namespace shop ` +
 	`(each may be repeated and may begin with a name: --port shop=8080), ` +
-	`or TARE_PORTS, TARE_EXES or TARE_CGROUPS, or a file with "services:" by --config or TARE_CONFIG`)
+	`or TARE_PORTS, TARE_EXES, TARE_CGROUPS or TARE_NAMESPACES, or a file with "services:" by --config or TARE_CONFIG`)
 
 // Error is one error in the configuration.
 type Error struct {
@@ -154,6 +169,7 @@ func (e *Error) Error() string {
 func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	c := Default()
 	env := environment(environ)
+	c.inPod = env["KUBERNETES_SERVICE_HOST"] != ""
 	given := givenFlags(flags)
 
 	var errs []error
@@ -175,6 +191,11 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 		return c, err
 	}
 	return c, c.complete()
+}
+
+// AsksCluster reports whether the API of a cluster is to be asked.
+func (c *Config) AsksCluster() bool {
+	return c.Kubernetes == KubernetesOn || c.Kubernetes == KubernetesAuto && c.inPod
 }
 
 // environment indexes the variables; an empty one counts as unset, as OpenTelemetry

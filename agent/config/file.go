@@ -105,6 +105,16 @@ func (f *file) rule(where string, n *yaml.Node) Rule {
 		"name":       text(&r.Name),
 		"executable": text(&r.Executable),
 		"cgroup":     text(&r.Cgroup),
+		"namespace":  text(&r.Namespace),
+		"workload":   text(&r.Workload),
+		"labels": func(where string, n *yaml.Node) {
+			r.Labels = map[string]string{}
+			f.attributes(where, n, r.Labels)
+		},
+		"annotations": func(where string, n *yaml.Node) {
+			r.Annotations = map[string]string{}
+			f.attributes(where, n, r.Annotations)
+		},
 		"ports": func(where string, n *yaml.Node) {
 			f.sequence(n, where, func(where string, n *yaml.Node) {
 				f.scalar(n, where, func(v string) error {
@@ -129,7 +139,7 @@ func (f *file) rule(where string, n *yaml.Node) Rule {
 		"correlation": func(where string, n *yaml.Node) { r.Correlation = f.correlation(where, n) },
 	})
 	if ok && r.empty() {
-		f.fail(n, where, r.Name, "at least one of ports, executable, cgroup")
+		f.fail(n, where, r.Name, "at least one of ports, executable, cgroup, namespace, workload, labels, annotations")
 	}
 	return r
 }

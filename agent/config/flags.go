@@ -18,9 +18,13 @@ func Flags(fs *pflag.FlagSet) {
 	fs.Var(&selectorFlag{"port", selectors}, "port", "trace processes that listen on this port or range, such as 8080, 9000-9010, shop=8080; may be repeated")
 	fs.Var(&selectorFlag{"exe", selectors}, "exe", `trace executables by path, * crosses /, such as "*/nginx", "web=*/python3*"; may be repeated`)
 	fs.Var(&selectorFlag{"cgroup", selectors}, "cgroup", `trace cgroups by path, such as "/system.slice/shop.service*"; may be repeated`)
+	fs.Var(&selectorFlag{"namespace", selectors}, "namespace", `trace the pods of a Kubernetes namespace, such as "shop", "team-*"; may be repeated`)
+	fs.String("kubernetes", d.Kubernetes, "ask the cluster's API which pods run here and what addresses are: auto, in a pod; on; off")
+	fs.String("kubeconfig", "", "`file` with the address of the cluster's API and how to log in; without it, those of this pod")
+	fs.String("node", "", "name of this node in the cluster; also NODE_NAME")
 	fs.StringArray("linking", nil, "how receives are linked to sends in services whose runtime is not recognised: auto, thread, loop, queue, goroutine, task, none; with a rule's name, such as shop=thread, in that service, whatever is recognised; may be repeated")
 	fs.String("correlation", strings.Join(d.Correlation, ","), "headers by which calls are linked that nothing else links, where the application forwards them, by commas; none")
-	fs.StringArray("trust", nil, `network that tags are sent to and accepted from: 10.0.0.0/8, loopback, host, or "none"; may be repeated (default loopback and host)`)
+	fs.StringArray("trust", nil, `network that tags are sent to and accepted from: 10.0.0.0/8, loopback, host, cluster, or "none"; may be repeated (default loopback and host, and cluster in one)`)
 	fs.String("sampler", d.Sampler, "OpenTelemetry sampler; also OTEL_TRACES_SAMPLER")
 	fs.String("sampler-arg", "1", "probability, of the ratio samplers; also OTEL_TRACES_SAMPLER_ARG")
 	fs.String("tier", d.Tier, "set of kernel hooks: auto (the first that works here), or only: "+strings.Join(tier.Names(), ", "))
@@ -43,11 +47,12 @@ func Choices() map[string][]string {
 	onOff := []string{"on", "off"}
 	return map[string][]string{
 		"sampler": Samplers, "tier": Tiers, "tag": Tags, "events": EventModes, "metrics": MetricsModes, "arm-open": ArmModes,
-		"payload": onOff, "print": prints, "linking": linkings, "trust": {"loopback", "host", "none"},
+		"payload": onOff, "print": prints, "linking": linkings, "trust": {"loopback", "host", "cluster", "none"},
+		"kubernetes": KubernetesModes,
 	}
 }
 
-// selectorFlag collects --port, --exe and --cgroup in one list, so that rules keep the
+// selectorFlag collects --port, --exe, --cgroup and --namespace in one list, so that rules keep the
 // order of the command line: the first match wins.
 type selectorFlag struct {
 	kind string

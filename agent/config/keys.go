@@ -51,6 +51,11 @@ func (c *Config) complete() error {
 	if len(c.Services) == 0 {
 		return ErrNoServices
 	}
+	for i := range c.Services {
+		if r := &c.Services[i]; r.WantsCluster() && !c.AsksCluster() {
+			return &Error{"kubernetes", c.Kubernetes, "on (in a pod also auto), where a rule selects by what only the cluster's API knows: " + r.String()}
+		}
+	}
 	return nil
 }
 

@@ -179,6 +179,33 @@ func TestTrustNobody(t *testing.T) {
 	}
 }
 
+// In a pod, the cluster is asked; elsewhere only if that is said.
+func TestCluster(t *testing.T) {
+	inPod := []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "NODE_NAME=n1"}
+	for _, tt := range []struct {
+		env, args []string
+		asks      bool
+	}{
+		{nil, nil, false},
+		{nil, []string{"--kubernetes", "on"}, true},
+		{inPod, nil, true},
+		{inPod, []string{"--kubernetes", "off"}, false},
+	} {
+		c, err := load(t, "", tt.env, append([]string{"--port", "80"}, tt.args...)...)
+		if err != nil || c.AsksCluster() != tt.asks {
+			t.Errorf("%v %v: %v, %v", tt.env, tt.args, c.AsksCluster(), err)
+		}
+	}
+	c, err := load(t, "services: [{namespace: shop, workload: Deployment/*, labels: {tier: web}, annotations: {team: r*}}]", inPod)
+	want := config.Rule{Namespace: "shop", Workload: "Deployment/*", Labels: map[string]string{"tier": "web"}, Annotations: map[string]string{"team": "r*"}}
+	if err != nil || !reflect.DeepEqual(c.Services, []config.Rule{want}) || c.Node != "n1" {
+		t.Errorf("%+v, node %q, %v", c.Services, c.Node, err)
+	}
+	if got := c.Services[0].String(); got != "namespace shop, workload Deployment/*, label tier=web, annotation team=r*" {
+		t.Errorf("says %q", got)
+	}
+}
+
 // Without tags only stream offsets tell which spans belong together.
 func TestNoTagsGiveOffsets(t *testing.T) {
 	for _, tt := range []struct {
@@ -315,6 +342,10 @@ func TestErrors(t *testing.T) {
 		{name: "tag", args: []string{"--tag", "udp"}, want: []string{"--tag", `"udp"`, "tcp, ip, none"}},
 		{name: "no tags and no offsets", file: "sequence: off", env: []string{"TARE_TAG=none"}, want: []string{"sequence", `"off"`, "tag: none"}},
 		{name: "no tags and no spans", args: []string{"--tag", "none", "--events=only"}, want: []string{"events", `"only"`, "tag: none"}},
+		{name: "kubernetes", args: []string{"--kubernetes", "yes"}, want: []string{"--kubernetes", `"yes"`, "auto, on, off"}},
+		{name: "a namespace of no cluster", args: []string{"--namespace", "shop"}, want: []string{"kubernetes", `"auto"`, "namespace shop"}},
+		{name: "a label in no cluster", file: "kubernetes: off\nservices: [{labels: {app: shop}}]", env: []string{"KUBERNETES_SERVICE_HOST=10.96.0.1"}, want: []string{"kubernetes", `"off"`, "label app=shop"}},
+		{name: "labels", file: "services: [{labels: app}]", want: []string{"services[0].labels", `"app"`, "key: value"}},
 		{name: "two at once", file: "queue: 0\npayload: 3", want: []string{"queue", "payload"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tare-trace/tare/agent/cluster"
 )
 
 // Rule selects processes and says how to trace them. All selectors that it has must
@@ -12,8 +16,13 @@ type Rule struct {
 	Ports      []PortRange
 	Executable string // glob on the path of the executable
 	Cgroup     string // glob on the path in the cgroup v2 tree
-	Linking    Linking
-	Published  Published
+	// Of processes in a Kubernetes cluster's containers:
+	Namespace   string            // glob
+	Workload    string            // glob on "Deployment/shop"; of a pod that nothing made "Pod/shop"
+	Labels      map[string]string // globs on the values of the pod's labels
+	Annotations map[string]string // the same of its annotations
+	Linking     Linking
+	Published   Published
 	// Correlation are headers that link calls that nothing else links; nil: those of Config.Correlation.
 	Correlation []string
 }
@@ -73,6 +82,33 @@ func (r *Rule) WantsCgroup(path string) bool {
 	return r.Cgroup == "" || Glob(r.Cgroup, path)
 }
 
+// WantsCluster reports whether the rule is for what runs in a cluster's containers.
+func (r *Rule) WantsCluster() bool {
+	return r.Namespace != "" || r.Workload != "" || len(r.Labels) > 0 || len(r.Annotations) > 0
+}
+
+// WantsContainer reports whether the rule's patterns match a cluster's container; nil is a
+// process that is in none.
+func (r *Rule) WantsContainer(c *cluster.Container) bool {
+	if !r.WantsCluster() {
+		return true
+	}
+	if c == nil {
+		return false
+	}
+	all := func(patterns, have map[string]string) bool {
+		for key, pattern := range patterns {
+			if v, ok := have[key]; !ok || !Glob(pattern, v) {
+				return false
+			}
+		}
+		return true
+	}
+	by := c.Pod.Workload()
+	return (r.Namespace == "" || Glob(r.Namespace, c.Pod.Namespace)) && (r.Workload == "" || Glob(r.Workload, by.Kind+"/"+by.Name)) &&
+		all(r.Labels, c.Pod.Labels) && all(r.Annotations, c.Pod.Annotations)
+}
+
 // String says what the rule looks for.
 func (r *Rule) String() string {
 	var parts []string
@@ -88,18 +124,32 @@ func (r *Rule) String() string {
 	if r.Cgroup != "" {
 		parts = append(parts, "cgroup "+r.Cgroup)
 	}
+	if r.Namespace != "" {
+		parts = append(parts, "namespace "+r.Namespace)
+	}
+	if r.Workload != "" {
+		parts = append(parts, "workload "+r.Workload)
+	}
+	for _, of := range []struct {
+		what   string
+		values map[string]string
+	}{{"label", r.Labels}, {"annotation", r.Annotations}} {
+		for _, key := range slices.Sorted(maps.Keys(of.values)) {
+			parts = append(parts, of.what+" "+key+"="+of.values[key])
+		}
+	}
 	return strings.Join(parts, ", ")
 }
 
 func (r *Rule) empty() bool {
-	return len(r.Ports) == 0 && r.Executable == "" && r.Cgroup == ""
+	return len(r.Ports) == 0 && r.Executable == "" && r.Cgroup == "" && !r.WantsCluster()
 }
 
 // selector is a short form of a rule: "8080", "shop=8080", "*/nginx", "proxy=*/nginx".
 type selector struct{ kind, text string }
 
 // The kinds of selectors name flags and, in the plural, variables.
-var selectorKinds = []string{"port", "exe", "cgroup"}
+var selectorKinds = []string{"port", "exe", "cgroup", "namespace"}
 
 func (s selector) rule(where string) (Rule, error) {
 	text := s.text
@@ -125,6 +175,8 @@ func (s selector) rule(where string) (Rule, error) {
 		r.Executable = text
 	case "cgroup":
 		r.Cgroup = text
+	case "namespace":
+		r.Namespace = text
 	}
 	return r, nil
 }

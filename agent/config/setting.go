@@ -34,6 +34,18 @@ var settings = []setting{
 		c.SamplerArg, c.argGiven = p, true
 		return nil
 	}},
+	{"kubernetes", "TARE_KUBERNETES", "kubernetes", func(c *Config, where, v string) error {
+		c.Kubernetes = v
+		return oneOf(where, v, KubernetesModes...)
+	}},
+	{"kubeconfig", "KUBECONFIG", "kubeconfig", func(c *Config, _, v string) error {
+		c.Kubeconfig = v
+		return nil
+	}},
+	{"node", "NODE_NAME", "node", func(c *Config, _, v string) error {
+		c.Node = v
+		return nil
+	}},
 	{"tier", "TARE_TIER", "tier", func(c *Config, where, v string) error {
 		c.Tier = v
 		return oneOf(where, v, Tiers...)

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// Trust is a network that tags are sent to and accepted from: a prefix, or one of two
+// Trust is a network that tags are sent to and accepted from: a prefix, or one of three
 // names that the running agent resolves.
 type Trust struct {
-	Prefix   netip.Prefix // without host bits; zero if Loopback or Host is set
+	Prefix   netip.Prefix // without host bits; zero if one of the following is set
 	Loopback bool         // "loopback": 127.0.0.0/8 and ::1
 	Host     bool         // "host": this host's own addresses
+	Cluster  bool         // "cluster": the networks of its pods, services and nodes; without a cluster, none
 }
 
 func (t Trust) String() string {
@@ -20,17 +21,22 @@ func (t Trust) String() string {
 		return "loopback"
 	case t.Host:
 		return "host"
+	case t.Cluster:
+		return "cluster"
 	}
 	return t.Prefix.String()
 }
 
-// Prefixes are the networks of t; host are the host's own addresses.
-func (t Trust) Prefixes(host []netip.Prefix) []netip.Prefix {
+// Prefixes are the networks of t; host are the host's own addresses, cluster the
+// cluster's networks.
+func (t Trust) Prefixes(host, cluster []netip.Prefix) []netip.Prefix {
 	switch {
 	case t.Loopback:
 		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	case t.Host:
 		return host
+	case t.Cluster:
+		return cluster
 	}
 	return []netip.Prefix{t.Prefix}
 }
@@ -45,7 +51,7 @@ func (c *Config) TrustsHost() bool {
 	return false
 }
 
-// ParseTrust reads "10.0.0.0/8", "::1", "loopback" or "host". A prefix with host bits is
+// ParseTrust reads "10.0.0.0/8", "::1", "loopback", "host" or "cluster". A prefix with host bits is
 // an error, because it is usually a mistake.
 func ParseTrust(where, text string) (Trust, error) {
 	switch text {
@@ -53,12 +59,14 @@ func ParseTrust(where, text string) (Trust, error) {
 		return Trust{Loopback: true}, nil
 	case "host":
 		return Trust{Host: true}, nil
+	case "cluster":
+		return Trust{Cluster: true}, nil
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		a, aerr := netip.ParseAddr(text)
 		if aerr != nil || a.Zone() != "" {
-			return Trust{}, &Error{where, text, `a network such as 10.0.0.0/8 or fd00::/8, an address, "loopback", "host", or "none" alone`}
+			return Trust{}, &Error{where, text, `a network such as 10.0.0.0/8 or fd00::/8, an address, "loopback", "host", "cluster", or "none" alone`}
 		}
 		p = netip.PrefixFrom(a, a.BitLen())
 	}

@@ -18,13 +18,29 @@ func parseCgroup(text string) string {
 
 // containerComponent matches a component of a cgroup path that stands for a
 // container: docker-ID.scope, cri-containerd-ID.scope, crio-ID.scope,
-// libpod-ID.scope (systemd driver), or the bare ID (cgroupfs driver). ECS has
+// libpod-ID.scope (systemd driver), or the bare ID or crio-ID (cgroupfs driver). ECS has
 // ids of its own form. A helper's scope, such as crio-conmon-ID.scope, is no
 // container.
 var containerComponent = regexp.MustCompile(
 	`^(?:(?:docker|cri-containerd|containerd|crio|libpod)-)?([0-9a-f]{64}|[0-9a-f]{32}-[0-9]{1,12})(?:\.scope)?$`)
 
-func containerOf(cgroup string) string {
+// containerOf is the id of the innermost container in /proc/PID/cgroup, "" if there is
+// none: by the cgroup v2 tree, or where a host has containers in version 1 only, by those.
+func containerOf(text string) string {
+	if id := containerIn(parseCgroup(text)); id != "" {
+		return id
+	}
+	for line := range strings.Lines(text) {
+		if _, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ":/"); ok {
+			if id := containerIn(path); id != "" {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
+func containerIn(cgroup string) string {
 	components := strings.Split(cgroup, "/")
 	for i := len(components) - 1; i >= 0; i-- {
 		if m := containerComponent.FindStringSubmatch(components[i]); m != nil {

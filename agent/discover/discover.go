@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-trace/tare/agent/cluster"
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/runtime"
 	"github.com/tare-trace/tare/agent/tier"
@@ -154,6 +156,7 @@ type Stats struct {
 type Scanner struct {
 	root     string
 	config   config.Config
+	cluster  cluster.Source // nil: none
 	hostname string
 
 	mu       sync.Mutex
@@ -165,10 +168,10 @@ type Scanner struct {
 }
 
 // New makes a scanner for the rules of c. proc is where the proc file system
-// is mounted, "" for /proc.
-func New(proc string, c config.Config) *Scanner {
+// is mounted, "" for /proc; in is the cluster that this host is a node of, nil for none.
+func New(proc string, c config.Config, in cluster.Source) *Scanner {
 	hostname, _ := os.Hostname() // without it, host.name is left out
-	s := &Scanner{root: cmp.Or(proc, "/proc"), config: c, hostname: hostname, ports: map[uint64]uint16{}, unix: map[uint64]bool{}}
+	s := &Scanner{root: cmp.Or(proc, "/proc"), config: c, cluster: in, hostname: hostname, ports: map[uint64]uint16{}, unix: map[uint64]bool{}}
 	s.diag = s.root == "/proc"
 	return s
 }
@@ -331,7 +334,15 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 	if err != nil {
 		return Process{}, false, err
 	}
-	unit, container := unitOf(cgroup), containerOf(cgroup)
+	unit := unitOf(cgroup)
+	container, err := p.container()
+	if err != nil {
+		return Process{}, false, err
+	}
+	in, name := s.containerIn(container), ""
+	if in != nil {
+		name = in.ServiceName()
+	}
 	linking, why := r.Linking, "configured"
 	var on *runtime.Runtime
 	run := &runtime.Process{PID: p.pid, StartTime: start, Exe: p.exe, Dir: p.dir}
@@ -354,9 +365,9 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, run: run,
 		ListensUnix: slices.ContainsFunc(sockets, func(inode uint64) bool { return s.unix[inode] }),
 		Service: Service{
-			Name:    cmp.Or(r.Name, s.config.ServiceName, nameOfUnit(unit), p.program()),
+			Name:    cmp.Or(r.Name, s.config.ServiceName, name, nameOfUnit(unit), p.program()),
 			Linking: linking, Why: why, Published: r.Published, Correlation: s.config.CorrelationOf(r),
-			Attrs: s.attributes(p.exe, container),
+			Attrs: s.attributes(p.exe, container, in),
 		},
 	}, true, nil
 }
@@ -364,6 +375,16 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 // rule returns the index of the first rule that matches, or -1. What is cheap
 // to know is asked first.
 func (s *Scanner) rule(p *process, t *tables) (int, error) {
+	var in *cluster.Container
+	if s.cluster != nil {
+		id, err := p.container()
+		if err != nil {
+			return -1, err
+		}
+		if in = s.containerIn(id); in != nil && in.Pod.Declined() {
+			return -1, nil
+		}
+	}
 	for i := range s.config.Services {
 		r := &s.config.Services[i]
 		cgroup := ""
@@ -373,7 +394,7 @@ func (s *Scanner) rule(p *process, t *tables) (int, error) {
 				return -1, err
 			}
 		}
-		if !r.WantsCgroup(cgroup) || !r.WantsExecutable(p.exe) && !r.WantsExecutable(p.called()) {
+		if !r.WantsContainer(in) || !r.WantsCgroup(cgroup) || !r.WantsExecutable(p.exe) && !r.WantsExecutable(p.called()) {
 			continue
 		}
 		if len(r.Ports) > 0 {
@@ -390,9 +411,17 @@ func (s *Scanner) rule(p *process, t *tables) (int, error) {
 	return -1, nil
 }
 
+// containerIn is what the cluster says of a container; nil if nothing.
+func (s *Scanner) containerIn(id string) *cluster.Container {
+	if s.cluster == nil || id == "" {
+		return nil
+	}
+	return s.cluster.Container(id)
+}
+
 // attributes are the service's resource attributes by OpenTelemetry's
 // semantic conventions; what the user configured wins over what was detected.
-func (s *Scanner) attributes(exe, container string) []span.Attr {
+func (s *Scanner) attributes(exe, container string, in *cluster.Container) []span.Attr {
 	values := map[string]string{
 		"process.executable.name": path.Base(exe),
 		"process.executable.path": exe,
@@ -402,6 +431,9 @@ func (s *Scanner) attributes(exe, container string) []span.Attr {
 	}
 	if container != "" {
 		values["container.id"] = container
+	}
+	if in != nil {
+		maps.Copy(values, in.Attributes())
 	}
 	for k, v := range s.config.Resource {
 		values[k] = v

@@ -105,7 +105,7 @@ func TestFakeTree(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s := New(f.root, rules(t, "TARE_PORTS=shop=8080,80,9000-9010", "OTEL_RESOURCE_ATTRIBUTES=host.name=h,team=a"))
+	s := New(f.root, rules(t, "TARE_PORTS=shop=8080,80,9000-9010", "OTEL_RESOURCE_ATTRIBUTES=host.name=h,team=a"), nil)
 	ps, err := s.Scan()
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestFakeTree(t *testing.T) {
 func TestExecMeanwhile(t *testing.T) {
 	f := fakeProc{t, t.TempDir()}
 	f.add(fakeProcess{pid: 1, exe: "/usr/bin/sh", netns: 1, sockets: []int{100}}, row(80, 10, 100), "")
-	s := New(f.root, rules(t, "TARE_PORTS=80"))
+	s := New(f.root, rules(t, "TARE_PORTS=80"), nil)
 	p, err := openProcess(f.root, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestRulesAndNames(t *testing.T) {
 	f.add(fakeProcess{pid: 1, exe: "/usr/bin/ruby3.1", cgroup: "/system.slice/shop.service/x", netns: 1}, "", "")
 	f.add(fakeProcess{pid: 2, exe: "/usr/bin/node", cgroup: "/system.slice/ssh.service", netns: 1}, "", "")
 
-	s := New(f.root, rules(t, "TARE_CGROUPS=/system.slice/shop.service*", "TARE_EXES=front=*/node,never=*/ruby*", "TARE_LINKING=front=thread"))
+	s := New(f.root, rules(t, "TARE_CGROUPS=/system.slice/shop.service*", "TARE_EXES=front=*/node,never=*/ruby*", "TARE_LINKING=front=thread"), nil)
 	ps, err := s.Scan()
 	got := byPID(ps)
 	if err != nil || len(got) != 2 {
@@ -205,21 +205,21 @@ func TestRulesAndNames(t *testing.T) {
 	if got[1].Service.Name != "never" || got[2].Service.Name != "front" || got[2].Service.Linking != config.Thread || got[2].Service.Why != "configured" {
 		t.Errorf("%+v", got)
 	}
-	ps, _ = New(f.root, rules(t, "TARE_CGROUPS=/*", "OTEL_SERVICE_NAME=all")).Scan()
+	ps, _ = New(f.root, rules(t, "TARE_CGROUPS=/*", "OTEL_SERVICE_NAME=all"), nil).Scan()
 	if got = byPID(ps); got[1].Service.Name != "all" || got[2].Service.Name != "all" {
 		t.Errorf("%+v", got)
 	}
-	ps, _ = New(f.root, rules(t, "TARE_CGROUPS=/*")).Scan()
+	ps, _ = New(f.root, rules(t, "TARE_CGROUPS=/*"), nil).Scan()
 	if got = byPID(ps); got[1].Service.Name != "shop" || got[2].Service.Name != "node" || got[2].Service.Linking != config.Task {
 		t.Errorf("%+v", got)
 	}
 	// What is said of all fills in where the runtime is not recognised.
-	ps, _ = New(f.root, rules(t, "TARE_CGROUPS=/*", "TARE_LINKING=thread")).Scan()
+	ps, _ = New(f.root, rules(t, "TARE_CGROUPS=/*", "TARE_LINKING=thread"), nil).Scan()
 	if got = byPID(ps); got[1].Service.Linking != config.Thread || !strings.HasPrefix(got[1].Service.Why, "configured") ||
 		got[2].Service.Linking != config.Task || !strings.HasPrefix(got[2].Service.Why, "Node.js") {
 		t.Errorf("%+v", got)
 	}
-	if _, err := New(filepath.Join(f.root, "none"), rules(t, "TARE_CGROUPS=/*")).Scan(); err == nil {
+	if _, err := New(filepath.Join(f.root, "none"), rules(t, "TARE_CGROUPS=/*"), nil).Scan(); err == nil {
 		t.Error("no /proc, no error")
 	}
 }
@@ -235,7 +235,7 @@ func TestGoroutineOfWhatIsNotGo(t *testing.T) {
 	for pid, exe := range map[int]string{1: "/usr/bin/ruby3.1", 2: "/usr/sbin/nginx", 3: self} {
 		f.add(fakeProcess{pid: pid, exe: exe, cgroup: "/x", netns: 1}, "", "")
 	}
-	ps, err := New(f.root, rules(t, "TARE_CGROUPS=all=/*", "TARE_LINKING=all=goroutine")).Scan()
+	ps, err := New(f.root, rules(t, "TARE_CGROUPS=all=/*", "TARE_LINKING=all=goroutine"), nil).Scan()
 	if err != nil || len(ps) != 3 {
 		t.Fatal(ps, err)
 	}

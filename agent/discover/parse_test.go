@@ -26,12 +26,30 @@ func TestCgroup(t *testing.T) {
 		{"/kubepods.slice/crio-conmon-" + id + ".scope", "", "", ""},
 		{"/kubepods.slice/crio-" + id + ".scope", "", id, ""},
 		{"/ecs/task/0123456789abcdef0123456789abcdef-1234567890", "", "0123456789abcdef0123456789abcdef-1234567890", ""},
+		{"/kubepods/burstable/pod1/crio-" + id, "", id, ""},
+		{"/../../kubelet-kubepods-pod1.slice/cri-containerd-" + id + ".scope", "", id, ""}, // seen from a namespace of cgroups
 		{"/", "", "", ""},
 		{"", "", "", ""},
 	} {
 		unit := unitOf(tt.cgroup)
-		if unit != tt.unit || containerOf(tt.cgroup) != tt.container || nameOfUnit(unit) != tt.name {
-			t.Errorf("%s: unit %q, container %q, name %q", tt.cgroup, unit, containerOf(tt.cgroup), nameOfUnit(unit))
+		if unit != tt.unit || containerIn(tt.cgroup) != tt.container || nameOfUnit(unit) != tt.name {
+			t.Errorf("%s: unit %q, container %q, name %q", tt.cgroup, unit, containerIn(tt.cgroup), nameOfUnit(unit))
+		}
+	}
+}
+
+// A host may have containers in version 1 of cgroups only, beside a tree of version 2.
+func TestContainerOfAnyVersion(t *testing.T) {
+	inner, outer := strings.Repeat("0123456789abcdef", 4), strings.Repeat("fedcba9876543210", 4)
+	for text, want := range map[string]string{
+		"12:cpu,cpuacct:/kubepods/burstable/pod1/" + inner + "\n1:name=systemd:/kubepods/burstable/pod1/" + inner + "\n0::/\n": inner,
+		"4:memory:/kubepods.slice/kubepods-pod1.slice/crio-" + inner + ".scope\n0::/system.slice/crio.service\n":               inner,
+		"1:name=systemd:/docker/" + outer + "\n0::/docker/" + outer + "/kubepods.slice/cri-containerd-" + inner + ".scope\n":   inner,
+		"1:name=systemd:/init.scope\n0::/init.scope\n":                                                                         "",
+		"": "",
+	} {
+		if got := containerOf(text); got != want {
+			t.Errorf("%q: %q", text, got)
 		}
 	}
 }
@@ -43,7 +61,7 @@ func FuzzCgroup(f *testing.F) {
 		if unit := unitOf(path); unit == "" && nameOfUnit(unit) != "" {
 			t.Errorf("a name from nothing: %q", text)
 		}
-		containerOf(path)
+		containerOf(text)
 	})
 }
 

@@ -22,7 +22,7 @@ type process struct {
 	pid int
 	exe string
 
-	cgroupPath  *string
+	cgroups     *string // the file
 	argv        []string
 	argvKnown   bool
 	netnsInode  uint32
@@ -77,16 +77,28 @@ func parseStartTime(stat []byte) (uint64, error) {
 	return start, nil
 }
 
-func (p *process) cgroup() (string, error) {
-	if p.cgroupPath == nil {
-		text, err := os.ReadFile(filepath.Join(p.dir, "cgroup"))
+func (p *process) readCgroups() (string, error) {
+	if p.cgroups == nil {
+		read, err := os.ReadFile(filepath.Join(p.dir, "cgroup"))
 		if err != nil {
 			return "", err
 		}
-		inTree := parseCgroup(string(text))
-		p.cgroupPath = &inTree
+		text := string(read)
+		p.cgroups = &text
 	}
-	return *p.cgroupPath, nil
+	return *p.cgroups, nil
+}
+
+// cgroup is the path in the cgroup v2 tree.
+func (p *process) cgroup() (string, error) {
+	text, err := p.readCgroups()
+	return parseCgroup(text), err
+}
+
+// container is the id of the container that the process runs in, "" if in none.
+func (p *process) container() (string, error) {
+	text, err := p.readCgroups()
+	return containerOf(text), err
 }
 
 // args are the arguments, with the program's name before them; none if they cannot be read.

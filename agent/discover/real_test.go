@@ -78,7 +78,7 @@ func descriptors(t *testing.T) int {
 
 func TestRealProcesses(t *testing.T) {
 	pid, port := child(t, nil)
-	s := New("", rules(t, "TARE_PORTS=child="+port))
+	s := New("", rules(t, "TARE_PORTS=child="+port), nil)
 	ps, err := s.Scan()
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestRealProcesses(t *testing.T) {
 		t.Errorf("self is selected: %v", err)
 	}
 	exe, _ := os.Readlink("/proc/self/exe")
-	self, ok, err := inspect(New("", rules(t, "TARE_EXES="+exe)), os.Getpid())
+	self, ok, err := inspect(New("", rules(t, "TARE_EXES="+exe), nil), os.Getpid())
 	if !ok || err != nil || self.Exe != exe || self.Service.Linking != config.None {
 		t.Errorf("%+v %v %v", self, ok, err)
 	}
@@ -116,7 +116,7 @@ func TestRealProcesses(t *testing.T) {
 
 // Processes come and go while they are scanned.
 func TestVanishing(t *testing.T) {
-	s := New("", rules(t, "TARE_EXES=*", "TARE_PORTS=1-65535"))
+	s := New("", rules(t, "TARE_EXES=*", "TARE_PORTS=1-65535"), nil)
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -142,7 +142,7 @@ func TestVanishing(t *testing.T) {
 func TestOtherNetworkNamespace(t *testing.T) {
 	needRoot(t)
 	pid, port := child(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET})
-	ps, err := New("", rules(t, "TARE_PORTS="+port)).Scan()
+	ps, err := New("", rules(t, "TARE_PORTS="+port), nil).Scan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New("", rules(t, "TARE_EXES=*"))
+	s := New("", rules(t, "TARE_EXES=*"), nil)
 	if found := s.Children(os.Getpid()); !slices.Contains(found, cmd.Process.Pid) || !slices.Contains(found, grandchild) {
 		t.Errorf("%v without %d and %d", found, cmd.Process.Pid, grandchild)
 	}
@@ -276,7 +276,7 @@ func BenchmarkInspect(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := New("", c)
+	s := New("", c, nil)
 	for b.Loop() {
 		s.Inspect([]int{os.Getpid()}, func(int, Process, bool, error) {})
 	}
@@ -287,7 +287,7 @@ func BenchmarkScan(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := New("", c)
+	s := New("", c, nil)
 	for b.Loop() {
 		if _, err := s.Scan(); err != nil {
 			b.Fatal(err)

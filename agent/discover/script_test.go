@@ -116,7 +116,7 @@ func TestLinkedExecutable(t *testing.T) {
 	for argv0, want := range map[string]string{"": "redis-server", "redis-server 127.0.0.1:6379": "redis-server", "redis-check-rdb": "redis-check-rdb", "renamed": "redis-check-rdb"} {
 		pid := startProgram(t, argv0, server, "/proc/version", "-")
 		for _, pattern := range []string{"*/redis-check-rdb", "*/" + want} {
-			p, ok, err := inspect(New("", rules(t, "TARE_EXES="+pattern)), pid)
+			p, ok, err := inspect(New("", rules(t, "TARE_EXES="+pattern), nil), pid)
 			if err != nil || !ok || p.Service.Name != want {
 				t.Errorf("argv[0] %q, %s: %v, %v, %q; want %q", argv0, pattern, ok, err, p.Service.Name, want)
 			}

@@ -36,6 +36,8 @@ const (
 type Config struct {
 	// Resource finds the resource of a service index; nil if unknown.
 	Resource func(index uint16) *span.Resource
+	// Peer names the service that has an address, "" if none is known. nil: none is.
+	Peer func(addr netip.Addr, port uint16) string
 	// Keep says which of two spans of one request is to be kept where an SDK has its
 	// own, as semconv.SDKKeep; "" for both. nil: both always.
 	Keep func(index uint16) string
@@ -422,12 +424,14 @@ func (n addressNames) text(addr [16]byte, family uint8) string {
 	if len(n) > 8192 {
 		clear(n)
 	}
-	var s string
-	if family == unix.AF_INET6 {
-		s = netip.AddrFrom16(addr).Unmap().String()
-	} else {
-		s = netip.AddrFrom4([4]byte(addr[:4])).String()
-	}
+	s := addressOf(addr, family).String()
 	n[key] = s
 	return s
+}
+
+func addressOf(addr [16]byte, family uint8) netip.Addr {
+	if family == unix.AF_INET6 {
+		return netip.AddrFrom16(addr).Unmap()
+	}
+	return netip.AddrFrom4([4]byte(addr[:4]))
 }

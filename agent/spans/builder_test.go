@@ -3,6 +3,7 @@ package spans
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -473,5 +474,28 @@ func TestCalls(t *testing.T) {
 	}
 	if len(f.spans) != 6 {
 		t.Errorf("%d spans", len(f.spans))
+	}
+}
+
+// A cluster names whom a call goes to, and not who calls.
+func TestPeerOfACluster(t *testing.T) {
+	f := newFixture(Config{Peer: func(a netip.Addr, port uint16) string {
+		return fmt.Sprintf("service of %s:%d", a, port)
+	}})
+	for id, role := range map[uint64]bpf.TareRole{1: server, 2: client} {
+		f.start(id, role, 1000, "GET / HTTP/1.1\r\n\r\n", nil)
+		f.data(id, map[bpf.TareRole]bpf.TareDirection{server: sent, client: received}[role], 2000, "HTTP/1.1 200 OK\r\n\r\n")
+		f.end(id, closed, 0)
+	}
+	got := map[span.Kind]string{}
+	for _, s := range f.spans {
+		for _, a := range s.Attrs {
+			if a.Key == "peer.service" {
+				got[s.Kind] = a.Text()
+			}
+		}
+	}
+	if want := map[span.Kind]string{span.Client: "service of 10.0.0.9:40000"}; len(f.spans) != 2 || !maps.Equal(got, want) {
+		t.Errorf("%d spans, %v, want %v", len(f.spans), got, want)
 	}
 }

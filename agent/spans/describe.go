@@ -77,6 +77,9 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 			span.Int("server.port", int64(port)),
 			span.String("network.peer.address", remote),
 			span.Int("network.peer.port", int64(o.remotePort)))
+		if !server && b.cfg.Peer != nil {
+			texts(sp, "peer.service", b.cfg.Peer(addressOf(o.remote, o.family), o.remotePort))
+		}
 	}
 	sp.Attrs = append(sp.Attrs,
 		span.Int(semconv.BytesReceived, int64(o.received)),

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-trace/tare/agent"
+	"github.com/tare-trace/tare/agent/cluster/kubernetes"
 	"github.com/tare-trace/tare/collector"
 	"github.com/tare-trace/tare/demo"
 	"github.com/tare-trace/tare/diagnose"
@@ -23,6 +24,6 @@ func main() {
 		Short:   "Distributed tracing that knows its own weight",
 		Version: agent.Version,
 	}
-	root.AddCommand(agent.Command(), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command())
+	root.AddCommand(agent.Command(kubernetes.Open), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command())
 	os.Exit(cli.Main(root))
 }

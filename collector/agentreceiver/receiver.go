@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tare-trace/tare/agent"
+	"github.com/tare-trace/tare/agent/cluster/kubernetes"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -75,6 +76,7 @@ func (r *agentReceiver) Start(ctx context.Context, host component.Host) error {
 	r.agent.Go(func() {
 		err := r.run(running, agent.Options{
 			Config:  r.cfg.Agent,
+			Cluster: kubernetes.Open,
 			Reload:  r.cfg.reload,
 			Stdout:  os.Stdout,
 			Log:     log,
