@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -106,10 +107,10 @@ func newClient(cfg *rest.Config, node string, log *slog.Logger) (*Client, error)
 		return i, errors.Join(i.SetTransform(trim), i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { c.failed(resource, err) }))
 	}
 	all := fields.Everything()
-	pods, err1 := watch(corev1.SchemeGroupVersion, "pods", &corev1.Pod{}, fields.OneTermEqualSelector("spec.nodeName", node), trimPod, cache.Indexers{byContainer: containerIDs})
-	services, err2 := watch(corev1.SchemeGroupVersion, "services", &corev1.Service{}, all, trimService, cache.Indexers{byAddress: serviceAddresses})
-	endpoints, err3 := watch(discoveryv1.SchemeGroupVersion, "endpointslices", &discoveryv1.EndpointSlice{}, all, trimMeta, cache.Indexers{byAddress: sliceAddresses})
-	nodes, err4 := watch(corev1.SchemeGroupVersion, "nodes", &corev1.Node{}, all, trimNode, cache.Indexers{})
+	pods, err1 := watch(corev1.SchemeGroupVersion, "pods", &corev1.Pod{}, fields.OneTermEqualSelector("spec.nodeName", node), transform(trimPod), cache.Indexers{byContainer: index(idsOf)})
+	services, err2 := watch(corev1.SchemeGroupVersion, "services", &corev1.Service{}, all, transform(trimService), cache.Indexers{byAddress: index(serviceAddresses)})
+	endpoints, err3 := watch(discoveryv1.SchemeGroupVersion, "endpointslices", &discoveryv1.EndpointSlice{}, all, trimMeta, cache.Indexers{byAddress: index(sliceAddresses)})
+	nodes, err4 := watch(corev1.SchemeGroupVersion, "nodes", &corev1.Node{}, all, transform(trimNode), cache.Indexers{})
 	ranges, err5 := watch(networkingv1.SchemeGroupVersion, "servicecidrs", &networkingv1.ServiceCIDR{}, all, trimMeta, cache.Indexers{})
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
@@ -188,18 +189,7 @@ func differs(before, after any) bool {
 }
 
 func podsEqual(a, b *corev1.Pod) bool {
-	same := func(a, b map[string]string) bool {
-		if len(a) != len(b) {
-			return false
-		}
-		for k, v := range a {
-			if w, ok := b[k]; !ok || v != w {
-				return false
-			}
-		}
-		return true
-	}
-	return a.UID == b.UID && same(a.Labels, b.Labels) && same(a.Annotations, b.Annotations) && slices.Equal(idsOf(a), idsOf(b))
+	return a.UID == b.UID && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(idsOf(a), idsOf(b))
 }
 
 // failed says what cannot be watched, and what that means.
@@ -375,42 +365,46 @@ func idsOf(p *corev1.Pod) (ids []string) {
 	return ids
 }
 
-func containerIDs(o any) ([]string, error) {
-	p, ok := o.(*corev1.Pod)
-	if !ok {
-		return nil, nil
+// index makes an index of what keys of an object are.
+func index[T any](keys func(T) []string) cache.IndexFunc {
+	return func(o any) ([]string, error) {
+		t, ok := o.(T)
+		if !ok {
+			return nil, nil
+		}
+		return keys(t), nil
 	}
-	return idsOf(p), nil
 }
 
-func serviceAddresses(o any) ([]string, error) {
-	s, ok := o.(*corev1.Service)
-	if !ok {
-		return nil, nil
-	}
-	var all []string
-	for _, ip := range slices.Concat(s.Spec.ClusterIPs, s.Spec.ExternalIPs) {
-		if a, err := netip.ParseAddr(ip); err == nil { // "None" of a headless one
+// canonical are those of texts that are addresses; the ClusterIP of a headless service is "None".
+func canonical(texts []string) (all []string) {
+	for _, text := range texts {
+		if a, err := netip.ParseAddr(text); err == nil {
 			all = append(all, a.String())
 		}
 	}
-	return all, nil
+	return all
 }
 
-func sliceAddresses(o any) ([]string, error) {
-	s, ok := o.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return nil, nil
-	}
-	var all []string
+func serviceAddresses(s *corev1.Service) []string {
+	return canonical(slices.Concat(s.Spec.ClusterIPs, s.Spec.ExternalIPs))
+}
+
+func sliceAddresses(s *discoveryv1.EndpointSlice) (all []string) {
 	for i := range s.Endpoints {
-		for _, ip := range s.Endpoints[i].Addresses {
-			if a, err := netip.ParseAddr(ip); err == nil {
-				all = append(all, a.String())
-			}
-		}
+		all = append(all, canonical(s.Endpoints[i].Addresses)...)
 	}
-	return all, nil
+	return all
+}
+
+// transform trims objects before they are kept.
+func transform[T any](trim func(T) T) cache.TransformFunc {
+	return func(o any) (any, error) {
+		if t, ok := o.(T); ok {
+			return trim(t), nil
+		}
+		return o, nil
+	}
 }
 
 func trimMeta(o any) (any, error) {
@@ -420,11 +414,7 @@ func trimMeta(o any) (any, error) {
 	return o, nil
 }
 
-func trimPod(o any) (any, error) {
-	p, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil
-	}
+func trimPod(p *corev1.Pod) *corev1.Pod {
 	images := map[string]string{} // a status may have a hash instead
 	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
 		for i := range list {
@@ -447,28 +437,20 @@ func trimPod(o any) (any, error) {
 			ContainerStatuses: kept(p.Status.ContainerStatuses), InitContainerStatuses: kept(p.Status.InitContainerStatuses),
 			EphemeralContainerStatuses: kept(p.Status.EphemeralContainerStatuses),
 		},
-	}, nil
+	}
 }
 
-func trimService(o any) (any, error) {
-	s, ok := o.(*corev1.Service)
-	if !ok {
-		return o, nil
-	}
+func trimService(s *corev1.Service) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion},
 		Spec:       corev1.ServiceSpec{ClusterIPs: s.Spec.ClusterIPs, ExternalIPs: s.Spec.ExternalIPs},
-	}, nil
+	}
 }
 
-func trimNode(o any) (any, error) {
-	n, ok := o.(*corev1.Node)
-	if !ok {
-		return o, nil
-	}
+func trimNode(n *corev1.Node) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
 		Spec:       corev1.NodeSpec{PodCIDRs: n.Spec.PodCIDRs},
 		Status:     corev1.NodeStatus{Addresses: n.Status.Addresses},
-	}, nil
+	}
 }

@@ -266,7 +266,7 @@ func TestOwners(t *testing.T) {
 
 // What is kept of an object must hold what is looked up.
 func TestTrimmedPodKeepsItsContainers(t *testing.T) {
-	trimmed, err := trimPod(pod(id1))
+	trimmed, err := transform(trimPod)(pod(id1))
 	p, ok := trimmed.(*corev1.Pod)
 	if err != nil || !ok {
 		t.Fatal(err)
