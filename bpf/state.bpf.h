@@ -423,7 +423,7 @@ struct service_state {
 	u8 handovers;	   /* requests answered by who inquired about them, up to HANDOVERS */
 	u8 misled;	   /* one was answered by another */
 	u32 stack_size;
-	u32 watched[PORTS_WATCHED]; /* where event loops watch connections to; worker.bpf.h */
+	u32 watched[PORTS_WATCHED]; /* where event loops watch connections to; watched.bpf.h */
 	u32 shared;		    /* sends on stacks that were not told apart; stack.bpf.h */
 	u64 sized;		    /* the end of the last mapping that counted for sizes */
 	u64 headers_since;	    /* when requests' values began to be noted, ns; header.bpf.h */

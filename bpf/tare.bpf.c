@@ -30,6 +30,8 @@
 #include "opening.bpf.h"
 #include "stack.bpf.h"
 #include "guard.bpf.h"
+#include "watched.bpf.h"
+#include "itself.bpf.h"
 #include "proof.bpf.h"
 #include "handover.bpf.h"
 #include "task.bpf.h"

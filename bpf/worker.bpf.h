@@ -487,67 +487,6 @@ __noinline int worker_publishes(struct conn *c)
 	return 0;
 }
 
-/*
- * Connections of a thread to itself, as libraries make them to wake themselves up (pika): a thread
- * connects to a port that it listens on. What goes over them is no request, at either end.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct port_key); /* a port */
-	__type(value, u32);	      /* thread that listens on it */
-} own_ports SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct port_key); /* both ports of such a connection */
-	__type(value, u8);
-} waking SEC(".maps");
-
-INLINE struct port_key both_ports(struct conn *c, u16 listening, u16 connecting)
-{
-	struct port_key k = {.netns = c->netns, .port = (u32)listening << 16 | connecting};
-	return k;
-}
-
-/* A service begins to listen. */
-INLINE void worker_listens(u8 linking, const struct port_key *port)
-{
-	u32 thread = thread_id();
-	if (links_threads(linking))
-		bpf_map_update_elem(&own_ports, port, &thread, BPF_ANY);
-	else
-		bpf_map_delete_elem(&own_ports, port);
-}
-
-/* An accepted connection is one of a thread to itself. */
-INLINE bool worker_wakes_itself(struct conn *c)
-{
-	if (!by_thread(c) || !is_loopback(c->family, c->remote))
-		return false;
-	struct port_key k = both_ports(c, c->local_port, c->remote_port);
-	return !bpf_map_delete_elem(&waking, &k);
-}
-
-/* The same of one that is opened. */
-INLINE bool worker_calls_itself(struct conn *c)
-{
-	struct port_key k = {.netns = c->netns, .port = c->remote_port};
-	if (!by_thread(c) || !is_loopback(c->family, c->remote))
-		return false;
-	u32 *thread = bpf_map_lookup_elem(&own_ports, &k);
-	return thread && *thread == thread_id();
-}
-
-/* Notes such a connection, for the end that will accept it. */
-INLINE void worker_called_itself(struct conn *c, u16 port)
-{
-	struct port_key k = both_ports(c, c->remote_port, port);
-	u8 yes = 1;
-	bpf_map_update_elem(&waking, &k, &yes, BPF_ANY);
-}
-
 /* Connect: with loop linking, the first send comes after other requests' turns. */
 INLINE void worker_connects(struct conn *c)
 {
@@ -590,37 +529,6 @@ INLINE bool passed_on(struct conn *c, struct thread_state *t, struct service_sta
 	struct sock *sk = (void *)t->socket; /* there is one while its request is in flight */
 	BPF_CORE_READ_INTO(&watched, sk, sk_socket, file, f_ep, first);
 	return watched;
-}
-
-/*
- * A client library whose sockets an event loop watches takes them out of its epoll set at times, or has
- * not put them there yet, and may send another request's call then (Jetty's HttpClient). So what a service
- * sends, on sockets that do not block, to a port where one was watched is taken for watched.
- */
-INLINE bool port_watched(const struct conn *c, const struct service_state *svc)
-{
-	u32 key = PORT_WATCHED(c->remote_port);
-	for (int i = 0; i < PORTS_WATCHED; i++)
-		if (svc->watched[i] == key || svc->watched[i] == PORT_ANY)
-			return true;
-	return false;
-}
-
-INLINE void port_watch(const struct conn *c, struct service_state *svc)
-{
-	int i = 0;
-	if (port_watched(c, svc))
-		return;
-	while (i < PORTS_WATCHED - 1 && svc->watched[i])
-		i++;
-	svc->watched[i] = svc->watched[i] ? PORT_ANY : PORT_WATCHED(c->remote_port);
-}
-
-/* Who sends this will not wait for the answer, but an event loop. */
-INLINE bool loop_waits(const struct conn *c, const struct tcp_view *v,
-		       const struct service_state *svc)
-{
-	return v->watched == WATCHED_NOW || (v->watched == WATCHED_NOT_NOW && port_watched(c, svc));
 }
 
 /* The thread works for a request: will it wait for the answer to what it sends? */
