@@ -94,6 +94,7 @@ type Agent struct {
 	exporter  *export.Exporter // nil where spans are only printed
 	printer   print.Printer    // nil where spans are only exported
 	losses    *losses
+	peers     *peers
 	healthy   atomic.Bool
 	lost      map[string]tier.Loss // by capability, what this kernel has not
 	builds    atomic.Uint64        // spans built
@@ -102,7 +103,7 @@ type Agent struct {
 
 // Run traces until ctx ends. What it returns says what to do.
 func Run(ctx context.Context, o Options) error {
-	a := &Agent{opts: o, log: o.Log, losses: newLosses()}
+	a := &Agent{opts: o, log: o.Log, losses: newLosses(), peers: newPeers(o.Log)}
 	a.cfg.Store(&o.Config)
 	if err := a.output(ctx); err != nil { // first: a wrong endpoint needs no kernel programs
 		return err
@@ -133,6 +134,7 @@ func Run(ctx context.Context, o Options) error {
 		Messages:   messages[o.Config.Events],
 		Sequence:   o.Config.Sequence,
 		Headers:    o.Config.Headers,
+		Peers:      a.peers,
 	})
 
 	g, ctx := errgroup.WithContext(ctx)

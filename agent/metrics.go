@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -90,11 +91,12 @@ var (
 		"Time in a kernel program; measured only while BPF statistics are enabled.", []string{"program", "hook"}, nil)
 	descCapability = prometheus.NewDesc("tare_capability",
 		"What the tracer does where the kernel allows it: 1, it does; 0, this kernel has no hook for it.", []string{"name"}, nil)
-	descSpans    = prometheus.NewDesc("tare_spans_total", "Spans built.", nil, nil)
-	descOpen     = prometheus.NewDesc("tare_open_spans", "Spans in progress.", nil, nil)
-	descRatio    = prometheus.NewDesc("tare_sampling_ratio", "Share of traces that root decisions keep, read back from the kernel side.", nil, nil)
-	descServices = prometheus.NewDesc("tare_services", "Services in containers, or outside of any, that are traced or were lately.", nil, nil)
-	descLive     = prometheus.NewDesc("tare_live_requests", "Sampled requests that wait for their response, as the kernel side sees it.", nil, nil)
+	descSpans      = prometheus.NewDesc("tare_spans_total", "Spans built.", nil, nil)
+	descOpen       = prometheus.NewDesc("tare_open_spans", "Spans in progress.", nil, nil)
+	descRatio      = prometheus.NewDesc("tare_sampling_ratio", "Share of traces that root decisions keep, read back from the kernel side.", nil, nil)
+	descServices   = prometheus.NewDesc("tare_services", "Services in containers, or outside of any, that are traced or were lately.", nil, nil)
+	descUnanswered = prometheus.NewDesc("tare_unanswered_tags", "Requests in a row with a tag towards a peer whose address does not answer them; sends_tags: some come from there. Of the peers that were asked most.", []string{"peer", "sends_tags"}, nil)
+	descLive       = prometheus.NewDesc("tare_live_requests", "Sampled requests that wait for their response, as the kernel side sees it.", nil, nil)
 )
 
 // kernelCounters says where each counter of event.h is published.
@@ -183,6 +185,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, config.Probability(threshold))
 	}
 	ch <- prometheus.MustNewConstMetric(descServices, prometheus.GaugeValue, float64(a.discovery.services.count.Load()))
+	for _, h := range a.peers.list() {
+		ch <- prometheus.MustNewConstMetric(descUnanswered, prometheus.GaugeValue, float64(h.requests), h.peer.String(), strconv.FormatBool(h.tags))
+	}
 	if live, err := a.tracer.LiveRequests(); err == nil {
 		ch <- prometheus.MustNewConstMetric(descLive, prometheus.GaugeValue, float64(live))
 	}

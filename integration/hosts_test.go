@@ -2,6 +2,7 @@ package integration
 
 import (
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/load"
@@ -93,4 +94,29 @@ func wireTo(t *testing.T, h hosts, backend, upstream string, proxy func(listen, 
 	until(t, deadline, "the backend listens", func() bool { return st.listens(h.b, w.backend) })
 	st.nginx("proxy", h.a, proxy(net.JoinHostPort(fromHere, itoa(w.proxy)), net.JoinHostPort(upstream, itoa(w.backend))), w.entry)
 	return w
+}
+
+// An agent notices that tags towards a host never arrive, and that they do again.
+func TestUnansweredTags(t *testing.T) {
+	w := wire(t, newHosts(t), addrB4, addrB4, proxyAnew)
+	s := newSink(t)
+	a, b := w.agents(t, s)
+	untilTold := func(what string, told bool) {
+		until(t, 6*deadline, what, func() bool {
+			send(t, load.Options{Addr: w.entry, Connections: 4, Requests: 50, AppendPath: numbered})
+			peer := `tare_unanswered_tags{peer="` + net.JoinHostPort(addrB4, itoa(w.backend)) + `",sends_tags="false"}`
+			return a.mustMetrics()[peer] > 0 == told
+		})
+	}
+	w.hosts.strip(t)
+	untilTold("tags are not answered", true)
+	w.hosts.stripNoMore(t)
+	untilTold("tags are answered again", false)
+	for _, tracer := range []*tracer{a, b} {
+		for name := range tracer.mustMetrics() {
+			if strings.HasPrefix(name, "tare_unanswered_tags") {
+				t.Errorf("%s", name)
+			}
+		}
+	}
 }

@@ -96,6 +96,13 @@ func (h hosts) strip(t *testing.T) {
 	}
 }
 
+func (h hosts) stripNoMore(t *testing.T) {
+	t.Helper()
+	for _, ns := range []string{h.a, h.b} {
+		sh(t, "ip", "netns", "exec", ns, "nft", "delete table inet strip")
+	}
+}
+
 // dropIPOptions drops what arrives at b with options in its IP header.
 func (h hosts) dropIPOptions(t *testing.T) {
 	t.Helper()

@@ -64,6 +64,17 @@ type Config struct {
 	Headers []string
 	// Messages says whether messages are given out, default NoMessages.
 	Messages Messages
+	// Peers learns who answers tags; nil: nobody wants to.
+	Peers Peers
+}
+
+// Peers learns where tags arrive.
+type Peers interface {
+	// TagSent: a request with a tag had its response; answered says whether the peer
+	// showed the mark of a traced one.
+	TagSent(addr netip.Addr, port uint16, answered bool)
+	// TagReceived: a request came with a tag.
+	TagReceived(addr netip.Addr)
 }
 
 // lookupTime is how long a look-up of a name waits for its answer: that of the kernel

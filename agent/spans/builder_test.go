@@ -317,31 +317,49 @@ func TestSequence(t *testing.T) {
 	}
 }
 
+// peersTold is what Peers was told last.
+type peersTold string
+
+func (p *peersTold) TagSent(addr netip.Addr, port uint16, answered bool) {
+	*p = peersTold(fmt.Sprintf("sent %v:%d %t", addr, port, answered))
+}
+
+func (p *peersTold) TagReceived(addr netip.Addr) { *p = peersTold(fmt.Sprintf("received %v", addr)) }
+
 // The peer's mark may come with any message of its response.
 func TestPeerTraced(t *testing.T) {
 	const first, marked = uint8(bpf.TareDataFlagsTARE_D_FIRST), uint8(bpf.TareDataFlagsTARE_D_PEER_TRACED)
 	for _, tc := range []struct {
 		role  bpf.TareRole
 		flags []uint8
+		start uint8
 		want  string
+		told  peersTold
 	}{
-		{client, []uint8{first | marked}, "true"},
-		{client, []uint8{first, marked}, "true"},
-		{client, []uint8{first | marked, 0}, "true"},
-		{client, []uint8{first, 0}, ""},
-		{client, nil, ""},
-		{server, []uint8{first | marked}, ""},
+		{client, []uint8{first | marked}, 0, "true", "sent 10.0.0.9:40000 true"},
+		{client, []uint8{first, marked}, 0, "true", "sent 10.0.0.9:40000 true"},
+		{client, []uint8{first | marked, 0}, 0, "true", "sent 10.0.0.9:40000 true"},
+		{client, []uint8{first, 0}, 0, "", "sent 10.0.0.9:40000 false"},
+		{client, []uint8{first, 0}, uint8(bpf.TareStartFlagsTARE_F_UNTAGGED), "", ""},
+		{client, nil, 0, "", ""},
+		{server, []uint8{first | marked}, 0, "", ""},
+		{server, []uint8{first}, uint8(bpf.TareStartFlagsTARE_F_TAG), "", "received 10.0.0.9"},
 	} {
-		f := newFixture(Config{})
-		f.start(1, tc.role, 1, "get x\r\n", nil)
+		var told peersTold
+		f := newFixture(Config{Peers: &told})
+		f.start(1, tc.role, 1, "get x\r\n", func(s *bpf.Start) { s.Flags = tc.start })
 		for i, flags := range tc.flags {
+			direction := received
+			if tc.role == server {
+				direction = sent
+			}
 			f.Handle(raw(bpf.Data{
-				Type: uint8(bpf.TareRecordTypeTARE_DATA), Direction: uint8(received), Flags: flags, Ts: uint64(2 + i), SpanId: 1, Bytes: 1,
+				Type: uint8(bpf.TareRecordTypeTARE_DATA), Direction: uint8(direction), Flags: flags, Ts: uint64(2 + i), SpanId: 1, Bytes: 1,
 			}))
 		}
 		f.end(1, next, 0)
-		if got := attrs(f.spans[0])[semconv.PeerTraced]; got != tc.want {
-			t.Errorf("%v, flags %v: %q, want %q", tc.role, tc.flags, got, tc.want)
+		if got := attrs(f.spans[0])[semconv.PeerTraced]; got != tc.want || told != tc.told {
+			t.Errorf("%+v: %q, told %q", tc, got, told)
 		}
 	}
 }

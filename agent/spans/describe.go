@@ -98,6 +98,9 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	if !server && o.peerTraced {
 		sp.Attrs = append(sp.Attrs, span.Bool(semconv.PeerTraced, true))
 	}
+	if b.cfg.Peers != nil && o.transport == bpf.TareTransportTARE_OVER_TCP {
+		b.tellPeers(o, server)
+	}
 
 	b.describePublished(o)
 	if !o.responded && sp.Status != span.Error {
@@ -135,6 +138,16 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 	if o.has(bpf.TareStartFlagsTARE_F_PIPELINED) && reason != bpf.TareEndReasonTARE_END_PIPELINED {
 		sp.Attrs = append(sp.Attrs, span.Bool(semconv.Pipelined, true))
+	}
+}
+
+// tellPeers tells whether the tag of a request arrived, as far as the span shows it.
+func (b *Builder) tellPeers(o *open, server bool) {
+	switch addr := addressOf(o.remote, o.family); {
+	case server && o.has(bpf.TareStartFlagsTARE_F_TAG):
+		b.cfg.Peers.TagReceived(addr)
+	case !server && o.responded && !o.has(bpf.TareStartFlagsTARE_F_UNTAGGED):
+		b.cfg.Peers.TagSent(addr, o.remotePort, o.peerTraced)
 	}
 }
 

@@ -1,6 +1,9 @@
 package health
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Agent is the state of an agent; docs/agent.md explains each number.
 type Agent struct {
@@ -12,13 +15,21 @@ type Agent struct {
 	Unlinked      map[string]float64 `json:"unlinked"`
 	TagsIgnored   map[string]float64 `json:"tags_ignored"`
 	Connections   map[string]float64 `json:"connections"`
-	Programs      []Program          `json:"programs"` // the costliest first
+	Unanswered    []Peer             `json:"unanswered"` // the most requests first
+	Programs      []Program          `json:"programs"`   // the costliest first
 }
 
 // Roots are root decisions.
 type Roots struct {
 	Sampled   float64 `json:"sampled"`
 	Unsampled float64 `json:"unsampled"`
+}
+
+// Peer is one that does not answer the tags of requests.
+type Peer struct {
+	Address   string  `json:"address"`
+	Requests  float64 `json:"requests"`   // since the last answer
+	SendsTags bool    `json:"sends_tags"` // so it is traced
 }
 
 // Program is the cost of a kernel program, measured while BPF statistics are on.
@@ -45,8 +56,15 @@ func agent(s series) *Agent {
 		Unlinked:      s.by("reason", "tare_unlinked_total"),
 		TagsIgnored:   s.by("reason", "tare_tags_ignored_total"),
 		Connections:   s.by("state", "tare_connections_total"),
+		Unanswered:    []Peer{},
 		Programs:      []Program{},
 	}
+	for _, m := range s["tare_unanswered_tags"] {
+		a.Unanswered = append(a.Unanswered, Peer{m.Labels["peer"], m.Value, m.Labels["sends_tags"] == "true"})
+	}
+	slices.SortFunc(a.Unanswered, func(x, y Peer) int {
+		return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Address, y.Address))
+	})
 	type key struct{ program, hook string }
 	at := map[key]*Program{}
 	find := func(m Metric) *Program {
@@ -69,13 +87,7 @@ func agent(s series) *Agent {
 		a.Programs = append(a.Programs, *p)
 	}
 	slices.SortFunc(a.Programs, func(x, y Program) int {
-		if x.Seconds != y.Seconds {
-			if x.Seconds > y.Seconds {
-				return -1
-			}
-			return 1
-		}
-		return byName(x, y)
+		return cmp.Or(cmp.Compare(y.Seconds, x.Seconds), byName(x, y))
 	})
 	return a
 }

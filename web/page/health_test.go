@@ -24,6 +24,9 @@ func TestHealth(t *testing.T) {
 	if got := card(1); !strings.Contains(got, "Nothing was lost: every sampled request became spans") || !strings.Contains(got, "--bpf-stats") {
 		t.Errorf("an agent without losses: %s", got)
 	}
+	if got := card(1); !strings.Contains(got, "Peers that do not answer tags") || !strings.Contains(got, "[fd00::2]:80\t400\thas an agent") || !strings.Contains(got, "10.0.0.1:5432\t30\thas no agent") {
+		t.Errorf("peers that do not answer: %s", got)
+	}
 	if got := card(2); !strings.Contains(got, "down") || !strings.Contains(got, "Is the process running") {
 		t.Errorf("a source that is away: %s", got)
 	}

@@ -111,7 +111,7 @@ func metricsOf(losses bool) nethttp.Handler {
 		lost := func(reason string, n int) { fmt.Fprintf(w, "tare_lost_total{reason=%q} %d\n", reason, n) }
 		fmt.Fprintf(w, "# TYPE tare_roots_total counter\ntare_roots_total{sampled=\"true\"} %d\ntare_roots_total{sampled=\"false\"} %d\n", 1042+n*10, 40_518+n*400)
 		fmt.Fprintf(w, "# TYPE tare_sampling_ratio gauge\ntare_sampling_ratio 0.025\n# TYPE tare_spans_total counter\ntare_spans_total %d\n# TYPE tare_open_spans gauge\ntare_open_spans 3\n", 9_310+n*90)
-		fmt.Fprint(w, "# TYPE tare_connections_total counter\ntare_connections_total{state=\"armed\"} 12\ntare_connections_total{state=\"unarmed\"} 0\n# TYPE tare_lost_total counter\n")
+		fmt.Fprint(w, "# TYPE tare_connections_total counter\ntare_connections_total{state=\"armed\"} 12\ntare_connections_total{state=\"unarmed\"} 0\n# TYPE tare_unanswered_tags gauge\ntare_unanswered_tags{peer=\"10.0.0.1:5432\",sends_tags=\"false\"} 30\ntare_unanswered_tags{peer=\"[fd00::2]:80\",sends_tags=\"true\"} 400\n# TYPE tare_lost_total counter\n")
 		for _, reason := range []string{"requests_full", "storage_full", "tag_no_room", "tag_stale", "record_malformed", "queue_full", "export_failed", "shutdown"} {
 			lost(reason, 0)
 		}

@@ -51,6 +51,15 @@ function programs(list, before, seconds) {
     ], rows, programSort, true));
 }
 
+// unanswered lists peers that do not answer tags.
+function unanswered(peers) {
+  if (!peers?.length) return '';
+  const row = (p) => el('tr', {}, el('th', {scope: 'row'}, el('code', {}, p.address)), el('td', {class: 'number'}, count(p.requests)),
+    el('td', {class: 'dim'}, p.sends_tags ? 'has an agent: tags come from there. Something on the path removes TCP options' : 'has no agent, or something on the path removes TCP options'));
+  return el('section', {class: 'reasons'}, el('h3', {}, 'Peers that do not answer tags', peers.some((p) => p.sends_tags) ? el('span', {class: 'badge warn'}, count(peers.length)) : ''),
+    el('p', {class: 'dim'}, 'Traces end at them. ', el('code', {}, 'tare doctor --peer ADDRESS'), ' asks the path. Requests since the last answer:'), el('table', {}, el('tbody', {}, peers.map(row))));
+}
+
 function agentCard(agent, before, seconds) {
   const losses = sum(agent.lost);
   const {sampled = 0, unsampled = 0} = agent.roots ?? {};
@@ -70,6 +79,7 @@ function agentCard(agent, before, seconds) {
       reasons('Lost', agent.lost, (r) => explain(r, lost), 'Nothing lost.'),
       reasons('Not linked to a request', agent.unlinked, (r) => explain(r, unlinked), 'Every message was linked.'),
       reasons('Tags ignored', agent.tags_ignored, (r) => explain(r, tagsIgnored), 'No tag was ignored.')),
+    unanswered(agent.unanswered),
     programs(agent.programs, before?.programs, seconds),
   ];
 }
