@@ -78,6 +78,13 @@ dist: check-go ## build what is published into dist/: packages, images, tarballs
 test-dist: check-go ## build the agent's packages twice and look at them
 	packaging/check.sh
 
+# Says how it went, never how fast a machine would be: the guest is emulated.
+.PHONY: test-install
+test-install: check-go ## install, upgrade under load and remove the packages in a fresh Debian 12 with systemd, emulated (a quarter of an hour)
+	packaging/build.sh dist amd64
+	@go build -o bin/tare-kernels ./integration/kernels
+	bin/tare-kernels -kernels 6.1-amd64 -system -exec packaging/walk.sh
+
 .PHONY: shims
 shims: ## build bin/tare-java.jar (JDK 17 or newer; Maven fetches ASM); the shims of Node.js and Python need no build
 	@runtimes/java/build.sh $(CURDIR)/$(BIN)/tare-java.jar

@@ -205,6 +205,9 @@ func (a *Agent) load() error {
 	if err != nil {
 		return err
 	}
+	if err := platform.HostPIDs(); err != nil {
+		return err
+	}
 	cgroup, err := platform.CgroupV2()
 	if err != nil {
 		return err

@@ -72,11 +72,15 @@ const untried = "not tried: needs root, or CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN a
 // Examine tries everything.
 func Examine() Diagnosis {
 	facts := platform.Read()
+	problem := platform.HostPIDs()
 	if facts.CgroupV2 == "" {
+		problem = errors.Join(problem, platform.ErrNoCgroupV2)
+	}
+	if problem != nil {
 		return diagnose(facts, func(kernel.Options) []kernel.Attempt {
 			list := make([]kernel.Attempt, len(tier.All))
 			for i := range list {
-				list[i] = kernel.Attempt{Tier: &tier.All[i], Err: platform.ErrNoCgroupV2}
+				list[i] = kernel.Attempt{Tier: &tier.All[i], Err: problem}
 			}
 			return list
 		}, platform.Privileged())

@@ -7,6 +7,7 @@
 package platform
 
 import (
+	"errors"
 	"os"
 	"strings"
 
@@ -44,6 +45,22 @@ func Read() Facts {
 	f.BTF = err == nil
 	f.CgroupV2, _ = CgroupV2() // "": not mounted
 	return f
+}
+
+// ErrPIDNamespace means that processes have other numbers here than in the kernel.
+var ErrPIDNamespace = errors.New("this container has process ids of its own, by which no service is found: give it the host's (hostPID: true; podman run --pid=host)")
+
+// initialPIDs is the inode of the first pid namespace, the same on all hosts
+// (PROC_PID_INIT_INO, include/linux/proc_ns.h, since Linux 3.8).
+const initialPIDs = "pid:[4026531836]"
+
+// HostPIDs returns ErrPIDNamespace unless this process sees the host's processes by
+// the numbers that kernel programs have.
+func HostPIDs() error {
+	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != initialPIDs {
+		return ErrPIDNamespace
+	}
+	return nil
 }
 
 // lockdown is the kernel's lockdown mode. Without securityfs only the boot

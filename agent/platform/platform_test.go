@@ -1,6 +1,9 @@
 package platform
 
 import (
+	"errors"
+	"os"
+	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +20,29 @@ func TestRead(t *testing.T) {
 	}
 	if root, err := CgroupV2(); (err == nil) != (f.CgroupV2 != "") || root != f.CgroupV2 {
 		t.Errorf("cgroup v2 at %q, %v, and not %q", root, err, f.CgroupV2)
+	}
+}
+
+// In a container with process ids of its own, which needs root to make.
+func TestHostPIDs(t *testing.T) {
+	const inside = "TARE_TEST_OWN_PIDS"
+	err := HostPIDs()
+	if os.Getenv(inside) != "" {
+		if !errors.Is(err, ErrPIDNamespace) {
+			t.Errorf("%v", err)
+		}
+		return
+	}
+	if os.Geteuid() != 0 || err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("CI must run this test as root, outside of containers: %v", err)
+		}
+		t.Skip("needs root, and the host's process ids")
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", os.Args[0], "-test.run=^TestHostPIDs$") //nolint:gosec // this test
+	cmd.Env = append(os.Environ(), inside+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -180,3 +180,29 @@ func (a *archive) root(ctx context.Context) (string, error) {
 	}
 	return dir, os.Rename(work, dir)
 }
+
+// systemPackages are what a user's machine has before Tare comes.
+var systemPackages = strings.Fields("systemd systemd-sysv dbus kmod iproute2 procps curl sudo ca-certificates python3-minimal nginx-light")
+
+// system is a directory with a Debian 12 that boots, as its installer would leave it: the
+// packages' scripts have run.
+func (a *archive) system(ctx context.Context) (string, error) {
+	dir := filepath.Join(a.dir, fmt.Sprintf("system-%x", sha256.Sum256([]byte(strings.Join(systemPackages, " "))))[:23])
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		return dir, err
+	}
+	fmt.Fprintln(os.Stderr, "installing a Debian 12 into a directory")
+	work := filepath.Join(a.dir, "system-unfinished")
+	old, _ := filepath.Glob(filepath.Join(a.dir, "system-*")) // the pattern is right
+	for _, d := range old {
+		if err := os.RemoveAll(d); err != nil {
+			return "", err
+		}
+	}
+	cmd := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--variant=minbase", "--include="+strings.Join(systemPackages, ","), "bookworm", work, "-")
+	cmd.Stdin = strings.NewReader(sources)
+	if _, err := output(cmd); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(work, dir)
+}

@@ -85,6 +85,7 @@ type guest struct {
 	tree   string // the repository, at the same place in the guest
 	bin    string // binaries for it, below tree
 	out    string // a directory that both see, the guest as /out
+	init   string // "systemd" runs the command, not the first process
 }
 
 // errGuest is what the guest's kernel did wrong, whatever its command said.
@@ -102,8 +103,8 @@ func (g *guest) run(ctx context.Context, command string, to io.Writer) (int, err
 		"amd64": {"qemu-system-x86_64", "-machine", "q35", "-cpu", "max", "-accel", "tcg,thread=single", "-append", "console=ttyS0 tsc=reliable mitigations=off "},
 		"arm64": {"qemu-system-aarch64", "-machine", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on", "-accel", "tcg,thread=multi", "-append", "console=ttyAMA0 "},
 	}[g.arch]
-	argv[len(argv)-1] += fmt.Sprintf("quiet panic=-1 oops=panic nosoftlockup rcupdate.rcu_cpu_stall_suppress=1 tare.tree=%s tare.bin=%s tare.clock=%d",
-		g.tree, g.bin, time.Now().Unix())
+	argv[len(argv)-1] += fmt.Sprintf("quiet panic=-1 oops=panic nosoftlockup rcupdate.rcu_cpu_stall_suppress=1 tare.tree=%s tare.bin=%s tare.init=%s tare.clock=%d",
+		g.tree, g.bin, g.init, time.Now().Unix())
 	// One processor: with several (QEMU 7.2), a guest died at the second byte of a jump in tcp_connect that attaching
 	// sock_ops programs patches, of a breakpoint, it seems, that was gone already.
 	argv = append(argv, "-smp", "1", "-m", "2G",

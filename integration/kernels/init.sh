@@ -64,6 +64,23 @@ echo /bin/load >/proc/sys/kernel/modprobe
 ip link set lo up
 hostname guest
 
+if [ "$(argument init)" = systemd ]; then # the command is a service of it
+	echo /sbin/modprobe >/proc/sys/kernel/modprobe
+	mkdir -p /root/etc/systemd/system/multi-user.target.wants
+	cat >/root/etc/systemd/system/guest.service <<-END
+		[Unit]
+		After=multi-user.target
+		[Service]
+		Type=oneshot
+		WorkingDirectory=$tree
+		Environment=HOME=/root TERM=dumb
+		ExecStart=/bin/sh -c '/bin/sh -c ". /out/command" </dev/null >"\$(echo /dev/vport*)" 2>&1; echo \$? >/out/status'
+		ExecStopPost=/bin/sh -c 'dmesg >/out/dmesg; sync; systemctl --force --force poweroff'
+	END
+	ln -s ../guest.service /root/etc/systemd/system/multi-user.target.wants/guest.service
+	exec switch_root /root /sbin/init
+fi
+
 chroot /root /usr/bin/env -i HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 	/bin/sh -c "cd '$tree' && . /out/command" </dev/null >"$(echo /dev/vport*)" 2>&1
 echo $? >/lower/out/status

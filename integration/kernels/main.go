@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	flags.StringVar(&o.kernels, "kernels", "", "which, such as 6.1-amd64,6.12-arm64 (default: all)")
 	flags.StringVar(&o.tests, "tests", "", "those that match this regular expression (default: all)")
 	flags.StringVar(&o.exec, "exec", "", "a shell command to run in each guest, in place of the tests; builds nothing")
+	flags.BoolVar(&o.system, "system", false, "with -exec: in a fresh Debian 12 with systemd, nginx and Python, in place of this host's files; amd64 only")
 	flags.StringVar(&o.record, "record", "", "file in which results of these kernels are replaced; with all tests only")
 	flags.BoolVar(&o.update, "update", false, "write anew what doctor is expected to say")
 	flags.IntVar(&o.parallel, "parallel", 1, "guests at once")
@@ -50,7 +51,10 @@ func run(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 2, err
 	}
-	if err := tools(kernels); err != nil {
+	if o.system && (o.exec == "" || slices.ContainsFunc(kernels, func(k kernel) bool { return k.arch != runtime.GOARCH })) {
+		return 2, errors.New("-system needs -exec, and kernels of this machine's architecture: -kernels 6.1-" + runtime.GOARCH)
+	}
+	if err := tools(kernels, o.system); err != nil {
 		return 2, err
 	}
 	cache, err := cacheDir()
@@ -59,7 +63,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	}
 	if o.exec != "" {
 		for _, k := range kernels {
-			if status, err := execute(ctx, cache, k, o.exec, o.timeout); err != nil || status != 0 {
+			if status, err := execute(ctx, cache, k, o); err != nil || status != 0 {
 				return status, err
 			}
 		}
@@ -80,7 +84,7 @@ func run(ctx context.Context, args []string) (int, error) {
 // options are what was asked for.
 type options struct {
 	kernels, tests, exec, record string
-	update                       bool
+	update, system               bool
 	parallel                     int
 	timeout                      time.Duration
 }
@@ -88,15 +92,15 @@ type options struct {
 // logs is where what guests write is kept.
 const logs = "bin/kernels/logs"
 
-func execute(ctx context.Context, cache string, k kernel, command string, timeout time.Duration) (int, error) {
-	g, err := prepare(ctx, cache, k)
+func execute(ctx context.Context, cache string, k kernel, o options) (int, error) {
+	g, err := prepare(ctx, cache, k, o.system)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", k, err)
 	}
 	defer func() { _ = os.RemoveAll(g.out) }()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("after %v", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("after %v", o.timeout))
 	defer cancel()
-	status, err := g.run(ctx, command, os.Stdout)
+	status, err := g.run(ctx, o.exec, os.Stdout)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", k, err)
 	}
@@ -120,8 +124,11 @@ func choose(names string) ([]kernel, error) {
 }
 
 // tools are what this command runs, and the Debian packages that have them.
-func tools(chosen []kernel) error {
+func tools(chosen []kernel, system bool) error {
 	needs := map[string]string{"apt-get": "apt", "dpkg": "dpkg", "depmod": "kmod", "cpio": "cpio", "xz": "xz-utils"}
+	if system {
+		needs["mmdebstrap"] = "mmdebstrap"
+	}
 	for _, k := range chosen {
 		switch k.arch {
 		case "amd64":
@@ -162,7 +169,7 @@ func cacheDir() (string, error) {
 }
 
 // prepare makes a guest ready to boot. One at a time downloads.
-func prepare(ctx context.Context, cache string, k kernel) (*guest, error) {
+func prepare(ctx context.Context, cache string, k kernel, system bool) (*guest, error) {
 	tree, err := filepath.Abs(".")
 	if err == nil {
 		_, err = os.Stat(filepath.Join(tree, "go.mod"))
@@ -190,7 +197,13 @@ func prepare(ctx context.Context, cache string, k kernel) (*guest, error) {
 		return nil, err
 	}
 	g := &guest{image: i, root: "/", tree: tree, bin: binaries(k.arch)}
-	if k.arch != runtime.GOARCH {
+	switch {
+	case system:
+		g.init = "systemd"
+		if g.root, err = a.system(ctx); err != nil {
+			return nil, err
+		}
+	case k.arch != runtime.GOARCH:
 		if g.root, err = a.root(ctx); err != nil {
 			return nil, err
 		}

@@ -113,7 +113,7 @@ func runChecks(ctx context.Context, cache string, k kernel, chosen []check, o op
 		}
 		col.Cells = append(col.Cells, cell{c.what, c.key(), result})
 	}
-	g, err := prepare(ctx, cache, k)
+	g, err := prepare(ctx, cache, k, false)
 	if err != nil {
 		return col, err
 	}
