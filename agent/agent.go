@@ -145,7 +145,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		g.Go(func() error { return serve(ctx) })
 	}
-	if a.exporter != nil {
+	if a.exporter != nil && o.Config.StopAt == "" {
 		g.Go(func() error { a.exporter.Watch(ctx); return nil })
 	}
 	learned := make(chan struct{}) // what the cluster says of this node
@@ -220,6 +220,7 @@ func (a *Agent) load() error {
 		Tier:        want,
 		Cgroup:      cgroup,
 		Tag:         carriers[cfg.Tag],
+		Empty:       cfg.StopAt == config.StopAtPrograms,
 		Payload:     cfg.Payload,
 		Traceparent: cfg.Payload,
 		ParentBased: parentBased,
@@ -259,8 +260,11 @@ func (a *Agent) output(ctx context.Context) error {
 		}
 		a.printer = p
 	}
+	if cfg.StopAt != "" {
+		a.log.Warn("this agent measures what stages cost: no spans come out", "stop_at", cfg.StopAt)
+	}
 	switch {
-	case a.opts.Consume != nil:
+	case a.opts.Consume != nil || cfg.StopAt != "" && cfg.StopAt != config.StopAtSending:
 		return nil
 	case cfg.Export.Exporter == config.ExporterNone:
 		a.log.Info("no spans are exported, as OTEL_TRACES_EXPORTER says", "print", cfg.Print)
@@ -275,6 +279,7 @@ func (a *Agent) output(ctx context.Context) error {
 		ScopeVersion:  Version,
 		MaxQueue:      cfg.Queue,
 		MaxQueueBytes: 16 << 20,
+		Discard:       cfg.StopAt == config.StopAtSending,
 		Loss:          a.losses,
 		Log:           a.log,
 	})
@@ -319,10 +324,14 @@ func (a *Agent) pump(ctx context.Context) error {
 	a.log.Info("tracing", "services", a.discovery.names(), "sampler", a.cfg.Load().Sampler, "arg", a.cfg.Load().SamplerArg)
 	a.discovery.missing()
 
+	handle := a.builder.Handle
+	if a.cfg.Load().StopAt == config.StopAtRecords {
+		handle = func([]byte) {}
+	}
 	var rec ringbuf.Record
 	swept := time.Now()
 	for ctx.Err() == nil {
-		if _, err := a.tracer.Poll(pollInterval, &rec, a.builder.Handle); err != nil {
+		if _, err := a.tracer.Poll(pollInterval, &rec, handle); err != nil {
 			a.healthy.Store(false)
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/platform"
 	"github.com/tare-trace/tare/internal/cli"
 )
 
@@ -36,8 +37,8 @@ of the configuration file, reloads it: the sampling rate changes without a gap.`
 			if verbose {
 				level = slog.LevelDebug
 			}
-			if os.Geteuid() != 0 {
-				cmd.PrintErrln("tare agent: not root; without the capabilities that `tare agent --help` lists, this will fail")
+			if !platform.Privileged() {
+				cmd.PrintErrln("tare agent: neither root, nor with the capabilities that `tare agent --help` lists: this will fail")
 			}
 			return Run(cmd.Context(), Options{
 				Config: cfg, Cluster: in,

@@ -61,7 +61,7 @@ func TestCapabilities(t *testing.T) {
 	tier.All = []tier.Tier{changed}
 
 	var log bytes.Buffer
-	a := &Agent{log: slog.New(slog.NewTextHandler(&log, nil)), losses: newLosses()}
+	a := &Agent{log: slog.New(slog.NewTextHandler(&log, nil)), losses: newLosses(), peers: newPeers(slog.New(slog.DiscardHandler))}
 	cfg := config.Default()
 	a.cfg.Store(&cfg)
 	if err := a.load(); err != nil {

@@ -38,7 +38,7 @@ type peer struct {
 	port       uint16    // of the last request
 	unanswered uint64    // requests, since the last that was answered
 	since      time.Time // of these
-	last       time.Time // that anything was heard of it
+	last       time.Time // that something new was heard of it
 	answered   bool      // once
 	tags       bool      // come from it
 	said       bool
@@ -76,9 +76,12 @@ func (h *peers) forget(now time.Time) {
 
 // TagSent implements spans.Peers: a request with a tag had its response.
 func (h *peers) TagSent(addr netip.Addr, port uint16, answered bool) {
-	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if p := h.at[addr]; answered && p != nil && p.answered && p.unanswered == 0 {
+		return // as nearly always: it costs every span
+	}
+	now := h.now()
 	p := h.get(addr, now)
 	if p == nil {
 		return
@@ -113,10 +116,12 @@ func (h *peers) say(level slog.Level, text string, addr netip.Addr, port uint16)
 
 // TagReceived implements spans.Peers.
 func (h *peers) TagReceived(addr netip.Addr) {
-	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if p := h.get(addr, now); p != nil {
+	if p := h.at[addr]; p != nil && p.tags {
+		return
+	}
+	if p := h.get(addr, h.now()); p != nil {
 		p.tags = true
 	}
 }

@@ -52,7 +52,7 @@ restarts the components.`,
 				return cli.Usage(err)
 			}
 			if opts.Agent != nil && os.Geteuid() != 0 {
-				cmd.PrintErrln("tare run: not root; without the capabilities that `tare agent --help` lists, tracing will fail")
+				cmd.PrintErrln("tare run: neither root, nor with the capabilities that `tare agent --help` lists: tracing will fail")
 			}
 			level := slog.LevelInfo
 			if opts.Verbose {

@@ -42,6 +42,15 @@ func (t Truth) Within() Truth {
 	}
 }
 
+// Spans is how many a trace has.
+func (s Shape) Spans() int {
+	n := 1
+	for _, c := range s.Children {
+		n += c.Spans()
+	}
+	return n
+}
+
 func (s Shape) within() []Shape {
 	var children []Shape
 	for _, c := range s.Children {

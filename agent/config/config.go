@@ -45,6 +45,7 @@ type Config struct {
 	SameHost    bool     // pass the context within the kernel where both ends are traced here
 	ArmOpen     string   // one of ArmModes
 	BPFStats    bool     // measure the kernel programs' run time
+	StopAt      string   // "", or one of Stages to measure what those before it cost
 	MaxSpans    int      // bound of the spans in progress
 	Queue       int      // bound of the finished spans that wait for the exporter
 	Export      Export
@@ -64,6 +65,17 @@ const (
 	ExporterOTLP = "otlp"
 	ExporterNone = "none"
 )
+
+// Values of Config.StopAt beside "": nothing is done from that stage on.
+const (
+	StopAtPrograms = "programs" // they are attached, and return at once
+	StopAtRecords  = "records"  // they are read, and thrown away
+	StopAtEncoding = "encoding" // spans are built, and thrown away
+	StopAtSending  = "sending"  // requests are encoded, and thrown away
+)
+
+// Stages are what Config.StopAt may be.
+var Stages = []string{StopAtPrograms, StopAtRecords, StopAtEncoding, StopAtSending}
 
 // AutoTier is the first tier of kernel hooks that works here.
 const AutoTier = "auto"

@@ -40,6 +40,7 @@ func Flags(fs *pflag.FlagSet) {
 	fs.Bool("sequence", false, "also export at which position of its connection's stream a request begins, for a collector that joins spans where no tag passes")
 	fs.String("metrics", d.Metrics, "requests: measure every request by service and edge, sampled or not, at /metrics; off")
 	fs.Bool("bpf-stats", false, "measure the run time of the kernel programs")
+	fs.String("stop-at", d.StopAt, "to measure what the stages cost, do nothing from this one on: "+strings.Join(Stages, ", ")+"; no spans come out then")
 }
 
 // Choices are the values that flags may have, of those with a list of them.
@@ -48,7 +49,7 @@ func Choices() map[string][]string {
 	return map[string][]string{
 		"sampler": Samplers, "tier": Tiers, "tag": Tags, "events": EventModes, "metrics": MetricsModes, "arm-open": ArmModes,
 		"payload": onOff, "print": prints, "linking": linkings, "trust": {"loopback", "host", "cluster", "none"},
-		"kubernetes": KubernetesModes,
+		"kubernetes": KubernetesModes, "stop-at": Stages,
 	}
 }
 

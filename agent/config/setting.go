@@ -106,6 +106,13 @@ var settings = []setting{
 		return oneOf(where, v, MetricsModes...)
 	}},
 	{"bpf_stats", "TARE_BPF_STATS", "bpf-stats", boolean(func(c *Config) *bool { return &c.BPFStats })},
+	{"stop_at", "TARE_STOP_AT", "stop-at", func(c *Config, where, v string) error {
+		c.StopAt = v
+		if v == "" {
+			return nil
+		}
+		return oneOf(where, v, Stages...)
+	}},
 	{"max_spans", "TARE_MAX_SPANS", "", count(func(c *Config) *int { return &c.MaxSpans })},
 	{"queue", "TARE_QUEUE", "", count(func(c *Config) *int { return &c.Queue })},
 	{"trust", "TARE_TRUST", "", func(c *Config, where, v string) error {

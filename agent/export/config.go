@@ -41,6 +41,9 @@ type Config struct {
 
 	Retry Retry
 
+	// Discard encodes requests and sends none, to measure what encoding costs.
+	Discard bool
+
 	Loss LossCounter
 	Log  *slog.Logger // nil: silent
 }

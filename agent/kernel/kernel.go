@@ -24,6 +24,7 @@ type Options struct {
 	Tier        string             // of package tier; "" means the first that works
 	Cgroup      string             // directory of the cgroup v2 whose sockets are seen, usually the root
 	Tag         bpf.TareTagCarrier // what carries contexts between hosts
+	Empty       bool               // programs return at once, to measure what their hooks cost
 	Payload     bool               // read the beginnings of messages
 	Traceparent bool               // adopt traceparent headers of trusted peers at entry sockets
 	ParentBased bool               // obey the sampling decision of an adopted parent

@@ -325,6 +325,24 @@ func TestCloseLeavesNothing(t *testing.T) {
 }
 
 // Runtimes write into maps by name; the agent takes back what it told.
+// The same programs at the same hooks, of two instructions each.
+func TestEmptyPrograms(t *testing.T) {
+	needRoot(t)
+	tracer, full := load(t, Options{Empty: true}), load(t, Options{})
+	if len(tracer.programs) != len(full.programs) || len(tracer.links) != len(full.links) {
+		t.Errorf("%d programs by %d links, and not %d by %d", len(tracer.programs), len(tracer.links), len(full.programs), len(full.links))
+	}
+	for _, p := range tracer.programs {
+		info, err := p.loaded.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := info.Instructions(); err != nil || len(list) > 2 {
+			t.Errorf("%s has %d instructions, %v", p.Name, len(list), err)
+		}
+	}
+}
+
 func TestMapsByName(t *testing.T) {
 	needRoot(t)
 	tracer := load(t, Options{})

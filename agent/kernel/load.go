@@ -87,6 +87,9 @@ func (l *loader) start(t *Tracer) error {
 			return refuse(p, fmt.Errorf("the object has no program %s", p.Name))
 		}
 		s.Type, s.AttachType, s.AttachTo = p.Hook.Type, p.Hook.Attach, p.Hook.To
+		if l.options.Empty {
+			s.Instructions = nothing(p.Hook)
+		}
 		spec.Programs = map[string]*ebpf.ProgramSpec{p.Name: s}
 		err := t.add(p, spec, o, l.options.Cgroup)
 		switch {
@@ -169,13 +172,25 @@ func (o *Options) spec(chosen *tier.Tier) (*ebpf.CollectionSpec, error) {
 func (l *loader) offered(h tier.Hook) error {
 	spec := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"tare_nothing": {
 		Name: "tare_nothing", Type: h.Type, AttachType: h.Attach, AttachTo: h.To,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}, License: "Dual BSD/GPL",
+		Instructions: nothing(h), License: "Dual BSD/GPL",
 	}}}
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: l.cache})
 	if err == nil {
 		coll.Close()
 	}
 	return err
+}
+
+// nothing is a program that lets everything pass.
+func nothing(h tier.Hook) asm.Instructions {
+	verdict := int32(0)
+	switch h.Type {
+	case ebpf.CGroupSKB, ebpf.CGroupSockAddr, ebpf.CGroupSockopt, ebpf.SockOps:
+		verdict = 1
+	case ebpf.SchedCLS:
+		verdict = -1 // TCX_NEXT
+	}
+	return asm.Instructions{asm.Mov.Imm(asm.R0, verdict), asm.Return()}
 }
 
 // add loads and attaches the one program of spec.

@@ -182,7 +182,7 @@ func (a *archive) root(ctx context.Context) (string, error) {
 }
 
 // systemPackages are what a user's machine has before Tare comes.
-var systemPackages = strings.Fields("systemd systemd-sysv dbus kmod iproute2 procps curl sudo ca-certificates python3-minimal nginx-light")
+var systemPackages = strings.Fields("systemd systemd-sysv dbus kmod iproute2 procps curl sudo ca-certificates python3 nginx-light")
 
 // system is a directory with a Debian 12 that boots, as its installer would leave it: the
 // packages' scripts have run.

@@ -21,6 +21,13 @@ func (r *run) countSpans(context.Context) error {
 	if roots := float64(r.reading.Sampled + r.reading.Unsampled); roots > 0 {
 		v[record.SampledShare] = float64(r.reading.Sampled) / roots
 	}
+	if r.job.Kind == record.Checked && len(r.rec.Programs) > 0 {
+		var ns float64
+		for _, p := range r.rec.Programs {
+			ns += p.Total()
+		}
+		v[record.KernelPrograms] = ns / 1e3 / requests
+	}
 	if !r.kept {
 		return nil
 	}
@@ -43,7 +50,7 @@ func (r *run) countSpans(context.Context) error {
 	r.rec.Fidelity = map[string]int{}
 	if r.numbered() {
 		truth := r.chain.Truth
-		facts := r.tracer.Facts()
+		facts := r.tracer.Facts(r.job.Variant.Tracer)
 		if facts.Within {
 			truth = truth.Within()
 		}
@@ -102,13 +109,6 @@ func (r *run) classify(truth fidelity.Truth, classify func([]span.Span, fidelity
 	}
 	if report.Spans > 0 {
 		r.rec.Values[record.Covered] = covered(r.names(), spans)
-	}
-	if r.job.Kind == record.Checked && len(r.rec.Programs) > 0 {
-		var ns float64
-		for _, p := range r.rec.Programs {
-			ns += p.Total()
-		}
-		r.rec.Values[record.KernelPrograms] = ns / 1e3 / float64(r.total.OK+r.total.Failed)
 	}
 	if r.job.Inspect != nil {
 		return r.job.Inspect(spans, report)

@@ -78,7 +78,8 @@ func schedule(cells []experiment.Cell, p experiment.Profile, seed uint64) []plan
 	if p.Check > 0 {
 		add(record.Checked, 1, 0, func(c *experiment.Cell, v experiment.Variant) bool {
 			d, err := load.Find(c.Load.Tool)
-			return err == nil && d.CanNumber() && tracer.FactsOf(v.Tracer).Traces
+			facts := tracer.FactsOf(v.Tracer)
+			return err == nil && d.CanNumber() && (facts.Traces || facts.Programs)
 		})
 	}
 	add(record.Profiled, p.Profiled, p.ProfileWindow.Std(), func(c *experiment.Cell, v experiment.Variant) bool {

@@ -46,7 +46,7 @@ func (r *run) prepare(context.Context) (err error) {
 	if r.load, err = load.Find(j.Load.Tool); err != nil {
 		return err
 	}
-	r.kept = j.Keep && r.tracer.Facts().Traces
+	r.kept = j.Keep && r.tracer.Facts(j.Variant.Tracer).Traces
 	if err := r.stage.sink.Reset(); err != nil {
 		return err
 	}

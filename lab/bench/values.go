@@ -29,6 +29,10 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 		v[record.CPUMean] = micros(service.CPU) / float64(len(r.names()))
 	}
 	v[record.CPUTracer], v[record.CoresTracer] = micros(tracer.CPU), tracer.CPU.Seconds()/seconds
+	v[record.CPUTraced] = v[record.CPUService] + v[record.CPUTracer]
+	if spans := r.spansOfRequest(); spans >= 0.01 {
+		v[record.CPUTracerSpan] = v[record.CPUTracer] / spans
+	}
 	v[record.CPUMachine], v[record.CoresMachine] = micros(u.Machine.Busy), u.Machine.Cores()
 	v[record.CPULab] = micros(u.Lab)
 	v[record.CoresMeter] = u.Meter.Seconds() / seconds
@@ -45,6 +49,20 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 		return errors.New("a process of the service ended within the window: its CPU time is lost")
 	}
 	return nil
+}
+
+// spansOfRequest is how many an agent makes of a request on average, 0 if there is no agent or
+// it is not known.
+func (r *run) spansOfRequest() float64 {
+	t := r.job.Variant.Tracer
+	if r.chain.Truth == nil || !r.tracer.Facts(t).Programs || t.Neighbour {
+		return 0
+	}
+	rate := 1.0
+	if len(t.Rates) > 0 {
+		rate = r.job.Variant.Rate
+	}
+	return rate * float64(r.chain.Truth(0).Spans())
 }
 
 // loadValues are what the load generator knows.

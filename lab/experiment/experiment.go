@@ -87,6 +87,12 @@ type Tracer struct {
 	// (driver tare): until it knows that a path passes its tags on, the service
 	// behind that path is an entry of its own. Their traces count as any other.
 	Settling int `yaml:"settling" json:"settling,omitempty"`
+	// StopAt is the stage from which on the agent does nothing, as its --stop-at says
+	// (driver tare): there are no traces.
+	StopAt string `yaml:"stop_at" json:"stop_at,omitempty"`
+	// Neighbour: the agent traces another process, which idles (driver tare). What
+	// does the workload pay for its hooks?
+	Neighbour bool `yaml:"neighbour" json:"neighbour,omitempty"`
 	// MeterOff: the meter takes no samples within the window, so that its own
 	// effect on a measurement can be measured.
 	MeterOff bool `yaml:"meter_off" json:"meter_off,omitempty"`

@@ -29,6 +29,8 @@ const (
 	CPUMean         = "cpu_mean_us"
 	CPUTracer       = "cpu_tracer_us"
 	CPUMachine      = "cpu_machine_us"
+	CPUTraced       = "cpu_traced_us"
+	CPUTracerSpan   = "cpu_tracer_span_us"
 	CPULab          = "cpu_lab_us"
 	CoresService    = "cores_service"
 	CoresTracer     = "cores_tracer"
@@ -76,6 +78,8 @@ var Metrics = []Metric{
 	{CPUMean, "CPU of a service, mean", "µs/request", "CPU clocks of the service's processes, by the number of services, replicas being one, over requests answered; only where there are several services", +1, false},
 	{CPUTracer, "CPU of the tracer", "µs/request", "CPU clocks of the tracer's own processes, over requests answered", +1, true},
 	{CPUMachine, "CPU of the machine", "µs/request", "busy time of all CPUs, load generator and sink included, over requests answered", +1, false},
+	{CPUTraced, "CPU of service and tracer", "µs/request", "CPU clocks of the service's processes and of the tracer's own, over requests answered: without load generator, sink and meter", +1, false},
+	{CPUTracerSpan, "CPU of the tracer per span", "µs/span", "CPU clocks of the tracer's own processes, over the spans of the requests answered, by the sampling rate; from 1% on", +1, true},
 	{CPULab, "CPU of the laboratory", "µs/request", "CPU clock of the process with load generator, sink and meter, over requests answered", +1, false},
 	{CoresService, "cores of the service", "cores", "CPU clocks of the service's processes, by the window's length", +1, false},
 	{CoresTracer, "cores of the tracer", "cores", "CPU clocks of the tracer's own processes, by the window's length", +1, true},

@@ -20,7 +20,7 @@ import (
 // switches on: it is on when the service has started.
 type env struct{}
 
-func (env) Facts() Facts                     { return Facts{Traces: true, Within: true} }
+func (env) Facts(*experiment.Tracer) Facts   { return Facts{Traces: true, Within: true} }
 func (env) Check(t *experiment.Tracer) error { return needsEnv(t) }
 
 func (env) Available(context.Context, *experiment.Tracer, *Host) error { return nil }

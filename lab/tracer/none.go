@@ -10,7 +10,7 @@ import (
 // service says, since a service that traces by itself is no baseline.
 type none struct{}
 
-func (none) Facts() Facts                     { return Facts{Baseline: true} }
+func (none) Facts(*experiment.Tracer) Facts   { return Facts{Baseline: true} }
 func (none) Check(t *experiment.Tracer) error { return noAgent(t) }
 
 func (none) Available(context.Context, *experiment.Tracer, *Host) error { return nil }

@@ -27,10 +27,17 @@ type tare struct{}
 // Facts: the start takes a while, since the kernel verifies the programs. Headers of
 // HTTP/2 refer to those before them, so what the agent has not seen all of has no more
 // than the method that the client's own program holds.
-func (tare) Facts() Facts { return Facts{Traces: true, CallsByMethod: true, StartsIn: time.Second} }
+func (tare) Facts(t *experiment.Tracer) Facts {
+	return Facts{Traces: t.StopAt == "" && !t.Neighbour, CallsByMethod: true, Programs: true, StartsIn: time.Second}
+}
 
 // Check: without rates, the agent does not sample but reports everything.
-func (tare) Check(*experiment.Tracer) error { return nil }
+func (tare) Check(t *experiment.Tracer) error {
+	if t.Collector && (t.StopAt != "" || t.Neighbour) {
+		return fmt.Errorf("tracer %s: collector: no span comes to it with stop_at or neighbour", t.Name)
+	}
+	return nil
+}
 
 const advice = "`tare doctor` says what this machine allows"
 
@@ -76,6 +83,7 @@ type agent struct {
 	behind  *behind // nil: the agent sends to the sink
 	asked   map[string]string
 	all     bool   // without sampling
+	blind   bool   // it sees no request
 	base    string // of its HTTP server
 	client  *http.Client
 
@@ -90,13 +98,15 @@ type agentConfig struct {
 
 type agentService struct {
 	Name  string `yaml:"name"`
-	Ports []int  `yaml:"ports,flow"`
+	Ports []int  `yaml:"ports,flow,omitempty"`
+	// Executable instead of ports.
+	Executable string `yaml:"executable,omitempty"`
 	// Linking is what the service's owner knows.
 	Linking string `yaml:"linking,omitempty"`
 }
 
 func (a *agent) start(ctx context.Context, t Target) error {
-	config, err := a.writeConfig(t.Chain)
+	file, err := a.writeConfig(t)
 	if err != nil {
 		return err
 	}
@@ -116,7 +126,11 @@ func (a *agent) start(ctx context.Context, t Target) error {
 	if err != nil {
 		return err
 	}
-	argv := append([]string{binary, "--config", config, "--listen", listen}, t.Variant.Tracer.Flags...)
+	argv := append([]string{binary, "--config", file, "--listen", listen}, t.Variant.Tracer.Flags...)
+	if stop := t.Variant.Tracer.StopAt; stop != "" {
+		argv = append(argv, "--stop-at", stop)
+	}
+	a.blind = t.Variant.Tracer.Neighbour || t.Variant.Tracer.StopAt == "programs"
 	if t.Statistics {
 		argv = append(argv, "--bpf-stats")
 	}
@@ -149,9 +163,21 @@ func (a *agent) start(ctx context.Context, t Target) error {
 	return nil
 }
 
-func (a *agent) writeConfig(c *workloads.Chain) (string, error) {
+func (a *agent) writeConfig(t Target) (string, error) {
 	var conf agentConfig
-	for _, s := range c.Services {
+	services := t.Chain.Services
+	if t.Variant.Tracer.Neighbour {
+		idle, err := a.group.Start("idle", []string{"sleep", "infinity"}, nil)
+		if err != nil {
+			return "", err
+		}
+		path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", idle.PID()))
+		if err != nil {
+			return "", err
+		}
+		services, conf.Services = nil, []agentService{{Name: "idle", Executable: path}}
+	}
+	for _, s := range services {
 		if s.Dependency {
 			continue
 		}
@@ -207,6 +233,7 @@ func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 		return Reading{}, fmt.Errorf("the agent's metrics: %w", err)
 	}
 	r.Asked = a.asked
+	r.HasRoots = r.HasRoots && !a.blind
 	if a.all && r.Rate != 1 {
 		return r, fmt.Errorf("the agent samples %v of the traces, where it was to report all", r.Rate)
 	}

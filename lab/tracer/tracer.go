@@ -46,13 +46,15 @@ type Facts struct {
 	// CallsByMethod: where not every request is sampled, a call of gRPC may name its
 	// method and not its request.
 	CallsByMethod bool
+	// Programs: it has programs in the kernel, whose run time checked runs measure.
+	Programs bool
 	// StartsIn is about how long Start takes, for the progress line.
 	StartsIn time.Duration
 }
 
 // Driver is a way to trace.
 type Driver interface {
-	Facts() Facts
+	Facts(t *experiment.Tracer) Facts
 	// Check says what an experiment file lacks that the driver needs, nil if
 	// nothing.
 	Check(t *experiment.Tracer) error
@@ -117,7 +119,7 @@ func Find(t *experiment.Tracer) (Driver, error) {
 // FactsOf the driver of a tracer; none are known of an unknown driver.
 func FactsOf(t *experiment.Tracer) Facts {
 	if d, ok := drivers[t.Driver]; ok {
-		return d.Facts()
+		return d.Facts(t)
 	}
 	return Facts{}
 }
@@ -134,7 +136,7 @@ func Check(tracers []experiment.Tracer) error {
 		errs = append(errs, err)
 	}
 	if len(tracers) > 0 && !FactsOf(&tracers[0]).Baseline {
-		baselines := slices.DeleteFunc(slices.Sorted(maps.Keys(drivers)), func(name string) bool { return !drivers[name].Facts().Baseline })
+		baselines := slices.DeleteFunc(slices.Sorted(maps.Keys(drivers)), func(name string) bool { return !drivers[name].Facts(&experiment.Tracer{}).Baseline })
 		errs = append(errs, fmt.Errorf("tracers: the first must have the driver %s: it is the baseline that all others are compared with", strings.Join(baselines, " or ")))
 	}
 	return errors.Join(errs...)
@@ -151,8 +153,8 @@ func needsEnv(t *experiment.Tracer) error {
 
 // noAgent refuses what only an agent has.
 func noAgent(t *experiment.Tracer) error {
-	if t.Collector || t.Roots != 0 || len(t.Flags) > 0 {
-		return fmt.Errorf("tracer %s: collector, flags, roots: the driver %s has no agent that they could be of", t.Name, t.Driver)
+	if t.Collector || t.Roots != 0 || len(t.Flags) > 0 || t.StopAt != "" || t.Neighbour {
+		return fmt.Errorf("tracer %s: collector, flags, roots, stop_at, neighbour: the driver %s has no agent that they could be of", t.Name, t.Driver)
 	}
 	return nil
 }
