@@ -55,18 +55,19 @@ before=$(systemctl show -p MainPID --value tare)
 (
 	n=0
 	until [ -e /tmp/enough ]; do
-		curl -s -o /dev/null -w '%{http_code}\n' "http://127.0.0.1/load/$n-[0-49]"
+		curl -s -o /dev/null -w '%{http_code}\n' "http://127.0.0.1/load/$n-[0-4]"
 		n=$((n + 1))
+		sleep 0.2
 	done
 ) >/tmp/answers &
 load=$!
-within 60 "requests arrive" sh -c '[ "$(wc -l </tmp/answers)" -ge 100 ]'
+within 60 "requests arrive" sh -c '[ "$(wc -l </tmp/answers)" -ge 50 ]'
 sudo apt-get install -y /tmp/newer/*.deb >/tmp/upgrade.log 2>&1 || { cat /tmp/upgrade.log; fail "the upgrade failed"; }
 say "upgraded"
 [ "$(systemctl show -p MainPID --value tare)" != "$before" ] || fail "the old program runs on"
 during=$(wc -l </tmp/answers)
 within 300 "a request after the upgrade has a trace" traced /after
-within 60 "requests arrive after the upgrade" sh -c "[ \$(wc -l </tmp/answers) -ge $((during + 200)) ]"
+within 60 "requests arrive after the upgrade" sh -c "[ \$(wc -l </tmp/answers) -ge $((during + 50)) ]"
 touch /tmp/enough
 wait $load
 grep -qvx 200 /tmp/answers && fail "requests failed: $(sort /tmp/answers | uniq -c | tr '\n' ' ')"
