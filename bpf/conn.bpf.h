@@ -22,7 +22,11 @@ struct tcp_view {
 	u16 watched; /* enum watched; only of connected sockets */
 	u16 fails;   /* cfg_early: what is to be sent will not be */
 	u32 mss;     /* bytes of a segment */
-	u64 more; /* sends: where the kernel has the struct iovec of the second buffer; 0: unknown */
+	union {
+		u64 more; /* sends: where the kernel has the struct iovec of the second buffer; 0:
+			     unknown */
+		u64 arrived; /* receives: claim.bpf.h */
+	};
 };
 
 #define TCP_ESTABLISHED 1

@@ -84,6 +84,7 @@ int BPF_PROG(tare_recv, struct sock *sk)
 	}
 	struct tcp_view v = {};
 	view(&v, sk, tp);
+	v.arrived = ARRIVED(tp, LOAD);
 	received(c, &v, from);
 	return 0;
 }

@@ -333,7 +333,7 @@ __noinline int stream_request(struct conn *c, struct tcp_view *v, const struct f
 		a->ctx.hi = random_id();
 		a->ctx.lo = random_id();
 		a->parent = 0;
-	} else if (!tagged && (conn_follows(c) || !decide_root(c, a))) {
+	} else if (!tagged && (conn_follows(c) || !decide_root(c, a, v->arrived))) {
 		return headers_alone(c, f, HOOK_RECEIVES, true);
 	}
 	a->ctx.span = random_id();

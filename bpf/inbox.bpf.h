@@ -224,7 +224,8 @@ __noinline int inbox_came(const struct conn *c, const struct ip_said *said, u32 
 	struct inbox *in = c && said ? inbox_of(c) : 0;
 	if (!in)
 		return 0;
-	if (said->tag == 1 + TAG_OK) {
+	bool tag = said->tag == 1 + TAG_OK, mine = tag && in_turn(bpf_ktime_get_ns());
+	if (mine) {
 		u32 start = seq + said->offset;
 		bool copy = said->ctx.span == in->last && !before(start, in->last_start);
 		if (before(start, copied)) {
@@ -236,7 +237,8 @@ __noinline int inbox_came(const struct conn *c, const struct ip_said *said, u32 
 			inbox_write(in, c, NOTE_TAG | NOTE_WIRE, start, &said->ctx, 0);
 		}
 	}
-	if (said->tag == 1 + TAG_UNSAMPLED && !said->mark) /* not sampled, says another tracer */
+	/* not sampled, says another tracer; or not here */
+	if ((said->tag == 1 + TAG_UNSAMPLED || (tag && !mine)) && !said->mark)
 		inbox_write(in, c, NOTE_PROMISE | NOTE_WIRE, seq, 0, 0);
 	if (said->mark) {
 		u32 kind = (said->mark > MARK_LEN ? NOTE_BEHIND : NOTE_PROMISE) | NOTE_WIRE;

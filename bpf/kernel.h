@@ -214,6 +214,7 @@ struct tcp_sock {
 	u32 mss_cache;
 	u64 bytes_received;
 	u64 bytes_acked;
+	u64 tcp_mstamp; /* CLOCK_MONOTONIC, µs: of the last packet, whether it came or went */
 	u8 bpf_sock_ops_cb_flags;
 };
 

@@ -78,10 +78,10 @@ __noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
 }
 
 /* The root decision, once per request. Fills in a->ctx, a->parent and a->flags. */
-__noinline int decide_root(struct conn *c, struct start *a)
+__noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 {
 	u64 threshold = sampling_threshold;
-	if (!c || !a || !entry_enabled)
+	if (!c || !a || !in_turn(arrived))
 		return 0;
 	a->parent = 0;
 	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED && !(c->flags & C_HTTP2)) {
@@ -182,7 +182,7 @@ INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct s
 			received_bytes(c, &a->b);
 			server_begin(c, v, a);
 		}
-	} else if (!conn_follows(c) && decide_root(c, a)) {
+	} else if (!conn_follows(c) && decide_root(c, a, v->arrived)) {
 		server_begin(c, v, a);
 	}
 	worker_received(c, v->sock, &a->b);

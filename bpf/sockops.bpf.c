@@ -131,7 +131,8 @@ INLINE void answer_mark(struct bpf_sock_ops *o, struct conn *c, u32 write_seq)
 	bpf_sock_ops_cb_flags_set(o, o->bpf_sock_ops_cb_flags | BPF_CB_WRITE);
 }
 
-__noinline int on_parse(struct bpf_sock_ops *o, struct conn *c, u32 copied_seq, u32 write_seq)
+__noinline int on_parse(struct bpf_sock_ops *o, struct conn *c, u32 copied_seq, u32 write_seq,
+			u64 arrived)
 {
 	if (!o || !c)
 		return 0;
@@ -153,7 +154,7 @@ __noinline int on_parse(struct bpf_sock_ops *o, struct conn *c, u32 copied_seq, 
 		if (!(c->flags & C_ANSWERED))
 			answer_mark(o, c, write_seq); /* a segment with a tag has no mark */
 		void *th = o->skb_data, *end = o->skb_data_end;
-		if (r == TAG_OK && th + 20 <= end)
+		if (r == TAG_OK && th + 20 <= end && in_turn(arrived))
 			tag_came(c, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, copied_seq);
 		return 0;
 	}
@@ -165,7 +166,8 @@ __noinline int on_parse(struct bpf_sock_ops *o, struct conn *c, u32 copied_seq, 
 		conn_promised(c);
 		if (!(c->flags & C_ANSWERED))
 			answer_mark(o, c, write_seq);
-		streams_came(c, &named);
+		if (in_turn(arrived))
+			streams_came(c, &named);
 		return 0;
 	}
 	u8 mark[MARK_ROOM];
@@ -214,7 +216,7 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	if (cfg_tag == TARE_TAG_IP)
 		ip_passive(o);
 	if (cfg_tag == TARE_TAG_TCP) /* PARSE does not see what completes the handshake */
-		on_parse(o, c, tp->copied_seq, tp->write_seq);
+		on_parse(o, c, tp->copied_seq, tp->write_seq, ARRIVED(tp, LOAD));
 }
 
 /* ---- tags out ---- */
@@ -246,7 +248,7 @@ INLINE bool may_be_local(struct conn *c)
 
 INLINE void reserve_mark(struct bpf_sock_ops *o, struct conn *c)
 {
-	if (c->flags & C_MARK)
+	if (c->flags & C_MARK && !is_succeeded())
 		bpf_reserve_hdr_opt(o, c->flags & C_SILENT ? MARK_ROOM : MARK_LEN, 0);
 }
 
@@ -348,7 +350,7 @@ INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		}
 		return;
 	}
-	if (c->flags & C_MARK)
+	if (c->flags & C_MARK && !(c->flags & C_CLIENT && is_succeeded()))
 		write_mark(o, c);
 }
 
@@ -366,7 +368,7 @@ INLINE void on_options(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		struct conn *c = conn_find(sk);
 		struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 		if (c && tp && c->flags & C_SERVER)
-			on_parse(o, c, tp->copied_seq, tp->write_seq);
+			on_parse(o, c, tp->copied_seq, tp->write_seq, ARRIVED(tp, LOAD));
 		else if (c && c->flags & C_CLIENT)
 			on_parse_answer(o, c);
 		break;

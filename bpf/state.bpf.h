@@ -31,7 +31,6 @@ const volatile bool cfg_by_address = false; /* it cannot reach sockets' storage:
 
 /* ---- switches that change while running ---- */
 volatile u64 sampling_threshold = 0; /* a request is sampled iff rv >= threshold; 2^56: never */
-volatile bool entry_enabled = false; /* no root before every open connection is armed */
 
 #define RANDOM_BITS 56 /* OpenTelemetry: rv is the low 56 bits of the trace id */
 #define RANDOM_MASK ((1ULL << RANDOM_BITS) - 1)

@@ -111,6 +111,7 @@ int tare_call_received(void *ctx)
 	struct tcp_view v = {};
 	view_read(&v, sk);
 	v.copied_seq = copied;
+	v.arrived = ARRIVED(tp, BPF_CORE_READ);
 	received(c, &v, copied - b.size);
 	return 0;
 }

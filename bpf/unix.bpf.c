@@ -255,6 +255,7 @@ int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 	struct bytes b = {.size = length};
 	struct tcp_view v = {};
 	unix_view(&v, sk, e);
+	v.arrived = bpf_ktime_get_ns(); /* of what came over a unix socket no time is kept */
 	c->rcv_seq = v.copied_seq;
 	call_goes_on(c, length, false);
 	if (cfg_measure)
