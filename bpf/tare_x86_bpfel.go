@@ -13,6 +13,22 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type TareClaim struct {
+	_           structs.HostLayout
+	From        uint64
+	Until       uint64
+	Clock       uint64
+	Cgroup      uint64
+	Above       [16]uint64
+	Version     uint32
+	Pid         uint32
+	Holds       uint32
+	Successor   uint32
+	Replaceable uint32
+	Pad         uint32
+	Instance    [32]uint8
+}
+
 type TareConn struct {
 	_          structs.HostLayout
 	Flags      uint32
@@ -1167,6 +1183,7 @@ type TareWorker struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	TareMapClaims               = "claims"
 	TareMapConns                = "conns"
 	TareMapConnsByAddress       = "conns_by_address"
 	TareMapControl              = "control"
@@ -1221,6 +1238,7 @@ const (
 	TareProgTareAsksName        = "tare_asks_name"
 	TareProgTareCallReceived    = "tare_call_received"
 	TareProgTareCallSends       = "tare_call_sends"
+	TareProgTareClaim           = "tare_claim"
 	TareProgTareConnect4        = "tare_connect4"
 	TareProgTareConnect6        = "tare_connect6"
 	TareProgTareDestroy         = "tare_destroy"
@@ -1263,7 +1281,6 @@ const (
 	TareVarCfgTag               = "cfg_tag"
 	TareVarCfgTraceparent       = "cfg_traceparent"
 	TareVarCfgWakeupBytes       = "cfg_wakeup_bytes"
-	TareVarEntryEnabled         = "entry_enabled"
 	TareVarGraceUntil           = "grace_until"
 	TareVarLiveRequests         = "live_requests"
 	TareVarLookupsTold          = "lookups_told"
@@ -1274,6 +1291,7 @@ const (
 	TareVarStreamNotesUnread    = "stream_notes_unread"
 	TareVarUnixEpoch            = "unix_epoch"
 	TareVarUnixTold             = "unix_told"
+	TareVarUnusedClaim          = "unused_claim"
 	TareVarUnusedControl        = "unused_control"
 	TareVarUnusedControlType    = "unused_control_type"
 	TareVarUnusedCounter        = "unused_counter"
@@ -1348,6 +1366,7 @@ type TareProgramSpecs struct {
 	TareAsksName        *ebpf.ProgramSpec `ebpf:"tare_asks_name"`
 	TareCallReceived    *ebpf.ProgramSpec `ebpf:"tare_call_received"`
 	TareCallSends       *ebpf.ProgramSpec `ebpf:"tare_call_sends"`
+	TareClaim           *ebpf.ProgramSpec `ebpf:"tare_claim"`
 	TareConnect4        *ebpf.ProgramSpec `ebpf:"tare_connect4"`
 	TareConnect6        *ebpf.ProgramSpec `ebpf:"tare_connect6"`
 	TareDestroy         *ebpf.ProgramSpec `ebpf:"tare_destroy"`
@@ -1385,6 +1404,7 @@ type TareProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TareMapSpecs struct {
+	Claims         *ebpf.MapSpec `ebpf:"claims"`
 	Conns          *ebpf.MapSpec `ebpf:"conns"`
 	ConnsByAddress *ebpf.MapSpec `ebpf:"conns_by_address"`
 	Control        *ebpf.MapSpec `ebpf:"control"`
@@ -1452,7 +1472,6 @@ type TareVariableSpecs struct {
 	CfgTag              *ebpf.VariableSpec `ebpf:"cfg_tag"`
 	CfgTraceparent      *ebpf.VariableSpec `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes      *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
-	EntryEnabled        *ebpf.VariableSpec `ebpf:"entry_enabled"`
 	GraceUntil          *ebpf.VariableSpec `ebpf:"grace_until"`
 	LiveRequests        *ebpf.VariableSpec `ebpf:"live_requests"`
 	LookupsTold         *ebpf.VariableSpec `ebpf:"lookups_told"`
@@ -1463,6 +1482,7 @@ type TareVariableSpecs struct {
 	StreamNotesUnread   *ebpf.VariableSpec `ebpf:"stream_notes_unread"`
 	UnixEpoch           *ebpf.VariableSpec `ebpf:"unix_epoch"`
 	UnixTold            *ebpf.VariableSpec `ebpf:"unix_told"`
+	UnusedClaim         *ebpf.VariableSpec `ebpf:"unused_claim"`
 	UnusedControl       *ebpf.VariableSpec `ebpf:"unused_control"`
 	UnusedControlType   *ebpf.VariableSpec `ebpf:"unused_control_type"`
 	UnusedCounter       *ebpf.VariableSpec `ebpf:"unused_counter"`
@@ -1511,6 +1531,7 @@ func (o *TareObjects) Close() error {
 //
 // It can be passed to LoadTareObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TareMaps struct {
+	Claims         *ebpf.Map `ebpf:"claims"`
 	Conns          *ebpf.Map `ebpf:"conns"`
 	ConnsByAddress *ebpf.Map `ebpf:"conns_by_address"`
 	Control        *ebpf.Map `ebpf:"control"`
@@ -1565,6 +1586,7 @@ type TareMaps struct {
 
 func (m *TareMaps) Close() error {
 	return _TareClose(
+		m.Claims,
 		m.Conns,
 		m.ConnsByAddress,
 		m.Control,
@@ -1633,7 +1655,6 @@ type TareVariables struct {
 	CfgTag              *ebpf.Variable `ebpf:"cfg_tag"`
 	CfgTraceparent      *ebpf.Variable `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes      *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
-	EntryEnabled        *ebpf.Variable `ebpf:"entry_enabled"`
 	GraceUntil          *ebpf.Variable `ebpf:"grace_until"`
 	LiveRequests        *ebpf.Variable `ebpf:"live_requests"`
 	LookupsTold         *ebpf.Variable `ebpf:"lookups_told"`
@@ -1644,6 +1665,7 @@ type TareVariables struct {
 	StreamNotesUnread   *ebpf.Variable `ebpf:"stream_notes_unread"`
 	UnixEpoch           *ebpf.Variable `ebpf:"unix_epoch"`
 	UnixTold            *ebpf.Variable `ebpf:"unix_told"`
+	UnusedClaim         *ebpf.Variable `ebpf:"unused_claim"`
 	UnusedControl       *ebpf.Variable `ebpf:"unused_control"`
 	UnusedControlType   *ebpf.Variable `ebpf:"unused_control_type"`
 	UnusedCounter       *ebpf.Variable `ebpf:"unused_counter"`
@@ -1680,6 +1702,7 @@ type TarePrograms struct {
 	TareAsksName        *ebpf.Program `ebpf:"tare_asks_name"`
 	TareCallReceived    *ebpf.Program `ebpf:"tare_call_received"`
 	TareCallSends       *ebpf.Program `ebpf:"tare_call_sends"`
+	TareClaim           *ebpf.Program `ebpf:"tare_claim"`
 	TareConnect4        *ebpf.Program `ebpf:"tare_connect4"`
 	TareConnect6        *ebpf.Program `ebpf:"tare_connect6"`
 	TareDestroy         *ebpf.Program `ebpf:"tare_destroy"`
@@ -1719,6 +1742,7 @@ func (p *TarePrograms) Close() error {
 		p.TareAsksName,
 		p.TareCallReceived,
 		p.TareCallSends,
+		p.TareClaim,
 		p.TareConnect4,
 		p.TareConnect6,
 		p.TareDestroy,
