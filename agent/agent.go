@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/agent/claim"
 	"github.com/tare-trace/tare/agent/cluster"
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
@@ -95,6 +96,9 @@ type Agent struct {
 	printer   print.Printer    // nil where spans are only exported
 	losses    *losses
 	peers     *peers
+	claim     *claim.Claim
+	cgroup    string       // below which sockets are seen
+	before    *claim.Other // the agent that this one takes over from, nil if there was none
 	healthy   atomic.Bool
 	lost      map[string]tier.Loss // by capability, what this kernel has not
 	builds    atomic.Uint64        // spans built
@@ -111,6 +115,10 @@ func Run(ctx context.Context, o Options) error {
 	if err := a.openCluster(); err != nil {
 		return errors.Join(err, a.endExport())
 	}
+	if err := a.claimHost(ctx); err != nil {
+		return errors.Join(err, a.endExport())
+	}
+	defer a.claim.Close()
 	if err := a.load(); err != nil {
 		return errors.Join(err, a.endExport())
 	}
@@ -165,7 +173,7 @@ func Run(ctx context.Context, o Options) error {
 	g.Go(func() error { return a.discovery.watch(ctx) })
 	g.Go(func() error { return a.reloads(ctx) })
 	err := g.Wait()
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, errSucceeded) {
 		err = nil
 	}
 	return errors.Join(err, a.drain())
@@ -205,20 +213,14 @@ func (a *Agent) load() error {
 	if err != nil {
 		return err
 	}
-	if err := platform.HostPIDs(); err != nil {
-		return err
-	}
-	cgroup, err := platform.CgroupV2()
-	if err != nil {
-		return err
-	}
 	want := cfg.Tier
 	if want == config.AutoTier {
 		want = ""
 	}
 	a.tracer, err = kernel.Load(kernel.Options{
 		Tier:        want,
-		Cgroup:      cgroup,
+		Cgroup:      a.cgroup,
+		Claim:       a.claim,
 		Tag:         carriers[cfg.Tag],
 		Empty:       cfg.StopAt == config.StopAtPrograms,
 		Payload:     cfg.Payload,
@@ -232,7 +234,7 @@ func (a *Agent) load() error {
 		Log:         a.log,
 	})
 	if err != nil && !platform.Privileged() {
-		return fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN: %w", err)
+		return notAllowed(err)
 	}
 	if err != nil {
 		return err
@@ -314,6 +316,9 @@ func (a *Agent) pump(ctx context.Context) error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), readerNice); err != nil {
 		a.log.Warn("the thread that reads records has no priority over what is traced: where all CPUs are busy, records may be lost; needs CAP_SYS_NICE", "err", err)
 	}
+	if a.before != nil {
+		a.discovery.begin = func() error { return a.takeOver(ctx) }
+	}
 	if err := a.discovery.start(); err != nil {
 		return err
 	}
@@ -330,7 +335,14 @@ func (a *Agent) pump(ctx context.Context) error {
 	}
 	var rec ringbuf.Record
 	swept := time.Now()
+	var end succession
 	for ctx.Err() == nil {
+		switch over, err := a.succeeded(&end); {
+		case err != nil:
+			return err
+		case over:
+			return errSucceeded
+		}
 		if _, err := a.tracer.Poll(pollInterval, &rec, handle); err != nil {
 			a.healthy.Store(false)
 			return err

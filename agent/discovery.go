@@ -77,6 +77,7 @@ type discovery struct {
 	changes   *changes
 	looks     *looks
 	demands   *demands
+	begin     func() error // lets traces begin
 	// released, if set, is called before an index may be used again, and keeps
 	// it from that by an error.
 	released func(index uint16) error
@@ -136,6 +137,7 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, in cluster.Sour
 		return t.SetService(index, s.Name, bits)
 	})
 	d.looks, d.demands = newLooks(d), newDemands(t.Demand, log)
+	d.begin = func() error { return t.EnableEntry(true) }
 	return d
 }
 
@@ -156,7 +158,7 @@ func (d *discovery) start() error {
 	if err := d.scan(); err != nil {
 		return err
 	}
-	return d.tracer.EnableEntry(true)
+	return d.begin()
 }
 
 // scan looks at all processes, and arms all network namespaces of those that

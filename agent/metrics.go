@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/event"
@@ -193,6 +194,15 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+func listenError(err error) error {
+	return fmt.Errorf("listen for /metrics and /healthz (choose another address with --listen, or none with --listen=): %w", err)
+}
+
+const (
+	takingOver  = settling + draining + 30*time.Second // the agent before has ended by then
+	listenAgain = 50 * time.Millisecond
+)
+
 // listen opens the address of /metrics and /healthz.
 func (a *Agent) listen(address string) (serve func(context.Context) error, err error) {
 	reg := prometheus.NewRegistry()
@@ -222,13 +232,24 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 		_, _ = io.WriteString(w, text) // the peer may be gone
 	})
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listen for /metrics and /healthz (choose another address with --listen, or none with --listen=): %w", err)
+	occupied := errors.Is(err, unix.EADDRINUSE) && a.before != nil // until the agent before has ended
+	if err != nil && !occupied {
+		return nil, listenError(err)
 	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	return func(ctx context.Context) error {
 		stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 		defer stop()
+		for deadline := time.Now().Add(takingOver); l == nil; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(listenAgain):
+			}
+			if l, err = net.Listen("tcp", address); err != nil && time.Now().After(deadline) {
+				return listenError(err)
+			}
+		}
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}

@@ -63,7 +63,12 @@ func TestCapabilities(t *testing.T) {
 	var log bytes.Buffer
 	a := &Agent{log: slog.New(slog.NewTextHandler(&log, nil)), losses: newLosses(), peers: newPeers(slog.New(slog.DiscardHandler))}
 	cfg := config.Default()
+	cfg.Instance = t.Name()
 	a.cfg.Store(&cfg)
+	if err := a.claimHost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer a.claim.Close()
 	if err := a.load(); err != nil {
 		t.Fatal(err)
 	}

@@ -60,6 +60,8 @@ func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string
 		"PATH=" + os.Getenv("PATH"),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.url,
 		"OTEL_BSP_SCHEDULE_DELAY=200",
+		// Several hosts are network namespaces of this one, and other tests may run beside.
+		"TARE_INSTANCE=" + listen,
 	}, env...), append(argv, "--listen", listen)...)}
 }
 

@@ -44,6 +44,8 @@ type Config struct {
 	Metrics     string   // one of MetricsModes
 	SameHost    bool     // pass the context within the kernel where both ends are traced here
 	ArmOpen     string   // one of ArmModes
+	Instance    string   // of agents that trace different services of one host
+	Replace     bool     // take over from the agent that traces this host
 	BPFStats    bool     // measure the kernel programs' run time
 	StopAt      string   // "", or one of Stages to measure what those before it cost
 	MaxSpans    int      // bound of the spans in progress

@@ -39,6 +39,8 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("arm-open", d.ArmOpen, "how connections that were open before the agent are traced between hosts: flags (Linux 6.12); nv: before that, by changing their congestion control for a moment")
 	fs.Bool("sequence", false, "also export at which position of its connection's stream a request begins, for a collector that joins spans where no tag passes")
 	fs.String("metrics", d.Metrics, "requests: measure every request by service and edge, sampled or not, at /metrics; off")
+	fs.Bool("replace", false, "take over from the agent that traces this host, without a gap; without it, a second agent refuses to begin")
+	fs.String("instance", "", "name of this agent, where several trace one host; services that two of them select are traced twice")
 	fs.Bool("bpf-stats", false, "measure the run time of the kernel programs")
 	fs.String("stop-at", d.StopAt, "to measure what the stages cost, do nothing from this one on: "+strings.Join(Stages, ", ")+"; no spans come out then")
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/tare-trace/tare/agent/claim"
 )
 
 // setting is a scalar that the file, the environment or a flag can set. All three use the
@@ -105,6 +107,14 @@ var settings = []setting{
 		c.Metrics = v
 		return oneOf(where, v, MetricsModes...)
 	}},
+	{"instance", "TARE_INSTANCE", "instance", func(c *Config, where, v string) error {
+		c.Instance = v
+		if len(v) > claim.MaxInstance {
+			return &Error{where, v, fmt.Sprintf("a name of at most %d bytes", claim.MaxInstance)}
+		}
+		return nil
+	}},
+	{"replace", "TARE_REPLACE", "replace", boolean(func(c *Config) *bool { return &c.Replace })},
 	{"bpf_stats", "TARE_BPF_STATS", "bpf-stats", boolean(func(c *Config) *bool { return &c.BPFStats })},
 	{"stop_at", "TARE_STOP_AT", "stop-at", func(c *Config, where, v string) error {
 		c.StopAt = v

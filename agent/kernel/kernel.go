@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 
+	"github.com/tare-trace/tare/agent/claim"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 )
@@ -32,6 +33,7 @@ type Options struct {
 	SameHost    bool               // pass the context within the kernel where both ends are traced here
 	ArmNV       bool               // reach open connections by way of the congestion control nv; see Arm
 	Metrics     bool               // measure every request, sampled or not; see Measures
+	Claim       *claim.Claim       // says when requests begin here; nil: as soon as EnableEntry
 	Log         *slog.Logger       // tells of every tier that is tried; nil: nobody
 
 	measures  int    // size of the table of Measures; 0: as in measure.bpf.h
@@ -48,6 +50,8 @@ type Tracer struct {
 	arm      *link.Iter  // nil where it is lost
 	devices  *devices    // nil unless Options.Tag is bpf.TagIP
 	cgroup   string
+	claim    *claim.Claim
+	private  bool // the claim is the tracer's own
 	lost     []tier.Loss
 	events   *ringbuf.Reader
 	control  *ringbuf.Reader
@@ -79,6 +83,9 @@ func (t *Tracer) Close() error {
 	if t.control != nil {
 		errs = append(errs, t.control.Close())
 	}
+	if t.private {
+		errs = append(errs, t.claim.Close())
+	}
 	return errors.Join(append(errs, t.objs.Close())...)
 }
 
@@ -95,7 +102,7 @@ func (t *Tracer) Threshold() (threshold uint64, err error) {
 }
 
 // EnableEntry lets entry sockets take root decisions.
-func (t *Tracer) EnableEntry(on bool) error { return t.objs.EntryEnabled.Set(on) }
+func (t *Tracer) EnableEntry(on bool) error { return t.claim.Begin(on) }
 
 // SetService begins to use a service's index: the kernel side knows nothing of it
 // but its name, of which peers are told the beginning, and which of the correlation

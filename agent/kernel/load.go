@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 
+	"github.com/tare-trace/tare/agent/claim"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 )
@@ -57,9 +58,15 @@ func (l *loader) start(t *Tracer) error {
 	if err != nil {
 		return refuse(tier.Program{}, err)
 	}
+	if t.claim = l.options.Claim; t.claim == nil {
+		if t.claim, err = claim.Private(); err != nil {
+			return refuse(tier.Program{}, err)
+		}
+		t.private = true
+	}
 	programs := spec.Programs
 	spec.Programs = nil
-	o := ebpf.CollectionOptions{Cache: l.cache}
+	o := ebpf.CollectionOptions{Cache: l.cache, MapReplacements: map[string]*ebpf.Map{bpf.TareMapClaims: t.claim.Map()}}
 	coll, err := ebpf.NewCollectionWithOptions(spec, o)
 	if err != nil {
 		return refuse(tier.Program{}, err)

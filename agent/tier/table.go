@@ -15,6 +15,9 @@ var IterTCP = Hook{ebpf.Tracing, ebpf.AttachTraceIter, "tcp"}
 // Run is called by the agent.
 var Run = Hook{ebpf.Syscall, ebpf.AttachNone, ""}
 
+// Claim is the program that every agent loads before it asks whether it is alone: package claim.
+const Claim = "tare_claim"
+
 // Ingress is called for packets before they are put in the queue of a cgroup's socket.
 var Ingress = Hook{ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, ""}
 

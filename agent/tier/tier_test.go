@@ -22,7 +22,7 @@ func TestProgramsAreTheObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := map[string]bool{}
+	used := map[string]bool{Claim: true}
 	for _, tier := range All {
 		here := map[string]bool{}
 		for _, p := range tier.Programs {

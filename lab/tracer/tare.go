@@ -149,6 +149,7 @@ func (a *agent) start(ctx context.Context, t Target) error {
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=",
 		"OTEL_EXPORTER_OTLP_HEADERS=", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=",
 		"OTEL_SERVICE_NAME=", "OTEL_RESOURCE_ATTRIBUTES=", "OTEL_TRACES_SAMPLER_ARG=",
+		"TARE_INSTANCE=lab-" + strconv.Itoa(os.Getpid()), "TARE_REPLACE=", // beside what traces this host
 		"TARE_REQUEST_HEADERS=" + fidelity.RequestHeader, // the number, where gRPC is asked
 	}
 	for k, v := range a.asked {
