@@ -41,7 +41,7 @@ type tracer interface {
 	RemoveInode(inode uint64) error
 	Listeners() (map[bpf.PortKey]bpf.Service, error)
 	RemoveListener(bpf.PortKey) error
-	Trust(prefixes []netip.Prefix) error
+	Trust(prefixes []netip.Prefix) (left int, err error)
 	Arm() error
 	Control(ctx context.Context, handle func(bpf.Control)) error
 	Demand(d tier.Demand, on bool) error
@@ -57,13 +57,17 @@ type system interface {
 	Children(pid int) []int
 	Listens(inode uint64) bool
 	Addresses(pid int) ([]netip.Addr, error)
+	Elsewhere(addresses []netip.Addr) (map[netip.Addr]bool, error)
 	InNetNS(pid int, fn func() error) error
 }
 
 type host struct{ *discover.Scanner }
 
 func (host) Addresses(pid int) ([]netip.Addr, error) { return discover.Addresses(pid) }
-func (host) InNetNS(pid int, fn func() error) error  { return discover.InNetNS(pid, fn) }
+func (host) Elsewhere(addresses []netip.Addr) (map[netip.Addr]bool, error) {
+	return discover.Elsewhere(addresses)
+}
+func (host) InNetNS(pid int, fn func() error) error { return discover.InNetNS(pid, fn) }
 
 // discovery keeps the kernel side's tables in step with the processes that
 // the rules select, and knows the resource of every service index. What one
@@ -91,10 +95,14 @@ type discovery struct {
 	loops      bool // hooks for event loops are attached
 	headers    headers
 	known      map[int]*traced
-	sockets    map[uint64]*socket                    // of known processes
-	listening  map[bpf.PortKey]int                   // how many known processes listen there
-	doubted    map[bpf.PortKey]bool                  // listeners of the kernel side that no process of theirs had at the last scan
-	namespaces map[uint32][]netip.Addr               // addresses by network namespace
+	sockets    map[uint64]*socket      // of known processes
+	listening  map[bpf.PortKey]int     // how many known processes listen there
+	doubted    map[bpf.PortKey]bool    // listeners of the kernel side that no process of theirs had at the last scan
+	namespaces map[uint32][]netip.Addr // addresses by network namespace
+	claimed    map[uint32]bool         // network namespaces with other hosts' addresses, of which the log has told
+	left       *leftOut
+	refused    int                                   // processes that had no room since the last scan began
+	untold     int                                   // sockets that have none
 	addresses  atomic.Pointer[map[netip.Addr]uint32] // network namespace by address, see locate
 }
 
@@ -124,6 +132,8 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, in cluster.Sour
 		listening:  map[bpf.PortKey]int{},
 		doubted:    map[bpf.PortKey]bool{},
 		namespaces: map[uint32][]netip.Addr{},
+		claimed:    map[uint32]bool{},
+		left:       newLeftOut(),
 	}
 	d.services = newServices(log, func(index uint16, s *discover.Service) error {
 		bits, err := d.headers.bits(s.Correlation)
@@ -179,7 +189,13 @@ func (d *discovery) scan() error {
 			d.leave(pid)
 		}
 	}
-	if err := d.take(found, true); err != nil {
+	d.refused = 0
+	err = d.take(found, true)
+	d.left.set(leftProcesses, d.refused)
+	if d.left.set(leftSockets, d.untold) {
+		d.log.Warn("a service has more open sockets than one may have noted: some that were open before are not traced", "sockets", d.untold, "of_one_service", maxServiceSockets)
+	}
+	if err != nil {
 		return err
 	}
 	d.started = true

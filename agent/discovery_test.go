@@ -35,6 +35,7 @@ type fakeKernel struct {
 	trusted   []netip.Prefix
 	control   chan bpf.Control
 	full      bool // no room for processes
+	room      int  // for trusted networks, 0: for all
 }
 
 func (k *fakeKernel) note(format string, args ...any) {
@@ -78,10 +79,13 @@ func (k *fakeKernel) RemoveListener(p bpf.PortKey) error {
 	return nil
 }
 
-func (k *fakeKernel) Trust(prefixes []netip.Prefix) error {
+func (k *fakeKernel) Trust(prefixes []netip.Prefix) (left int, err error) {
 	k.note("trust")
 	k.trusted = prefixes
-	return nil
+	if k.room > 0 && len(prefixes) > k.room {
+		k.trusted, left = prefixes[:k.room], len(prefixes)-k.room
+	}
+	return left, nil
 }
 
 func (k *fakeKernel) Arm() error                                 { k.note("arm"); return nil }
@@ -124,6 +128,7 @@ type fakeHost struct {
 	children  map[int][]int
 	held      map[uint64]bool // listeners that somebody holds
 	addresses map[uint32][]netip.Addr
+	elsewhere map[netip.Addr]bool // other hosts answer for them
 	scans     int
 	inspected []int
 	whenAdded func(pid int) // runs before a process is looked at again
@@ -156,6 +161,15 @@ func (h *fakeHost) Children(pid int) []int {
 }
 
 func (h *fakeHost) Listens(inode uint64) bool { return h.held[inode] }
+
+func (h *fakeHost) Elsewhere(list []netip.Addr) (map[netip.Addr]bool, error) {
+	away := map[netip.Addr]bool{}
+	for _, a := range list {
+		away[a] = h.elsewhere[a]
+	}
+	maps.DeleteFunc(away, func(_ netip.Addr, is bool) bool { return !is })
+	return away, nil
+}
 
 func (h *fakeHost) Addresses(pid int) ([]netip.Addr, error) {
 	if pid == 0 {

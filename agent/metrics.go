@@ -97,6 +97,7 @@ var (
 	descRatio      = prometheus.NewDesc("tare_sampling_ratio", "Share of traces that root decisions keep, read back from the kernel side.", nil, nil)
 	descServices   = prometheus.NewDesc("tare_services", "Services in containers, or outside of any, that are traced or were lately.", nil, nil)
 	descUnanswered = prometheus.NewDesc("tare_unanswered_tags", "Requests in a row with a tag towards a peer whose address does not answer them; sends_tags: some come from there. Of the peers that were asked most.", []string{"peer", "sends_tags"}, nil)
+	descLeftOut    = prometheus.NewDesc("tare_left_out", "What has no room in a table of the kernel side and is left out.", []string{"what"}, nil)
 	descLive       = prometheus.NewDesc("tare_live_requests", "Sampled requests that wait for their response, as the kernel side sees it.", nil, nil)
 )
 
@@ -189,6 +190,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, h := range a.peers.list() {
 		ch <- prometheus.MustNewConstMetric(descUnanswered, prometheus.GaugeValue, float64(h.requests), h.peer.String(), strconv.FormatBool(h.tags))
 	}
+	for what, n := range a.discovery.left.all() {
+		ch <- prometheus.MustNewConstMetric(descLeftOut, prometheus.GaugeValue, float64(n), what)
+	}
 	if live, err := a.tracer.LiveRequests(); err == nil {
 		ch <- prometheus.MustNewConstMetric(descLive, prometheus.GaugeValue, float64(live))
 	}
@@ -223,7 +227,7 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 			http.Error(w, "not tracing", http.StatusServiceUnavailable)
 			return
 		}
-		text := "tracing\n"
+		text := "tracing\n" + a.discovery.left.String()
 		if a.exporter != nil {
 			if err := a.exporter.Reachable(); err != nil {
 				text += err.Error() + "\n"

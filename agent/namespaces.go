@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -74,26 +75,72 @@ func (d *discovery) trust(in []place, all bool) error {
 		}
 	}
 	d.namespaces = found
+	maps.DeleteFunc(d.claimed, func(inode uint32, _ bool) bool { _, there := found[inode]; return !there })
 	if !changed {
 		return nil
 	}
-	var own []netip.Prefix
-	for _, addresses := range found {
-		for _, a := range addresses {
-			own = append(own, netip.PrefixFrom(a, a.BitLen()))
-		}
-	}
 	if d.cfg.Metrics != config.MetricsOff {
 		d.locate()
+	}
+	var own [][]netip.Prefix
+	if d.cfg.TrustsHost() {
+		own = d.own()
 	}
 	var prefixes, networks []netip.Prefix
 	if d.cluster != nil {
 		networks = d.cluster.Networks()
 	}
 	for _, t := range d.cfg.Trust {
-		prefixes = append(prefixes, t.Prefixes(own, networks)...)
+		if !t.Host {
+			prefixes = append(prefixes, t.Prefixes(nil, networks)...)
+		}
 	}
-	return d.tracer.Trust(prefixes)
+	left, err := d.tracer.Trust(append(prefixes, inTurns(own)...)) // who has many addresses comes last
+	if d.left.set(leftAddresses, left) {
+		inode, most := d.greediest(own)
+		d.log.Warn("there is no room for all addresses of this host: connections to some are not tagged; what has the most loses the most",
+			"networks_left_out", left, "namespace", inode, "its_networks", most)
+	}
+	return err
+}
+
+// own are the networks that this host's addresses make, of each network namespace: its own
+// first. An address for which another host answers is not this host's, whoever gives it to
+// themselves. d.mu is held.
+func (d *discovery) own() (lists [][]netip.Prefix) {
+	for _, inode := range slices.Sorted(maps.Keys(d.namespaces)) {
+		addresses := d.namespaces[inode]
+		if inode != 0 {
+			addresses = d.ours(inode, addresses)
+		}
+		list := cover(addresses)
+		slices.SortStableFunc(list, func(a, b netip.Prefix) int { return (a.Bits() - a.Addr().BitLen()) - (b.Bits() - b.Addr().BitLen()) })
+		lists = append(lists, list)
+	}
+	return lists
+}
+
+func (d *discovery) ours(inode uint32, addresses []netip.Addr) []netip.Addr {
+	away, err := d.system.Elsewhere(addresses)
+	if err != nil {
+		d.log.Debug("ask which addresses are other hosts'", "error", err)
+	}
+	if len(away) > 0 && !d.claimed[inode] {
+		d.claimed[inode] = true
+		d.log.Warn("a network namespace has addresses that another host answers for: they are not trusted",
+			"namespace", inode, "addresses", len(away), "such_as", slices.MinFunc(slices.Collect(maps.Keys(away)), netip.Addr.Compare))
+	}
+	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return away[a] })
+}
+
+// greediest is the network namespace with the most networks. d.mu is held.
+func (d *discovery) greediest(lists [][]netip.Prefix) (inode uint32, most int) {
+	for i, of := range slices.Sorted(maps.Keys(d.namespaces)) {
+		if i < len(lists) && len(lists[i]) > most {
+			inode, most = of, len(lists[i])
+		}
+	}
+	return inode, most
 }
 
 func union(a, b []netip.Addr) []netip.Addr {

@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/bpf"
 )
@@ -17,6 +20,7 @@ type traced struct {
 type socket struct {
 	service *service
 	holders int // known processes
+	untold  bool
 }
 
 // tell tells the kernel side of a process, as far as it has changed.
@@ -31,7 +35,14 @@ func (d *discovery) tell(p discover.Process) error {
 		if err != nil {
 			return err
 		}
+		if s.processes >= maxServiceProcesses {
+			d.refused++
+			return errors.Join(
+				fmt.Errorf("service %s has more than %d processes: the others are not traced", s.Name, maxServiceProcesses),
+				d.tracer.RemoveProcess(uint32(p.PID))) // a fork is traced like its parent
+		}
 		if err := d.tracer.AddProcess(uint32(p.PID), s.kernel()); err != nil {
+			d.refused++
 			return err
 		}
 		d.services.use(s, 1, 0)
@@ -101,10 +112,14 @@ func (d *discovery) leave(pid int) {
 func (d *discovery) hold(inode uint64, s *service) {
 	have := d.sockets[inode]
 	if have == nil {
-		have = &socket{service: s}
+		have = &socket{service: s, untold: s.sockets >= maxServiceSockets}
 		d.sockets[inode] = have
 		d.services.use(s, 0, 1)
-		d.failed.add(d.tracer.AddInode(inode, s.kernel()))
+		if have.untold {
+			d.untold++
+		} else {
+			d.failed.add(d.tracer.AddInode(inode, s.kernel()))
+		}
 	}
 	have.holders++
 }
@@ -125,6 +140,10 @@ func (d *discovery) drop(inode uint64) {
 func (d *discovery) close(inode uint64, s *socket) {
 	delete(d.sockets, inode)
 	d.services.use(s.service, 0, -1)
+	if s.untold {
+		d.untold--
+		return
+	}
 	d.failed.add(d.tracer.RemoveInode(inode))
 }
 

@@ -49,8 +49,9 @@ type services struct {
 	tell  func(index uint16, s *discover.Service) error // the kernel side, of a service's index
 	limit int
 	byKey map[string]*service
-	next  int      // the lowest index that was never used
-	left  []uint16 // indices that may be used again, the one first that has rested longest
+	next  int            // the lowest index that was never used
+	in    map[string]int // how many of byKey are in a container
+	left  []uint16       // indices that may be used again, the one first that has rested longest
 
 	resources [bpf.Services]atomic.Pointer[span.Resource]
 	published [bpf.Services]atomic.Uint32 // config.Published
@@ -64,7 +65,7 @@ type treatment struct{ name, linking, why string }
 func treatmentOf(s *discover.Service) treatment { return treatment{s.Name, s.Linking.String(), s.Why} }
 
 func newServices(log *slog.Logger, tell func(index uint16, s *discover.Service) error) *services {
-	return &services{log: log, tell: tell, limit: maxServices, next: 1, byKey: map[string]*service{}, said: map[treatment]int{}}
+	return &services{log: log, tell: tell, limit: maxServices, next: 1, byKey: map[string]*service{}, in: map[string]int{}, said: map[treatment]int{}}
 }
 
 // resource finds the resource of a service index; nil if there is none.
@@ -82,6 +83,10 @@ func (t *services) get(s discover.Service) (*service, error) {
 	if have := t.byKey[key]; have != nil {
 		return have, nil
 	}
+	in := containerOf(&s)
+	if in != "" && t.in[in] >= maxContainerNames {
+		return nil, fmt.Errorf("container %s has more than %d services: %s is not traced; give its rule a name", in, maxContainerNames, s.Name)
+	}
 	added := &service{Service: s, idle: time.Now()}
 	switch {
 	case t.next <= t.limit:
@@ -97,6 +102,9 @@ func (t *services) get(s discover.Service) (*service, error) {
 		return nil, err
 	}
 	t.byKey[key] = added
+	if in != "" {
+		t.in[in]++
+	}
 	t.count.Add(1)
 	t.published[added.index].Store(uint32(s.Published))
 	t.resources[added.index].Store(s.Resource())
@@ -105,6 +113,16 @@ func (t *services) get(s discover.Service) (*service, error) {
 		t.log.Info("service", "name", how.name, "linking", how.linking, "why", how.why)
 	}
 	return added, nil
+}
+
+// containerOf is the container of a service, "" outside of any.
+func containerOf(s *discover.Service) string {
+	for i := range s.Attrs {
+		if s.Attrs[i].Key == "container.id" {
+			return s.Attrs[i].Text()
+		}
+	}
+	return ""
 }
 
 // any reports whether a service that has an index is linked so.
@@ -156,6 +174,11 @@ func (t *services) rested() (list []*service) {
 func (t *services) release(s *service) {
 	t.resources[s.index].Store(nil)
 	delete(t.byKey, s.Key())
+	if in := containerOf(&s.Service); in != "" {
+		if t.in[in]--; t.in[in] == 0 {
+			delete(t.in, in)
+		}
+	}
 	t.count.Add(-1)
 	t.left = append(t.left, s.index)
 	how := treatmentOf(&s.Service)

@@ -3,7 +3,6 @@ package discover
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -70,19 +69,10 @@ func isOwnNetNS(target *os.File) (bool, error) {
 }
 
 // Addresses are those of all interfaces in the network namespace of a process;
-// pid 0 stands for the agent's own. What could be found comes with the error.
+// pid 0 stands for the agent's own; at most maxAddresses. What could be found comes with the error.
 func Addresses(pid int) (found []netip.Addr, err error) {
 	read := func() error {
-		addrs, err := net.InterfaceAddrs()
-		for _, a := range addrs {
-			n, ok := a.(*net.IPNet)
-			if !ok {
-				continue
-			}
-			if ip, ok := netip.AddrFromSlice(n.IP); ok {
-				found = append(found, ip.Unmap())
-			}
-		}
+		found, err = ownAddresses()
 		return err
 	}
 	if pid == 0 {

@@ -228,30 +228,52 @@ func (t *Tracer) AddInode(inode uint64, s bpf.Service) error {
 func (t *Tracer) RemoveInode(inode uint64) error { return remove(t.objs.Inodes, inode) }
 
 // Trust replaces the networks that tags go to and are believed from. It
-// concerns connections established from now on.
-func (t *Tracer) Trust(prefixes []netip.Prefix) error {
+// concerns connections established from now on. Of more than there is room for, the last
+// are left out.
+func (t *Tracer) Trust(prefixes []netip.Prefix) (left int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	room := int(t.objs.Trusted.MaxEntries())
 	want := make(map[bpf.Prefix]struct{}, len(prefixes))
+	var added []bpf.Prefix
 	for _, p := range prefixes {
 		key := bpf.Prefix{Bits: uint32(p.Bits()), Address: p.Addr().As16()}
 		if p.Addr().Is4() {
 			key.Bits += 96
 		}
-		want[key] = struct{}{}
-		if _, ok := t.trusted[key]; ok {
+		if _, twice := want[key]; twice {
 			continue
 		}
+		if len(want) == room {
+			left++
+			continue
+		}
+		want[key] = struct{}{}
+		if _, ok := t.trusted[key]; !ok {
+			added = append(added, key)
+		}
+	}
+	// What goes makes room for what comes, but not before that is there, if both fit: an
+	// address may only move from one network to another.
+	if len(t.trusted)+len(added) > room {
+		t.distrust(want)
+	}
+	for _, key := range added {
 		if err := t.objs.Trusted.Put(key, uint8(1)); err != nil {
-			return fmt.Errorf("trust %v: %w", p, err)
+			return left, fmt.Errorf("trust %v/%d: %w", netip.AddrFrom16(key.Address), key.Bits, err)
 		}
 		t.trusted[key] = struct{}{}
 	}
+	t.distrust(want)
+	return left, nil
+}
+
+// distrust removes what is not wanted.
+func (t *Tracer) distrust(want map[bpf.Prefix]struct{}) {
 	for key := range t.trusted {
 		if _, ok := want[key]; !ok {
 			_ = t.objs.Trusted.Delete(key)
 			delete(t.trusted, key)
 		}
 	}
-	return nil
 }

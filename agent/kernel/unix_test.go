@@ -95,8 +95,9 @@ func TestUnix(t *testing.T) {
 		tracer := loadWith(t, chosen, "unix")
 		defer tracer.Close()
 		loop := netip.MustParsePrefix("127.0.0.0/8")
+		_, err := tracer.Trust([]netip.Prefix{loop})
 		for _, err := range []error{
-			tracer.SetService(1, "both", 0), tracer.Trust([]netip.Prefix{loop}), tracer.EnableEntry(true),
+			err, tracer.SetService(1, "both", 0), tracer.EnableEntry(true),
 			tracer.AddProcess(uint32(os.Getpid()), bpf.Service{Index: 1, Linking: uint8(bpf.LinkThread)}),
 		} {
 			if err != nil {

@@ -15,6 +15,7 @@ type Agent struct {
 	Unlinked      map[string]float64 `json:"unlinked"`
 	TagsIgnored   map[string]float64 `json:"tags_ignored"`
 	Connections   map[string]float64 `json:"connections"`
+	LeftOut       map[string]float64 `json:"left_out"`   // what has no room in the kernel side's tables
 	Unanswered    []Peer             `json:"unanswered"` // the most requests first
 	Programs      []Program          `json:"programs"`   // the costliest first
 }
@@ -57,6 +58,7 @@ func agent(s series) *Agent {
 		TagsIgnored:   s.by("reason", "tare_tags_ignored_total"),
 		Connections:   s.by("state", "tare_connections_total"),
 		Unanswered:    []Peer{},
+		LeftOut:       s.by("what", "tare_left_out"),
 		Programs:      []Program{},
 	}
 	for _, m := range s["tare_unanswered_tags"] {

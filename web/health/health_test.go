@@ -43,7 +43,7 @@ func TestAgent(t *testing.T) {
 	want := &Agent{
 		SamplingRatio: 0.01, Roots: Roots{10, 990}, Spans: 80, OpenSpans: 5,
 		Lost: map[string]float64{"queue_full": 3, "ring_full": 0}, Unlinked: map[string]float64{"runtime": 1},
-		TagsIgnored: map[string]float64{"untrusted": 2}, Connections: map[string]float64{"armed": 7, "unarmed": 0},
+		TagsIgnored: map[string]float64{"untrusted": 2}, Connections: map[string]float64{"armed": 7, "unarmed": 0}, LeftOut: map[string]float64{"addresses": 5},
 		Unanswered: []Peer{{"[fd00::2]:80", 400, true}, {"10.0.0.1:5432", 30, false}},
 		Programs: []Program{
 			{"tare_recv", "fentry/tcp_rcv_space_adjust", 3e6, 0.75, 250},

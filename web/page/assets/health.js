@@ -5,7 +5,7 @@ import {el, add, replace, message, refreshed, say} from './dom.js';
 import {get} from './api.js';
 import {table} from './table.js';
 import {ago, bytes, count, duration, isTime, percent, plural, rate, rateUnit, time, utc} from './format.js';
-import {explain, lost, unlinked, tagsIgnored, whyIncomplete, whyUnlinked, whyKept} from './reasons.js';
+import {explain, leftOut, lost, unlinked, tagsIgnored, whyIncomplete, whyUnlinked, whyKept} from './reasons.js';
 
 const EVERY = 5000; // ms
 const programSort = [2, true];
@@ -78,7 +78,8 @@ function agentCard(agent, before, seconds) {
     el('div', {class: 'columns'},
       reasons('Lost', agent.lost, (r) => explain(r, lost), 'Nothing lost.'),
       reasons('Not linked to a request', agent.unlinked, (r) => explain(r, unlinked), 'Every message was linked.'),
-      reasons('Tags ignored', agent.tags_ignored, (r) => explain(r, tagsIgnored), 'No tag was ignored.')),
+      reasons('Tags ignored', agent.tags_ignored, (r) => explain(r, tagsIgnored), 'No tag was ignored.'),
+      reasons('No room for', agent.left_out, (r) => explain(r, leftOut), 'There is room for everything.')),
     unanswered(agent.unanswered),
     programs(agent.programs, before?.programs, seconds),
   ];

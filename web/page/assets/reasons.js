@@ -77,6 +77,12 @@ export const tagsIgnored = {
   replayed: 'seen before',
 };
 
+export const leftOut = {
+  addresses: 'networks of this host’s addresses that are not trusted',
+  sockets: 'connections that were open before the agent, and are not traced',
+  processes: 'processes that are not traced',
+};
+
 // explain is a word's meaning, '' for one that is not listed.
 export const explain = (word, table) => (Object.hasOwn(table, word) ? table[word] : '');
 
