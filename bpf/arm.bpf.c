@@ -38,11 +38,16 @@ INLINE bool arm_by_nv(struct conn *c, struct tcp_sock *tp, int flag)
 INLINE bool arm_flags(struct conn *c, struct tcp_sock *tp)
 {
 	int flag = armed_for(c), flags = tp->bpf_sock_ops_cb_flags, missing = flag & ~flags;
+	c->flags &= ~C_DISARMED;
 	if (!missing)
 		return true;
 	flags |= flag;
-	if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
-		return arm_by_nv(c, tp, flag);
+	if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags))) {
+		if (arm_by_nv(c, tp, flag))
+			return true;
+		c->flags |= C_DISARMED; /* as counted */
+		return false;
+	}
 	if (missing & BPF_CB_WRITE)
 		c->flags |= C_ARMED;
 	return true;

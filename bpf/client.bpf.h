@@ -34,7 +34,7 @@ INLINE void client_received(struct conn *c, struct bytes b)
 }
 
 /* Whether a tag may be sent. */
-INLINE bool client_may_tag(struct conn *c)
+INLINE bool client_may_tag(struct conn *c, const struct tcp_view *v)
 {
 	if (!(c->flags & C_TRUSTED))
 		return false;
@@ -42,6 +42,10 @@ INLINE bool client_may_tag(struct conn *c)
 		return true; /* it goes from socket to socket */
 	if (cfg_tag == TARE_TAG_NONE)
 		return false;
+	if (cfg_tag == TARE_TAG_TCP && v->disarmed && c->flags & C_STANDS) {
+		conn_disarmed(c);
+		return false;
+	}
 	if (cfg_tag == TARE_TAG_TCP || path_open(c))
 		return true;
 	count(TARE_C_TAG_NO_PATH);
@@ -60,7 +64,7 @@ INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, str
 	bool told = false;
 	if (c->flags & C_TRUSTED && c->flags & C_LOCAL)
 		told = inbox_tag(c, &a->ctx, v->write_seq + skip);
-	else if (client_may_tag(c))
+	else if (client_may_tag(c, v))
 		told = tx_push(c, &a->ctx, v->write_seq + skip, v->snd_una);
 	a->flags |= told ? 0 : TARE_F_UNTAGGED;
 	a->role = TARE_CLIENT;

@@ -20,7 +20,8 @@ struct tcp_view {
 	u64 bytes_received, bytes_acked; /* only if cfg_sequence */
 	u32 copied_seq, write_seq, snd_una, rcv_nxt;
 	u16 watched; /* enum watched; only of connected sockets */
-	u16 fails;   /* cfg_early: what is to be sent will not be */
+	u8 fails;    /* cfg_early: what is to be sent will not be */
+	u8 disarmed; /* its segments are not shown to sock_ops */
 	u32 mss;     /* bytes of a segment */
 	union {
 		u64 more; /* sends: where the kernel has the struct iovec of the second buffer; 0:
@@ -37,6 +38,9 @@ struct tcp_view {
 
 #define SEND_SHUTDOWN 2
 
+#define BPF_CB_WRITE BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
+#define BPF_CB_PARSE BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG
+
 /* States in which something can be sent; an accepted connection sends in SYN_RECV by Fast Open. */
 #define SENDING_STATES (1 << TCP_ESTABLISHED | 1 << TCP_SYN_RECV | 1 << TCP_CLOSE_WAIT)
 
@@ -47,6 +51,8 @@ struct tcp_view {
 		(v)->write_seq = GET(tp, write_seq);                                               \
 		(v)->snd_una = GET(tp, snd_una);                                                   \
 		(v)->mss = GET(tp, mss_cache);                                                     \
+		(v)->disarmed =                                                                    \
+		    cfg_tag == TARE_TAG_TCP && !(GET(tp, bpf_sock_ops_cb_flags) & BPF_CB_WRITE);   \
 		if (cfg_early)                                                                     \
 			(v)->fails = !(SENDING_STATES >> GET(sk, __sk_common.skc_state) & 1) ||    \
 				     GET(sk, sk_err) || GET(sk, sk_shutdown) & SEND_SHUTDOWN;      \
@@ -212,6 +218,29 @@ INLINE void conn_connected(struct conn *c, const struct tcp_sock *tp, bool trust
 	c->streams.down = tp->rcv_nxt - (u32)tp->bytes_received;
 	c->rcv_seq = tp->copied_seq;
 	c->msg_end = c->mark_seq = tp->write_seq;
+}
+
+#define DISARMED_AGAIN 100000000 /* ns: the control ring has other records, too */
+
+static u64 disarmed_at;
+
+/*
+ * A connection that was armed is not any more: of several sock_ops programs, each may clear the flags
+ * that another one has set. The agent sets them again; nothing here can.
+ */
+__noinline int conn_disarmed(struct conn *c)
+{
+	if (!c || c->flags & C_DISARMED)
+		return 0;
+	c->flags |= C_DISARMED;
+	count(TARE_C_DISARMED);
+	u64 now = bpf_ktime_get_ns();
+	if (now - disarmed_at < DISARMED_AGAIN)
+		return 0;
+	disarmed_at = now;
+	struct control_record r = {.type = TARE_DISARMED, .netns = c->netns};
+	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+	return 0;
 }
 
 #define MARK_ROOM (MARK_LEN + MARK_NAME)

@@ -39,6 +39,8 @@ enum control_type {
 	TARE_UNPROVEN = 6, /* the hook where threads are switched is wanted; proof.bpf.h */
 	TARE_LOOKS_UP = 8, /* a traced process looks names up: the hooks for that are wanted */
 	TARE_UNIX = 9,	   /* one connects to a unix socket, or asks over one: likewise */
+	TARE_DISARMED =
+	    10, /* connections of netns have lost their sock_ops flags to another program */
 };
 
 enum role {
@@ -232,7 +234,7 @@ struct path_record {
 struct control_record {
 	__u32 type;
 	__u32 tgid;
-	__u32 netns;   /* inode number, TARE_LISTEN */
+	__u32 netns;   /* inode number, TARE_LISTEN, TARE_DISARMED */
 	__u16 port;    /* TARE_LISTEN; TARE_LINKS by a header: its index */
 	__u16 service; /* of decisions: its index */
 	__u32 reason;  /* TARE_REFUSED: enum unlinked; TARE_LINKS: enum worker_kind; TARE_UNREAD */
@@ -330,6 +332,7 @@ enum counter {
 	TARE_C_UNIX_OLD,      /* connections over unix sockets that were open before */
 	TARE_C_UNIX_LOST,     /* of them: positions are not known any more */
 	TARE_C_PATH_SILENT,   /* to strip them, or to lead to no traced service */
+	TARE_C_DISARMED,      /* connections whose sock_ops flags another program has cleared */
 	TARE_C_MAX,
 };
 

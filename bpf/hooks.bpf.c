@@ -81,6 +81,9 @@ int BPF_PROG(tare_recv, struct sock *sk)
 		}
 	} else if (!(c->flags & C_SERVER) || is_closing(sk->__sk_common.skc_state)) {
 		return 0; /* what is read now will not be answered: a lingering close */
+	} else if (cfg_tag == TARE_TAG_TCP && c->flags & C_TRUSTED &&
+		   !(tp->bpf_sock_ops_cb_flags & BPF_CB_PARSE)) {
+		conn_disarmed(c);
 	}
 	struct tcp_view v = {};
 	view(&v, sk, tp);

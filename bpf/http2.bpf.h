@@ -451,7 +451,7 @@ __noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struc
 	u32 seq = v->write_seq + f->at;
 	if (c->flags & C_TRUSTED && c->flags & C_LOCAL) {
 		told = stream_tag(c, f->stream, &a->ctx);
-	} else if (client_may_tag(c)) {
+	} else if (client_may_tag(c, v)) {
 		/* Of a header that began in an earlier write the rest can be named. */
 		u32 sent = f->at < 0 ? v->write_seq : seq;
 		bool named = streams_apart(c) && stream_push(c, f->stream, sent);

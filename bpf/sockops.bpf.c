@@ -10,9 +10,6 @@
  * reserved at CURRENT_MSS and at transmission, so that segments with a tag fit the path.
  */
 
-#define BPF_CB_WRITE BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
-#define BPF_CB_PARSE BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG
-
 /* The calls that a connection needs. */
 INLINE int armed_for(const struct conn *c)
 {

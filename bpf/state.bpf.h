@@ -82,6 +82,7 @@ enum conn_flags {
 	C_NOTED = 1 << 23,     /* server: its request's values are in flight; header.bpf.h */
 	C_BLIND = 1 << 24,     /* server: its request may have values that are not */
 	C_BY_HEADER = 1 << 25, /* client: its request was linked by one */
+	C_DISARMED = 1 << 26,  /* its sock_ops flags are not set, and that was told */
 };
 
 /* What of a connection's beginning is still to be looked at; opening.bpf.h. */
