@@ -184,6 +184,7 @@ const (
 	TareControlTypeTARE_UNPROVEN TareControlType = 6
 	TareControlTypeTARE_LOOKS_UP TareControlType = 8
 	TareControlTypeTARE_UNIX     TareControlType = 9
+	TareControlTypeTARE_DISARMED TareControlType = 10
 )
 
 type TareCounter uint32
@@ -220,12 +221,13 @@ const (
 	TareCounterTARE_C_UNIX_OLD        TareCounter = 28
 	TareCounterTARE_C_UNIX_LOST       TareCounter = 29
 	TareCounterTARE_C_PATH_SILENT     TareCounter = 30
-	TareCounterTARE_C_MAX             TareCounter = 31
+	TareCounterTARE_C_DISARMED        TareCounter = 31
+	TareCounterTARE_C_MAX             TareCounter = 32
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [31]uint64
+	N        [32]uint64
 	Unlinked [32]uint64
 }
 
