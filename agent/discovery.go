@@ -81,6 +81,7 @@ type discovery struct {
 	changes   *changes
 	looks     *looks
 	demands   *demands
+	disarmed  *disarmed
 	begin     func() error // lets traces begin
 	// released, if set, is called before an index may be used again, and keeps
 	// it from that by an error.
@@ -147,6 +148,7 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, in cluster.Sour
 		return t.SetService(index, s.Name, bits)
 	})
 	d.looks, d.demands = newLooks(d), newDemands(t.Demand, log)
+	d.disarmed = newDisarmed(log)
 	d.begin = func() error { return t.EnableEntry(true) }
 	return d
 }
@@ -354,6 +356,7 @@ func (d *discovery) watch(ctx context.Context) error {
 			decided.control(r)
 			d.demands.control(r)
 			d.looks.control(r)
+			d.disarmed.control(r)
 		})
 	})
 
@@ -373,6 +376,8 @@ func (d *discovery) watch(ctx context.Context) error {
 			if err := d.tracer.SweepUnix(); err != nil {
 				d.log.Warn("requests over unix sockets that are closed unanswered seem in flight", "error", err)
 			}
+		case <-d.disarmed.timer.C:
+			d.rearm(d.disarmed.take())
 		case <-d.changes.wake:
 			t := d.changes.take()
 			if err := d.follow(t); err != nil {

@@ -74,6 +74,8 @@ var (
 		"Messages sent while requests were sampled that could not be linked to one, by reason.", []string{"reason"}, nil)
 	descConnections = prometheus.NewDesc("tare_connections_total",
 		"Connections that were open before the agent, by what became of them.", []string{"state"}, nil)
+	descDisarmed = prometheus.NewDesc("tare_disarmed_total",
+		"Connections whose sock_ops flags another program has cleared, until they were set again.", nil, nil)
 	descNotRequests = prometheus.NewDesc("tare_not_requests_total",
 		"Sampled messages that were recognised as no requests: TLS handshakes and alerts, rests of bodies.", []string{"reason"}, nil)
 	descMeasureFull = prometheus.NewDesc("tare_measured_other_total",
@@ -138,6 +140,7 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_PATH_DROPS, descPaths, []string{"drop"}},
 	{bpf.TareCounterTARE_C_PATH_SILENT, descPaths, []string{"unanswered"}},
 	{bpf.TareCounterTARE_C_METRICS_FULL, descMeasureFull, nil},
+	{bpf.TareCounterTARE_C_DISARMED, descDisarmed, nil},
 }
 
 type collector struct{ a *Agent }
@@ -228,6 +231,9 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 			return
 		}
 		text := "tracing\n" + a.discovery.left.String()
+		if n, err := a.tracer.Counters(); err == nil && n.N[bpf.TareCounterTARE_C_DISARMED] > 0 {
+			text += fmt.Sprintf("another program has cleared sock_ops flags of %d connections, which were set again: requests meanwhile are not linked\n", n.N[bpf.TareCounterTARE_C_DISARMED])
+		}
 		if a.exporter != nil {
 			if err := a.exporter.Reachable(); err != nil {
 				text += err.Error() + "\n"

@@ -199,22 +199,26 @@ func resourceAttr(r *span.Resource, key string) string {
 // cgroupFor makes a cgroup for the test, below which containers have theirs.
 func cgroupFor(t *testing.T) string {
 	t.Helper()
+	dir := filepath.Join(cgroupRoot(t), fmt.Sprintf("tare-churn-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // a cgroup
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		children, _ := filepath.Glob(dir + "/*/cgroup.procs")
+		for _, child := range children {
+			cpuGroup{filepath.Dir(child)}.remove(t)
+		}
+		cpuGroup{dir}.remove(t)
+	})
+	return dir
+}
+
+func cgroupRoot(t *testing.T) string {
+	t.Helper()
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
-			continue
+		if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+			return root
 		}
-		dir := filepath.Join(root, fmt.Sprintf("tare-churn-%d", os.Getpid()))
-		if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // a cgroup
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			children, _ := filepath.Glob(dir + "/*/cgroup.procs")
-			for _, child := range children {
-				cpuGroup{filepath.Dir(child)}.remove(t)
-			}
-			cpuGroup{dir}.remove(t)
-		})
-		return dir
 	}
 	refuse(t, "no cgroup v2")
 	return ""
