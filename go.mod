@@ -12,6 +12,7 @@ require (
 	github.com/cilium/ebpf v0.22.0
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/dustin/go-humanize v1.0.1
+	github.com/elastic/go-seccomp-bpf v1.6.0
 	github.com/exaring/otelpgx v0.13.0
 	github.com/go-logr/logr v1.4.4
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
@@ -110,6 +111,7 @@ require (
 	k8s.io/apimachinery v0.37.0
 	k8s.io/client-go v0.37.0
 	k8s.io/klog/v2 v2.140.0
+	kernel.org/pub/linux/libs/security/libcap/psx v1.2.78
 )
 
 require (

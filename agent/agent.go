@@ -12,10 +12,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"os/signal"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cilium/ebpf/ringbuf"
@@ -28,7 +26,6 @@ import (
 	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/agent/export"
 	"github.com/tare-trace/tare/agent/kernel"
-	"github.com/tare-trace/tare/agent/platform"
 	"github.com/tare-trace/tare/agent/print"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/agent/tier"
@@ -145,14 +142,16 @@ func Run(ctx context.Context, o Options) error {
 		Peers:      a.peers,
 	})
 
-	g, ctx := errgroup.WithContext(ctx)
+	serve := func(context.Context) error { return nil }
 	if o.Config.Listen != "" {
-		serve, err := a.listen(o.Config.Listen)
-		if err != nil {
+		var err error
+		if serve, err = a.listen(o.Config.Listen); err != nil {
 			return errors.Join(err, a.endExport())
 		}
-		g.Go(func() error { return serve(ctx) })
 	}
+	a.lower()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return serve(ctx) })
 	if a.exporter != nil && o.Config.StopAt == "" {
 		g.Go(func() error { a.exporter.Watch(ctx); return nil })
 	}
@@ -233,9 +232,6 @@ func (a *Agent) load() error {
 		Threshold:   threshold,
 		Log:         a.log,
 	})
-	if err != nil && !platform.Privileged() {
-		return notAllowed(err)
-	}
 	if err != nil {
 		return err
 	}
@@ -389,9 +385,7 @@ func (a *Agent) endExport() error {
 
 // reloads obeys SIGHUP and changes of the configuration file.
 func (a *Agent) reloads(ctx context.Context) error {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+	hup := cli.Hangups()
 	tick := time.NewTicker(fileInterval)
 	defer tick.Stop()
 	modified := modTime(a.cfg.Load().File)

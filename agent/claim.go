@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tare-trace/tare/agent/claim"
@@ -32,15 +33,22 @@ func (a *Agent) claimHost(ctx context.Context) (err error) {
 	if a.cgroup, err = platform.CgroupV2(); err != nil {
 		return err
 	}
-	a.claim, a.before, err = claim.Take(ctx, claim.Options{Instance: cfg.Instance, Cgroup: a.cgroup, Replaceable: a.opts.Consume == nil}, cfg.Replace)
-	if err != nil && !platform.Privileged() {
-		return notAllowed(err)
+	if missing := platform.Missing(); len(missing) > 0 {
+		return fmt.Errorf("services would go untraced: run as root, or with %s", strings.Join(missing, ", "))
 	}
+	a.claim, a.before, err = claim.Take(ctx, claim.Options{Instance: cfg.Instance, Cgroup: a.cgroup, Replaceable: a.opts.Consume == nil}, cfg.Replace)
 	return err
 }
 
-func notAllowed(err error) error {
-	return fmt.Errorf("not allowed to load kernel programs: run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN: %w", err)
+// lower gives up what tracing does not need. `tare run` keeps it: its store may be
+// anybody's. What the agent runs in may refuse that, having a list of its own.
+func (a *Agent) lower() {
+	if a.opts.Consume != nil {
+		return
+	}
+	if err := platform.Lower(a.cfg.Load().Kubeconfig != ""); err != nil {
+		a.log.Warn("this agent may do more than it needs", "error", err)
+	}
 }
 
 // takeOver lets requests begin here, and no more at the agent before.

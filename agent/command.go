@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-trace/tare/agent/config"
-	"github.com/tare-trace/tare/agent/platform"
 	"github.com/tare-trace/tare/internal/cli"
 )
 
@@ -37,9 +36,6 @@ of the configuration file, reloads it: the sampling rate changes without a gap.`
 			if verbose {
 				level = slog.LevelDebug
 			}
-			if !platform.Privileged() {
-				cmd.PrintErrln("tare agent: neither root, nor with the capabilities that `tare agent --help` lists: this will fail")
-			}
 			return Run(cmd.Context(), Options{
 				Config: cfg, Cluster: in,
 				Reload: func() (config.Config, error) { return config.Load(cmd.Flags(), os.Environ()) },
@@ -48,6 +44,7 @@ of the configuration file, reloads it: the sampling rate changes without a gap.`
 			})
 		},
 	}
+	cli.Reloads(cmd)
 	config.Flags(cmd.Flags())
 	cli.CompleteFlags(cmd, config.Choices())
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log more")

@@ -148,19 +148,18 @@ func TestAgentUnderItsUnit(t *testing.T) {
 	needsRoot(t)
 	agent := built.Agent(t, "..")
 	service := serve(t)
-	for _, missing := range []string{"", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"} {
+	for _, missing := range []string{"", "CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"} {
 		t.Run("without "+missing, func(t *testing.T) {
 			u := unit(t, "tare-agent.service")
 			for _, key := range []string{"AmbientCapabilities", "CapabilityBoundingSet"} {
 				u[key] = strings.Join(slices.DeleteFunc(strings.Fields(u[key]), func(c string) bool { return c == missing }), " ")
 			}
-			patience := 2 * time.Minute
-			if missing != "" {
-				patience = 8 * time.Second // it is ready within two, and would never trace
-			}
-			traced, said := traces(t, patience, u, agent, service)
+			traced, said := traces(t, 2*time.Minute, u, agent, service)
 			if traced != (missing == "") {
 				t.Errorf("traced: %v\n%s", traced, said)
+			}
+			if missing != "" && !strings.Contains(said, missing+" (") {
+				t.Errorf("it does not say that %s is missing:\n%s", missing, said)
 			}
 		})
 	}

@@ -63,6 +63,7 @@ restarts the components.`,
 			return Run(cmd.Context(), opts, cmd.ErrOrStderr())
 		},
 	}
+	cli.Reloads(cmd)
 	f := cmd.Flags()
 	config.Flags(f)
 	cli.CompleteFlags(cmd, config.Choices())

@@ -10,7 +10,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -192,9 +191,9 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 		c.File = v
 	}
 	if c.File != "" {
-		text, err := os.ReadFile(c.File)
+		text, err := readFile(c.File)
 		if err != nil {
-			return c, fmt.Errorf("configuration: %w", err)
+			return c, err
 		}
 		errs = append(errs, parseFile(&c, c.File, text))
 	}

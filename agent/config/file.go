@@ -5,11 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 )
+
+// quoted is what of a YAML parser's error is of the file, which may be somebody else's.
+var quoted = regexp.MustCompile(`'[^']{2,}'|"[^"]{2,}"`)
+
+var word = regexp.MustCompile(`^[\w. -]+$`)
 
 // file walks the YAML tree instead of decoding it into structs, because an error must
 // name the line, the key, the value and what is allowed.
@@ -21,16 +30,55 @@ type file struct {
 // maxFile bounds the size of a file.
 const maxFile = 1 << 20
 
-func parseFile(c *Config, name string, text []byte) error {
-	if len(text) > maxFile {
-		return &Error{name, fmt.Sprintf("%d bytes", len(text)), fmt.Sprintf("at most %d bytes", maxFile)}
+// readFile reads a file that may be anything, put there by anybody: it does not wait, reads
+// no more than maxFile bytes, and obeys no link of a user to what is not theirs.
+func readFile(name string) ([]byte, error) {
+	refuse := func(why string) ([]byte, error) {
+		return nil, fmt.Errorf("configuration: %s is %s: a regular file of at most %d bytes is read", name, why, maxFile)
 	}
+	link, err := os.Lstat(name)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	defer func() { _ = file.Close() }() // only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	switch by, of := owner(link), owner(info); {
+	case !info.Mode().IsRegular():
+		return refuse("no regular file")
+	case link.Mode()&os.ModeSymlink != 0 && by != of && by != 0 && by != os.Geteuid():
+		return refuse("a link of one user to a file of another one")
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if len(text) > maxFile {
+		return refuse("larger than that")
+	}
+	return text, nil
+}
+
+func owner(info os.FileInfo) int {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(s.Uid)
+	}
+	return -1
+}
+
+func parseFile(c *Config, name string, text []byte) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil // nothing but comments
 	} else if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %s", name, quoted.ReplaceAllString(err.Error(), "…"))
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return &Error{name, "---", "one YAML document"}
@@ -39,6 +87,9 @@ func parseFile(c *Config, name string, text []byte) error {
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
 		return nil
+	}
+	if root.Kind != yaml.MappingNode { // another file, of which nothing is to be told
+		return fmt.Errorf("%s:%d: no configuration: allowed: key: value pairs", name, root.Line)
 	}
 	f.mapping(root, "", f.topLevel(c))
 	return errors.Join(f.errs...)
@@ -188,7 +239,7 @@ func (f *file) mapping(n *yaml.Node, prefix string, known fields) bool {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		f.fail(key, prefix+"(key)", key.Value, strings.Join(names, ", "))
+		f.fail(key, prefix+"(key)", keyIn(key.Value), strings.Join(names, ", "))
 	})
 	return len(f.errs) == before
 }
@@ -204,11 +255,11 @@ func (f *file) pairs(n *yaml.Node, where string, visit func(key, value *yaml.Nod
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind != yaml.ScalarNode || key.Value == "" {
-			f.fail(key, where, key.Value, "a name as key")
+			f.fail(key, where, keyIn(key.Value), "a name as key")
 			continue
 		}
 		if seen[key.Value] {
-			f.fail(key, where, key.Value, "each key once")
+			f.fail(key, where, keyIn(key.Value), "each key once")
 			continue
 		}
 		seen[key.Value] = true
@@ -253,6 +304,14 @@ func (f *file) at(n *yaml.Node, where string) string {
 		return fmt.Sprintf("%s:%d", f.name, n.Line)
 	}
 	return fmt.Sprintf("%s:%d: %s", f.name, n.Line, where)
+}
+
+// keyIn is a key as an error may tell it: of a file that is no configuration, nothing.
+func keyIn(text string) string {
+	if len(text) <= 40 && word.MatchString(text) {
+		return text
+	}
+	return "…"
 }
 
 func (f *file) fail(n *yaml.Node, where, value, allowed string) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -62,6 +63,22 @@ func TestPrivileged(t *testing.T) {
 		}
 		if got := privileged(list); got != tt.want {
 			t.Errorf("%v: %v", tt.has, got)
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	all := []string{"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"}
+	for _, tt := range []struct{ without, want string }{
+		{"", ""}, {"CAP_SYS_PTRACE", "CAP_SYS_PTRACE"}, {"CAP_DAC_READ_SEARCH", "CAP_DAC_READ_SEARCH"}, {"CAP_SYS_ADMIN", "CAP_BPF"},
+	} {
+		var list []Capability
+		for _, name := range all {
+			list = append(list, Capability{Name: name, Effective: name != tt.without})
+		}
+		got := missing(list)
+		if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) == 0 || !strings.HasPrefix(got[0], tt.want+" (")) {
+			t.Errorf("without %s: %q", tt.without, got)
 		}
 	}
 }

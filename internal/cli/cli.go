@@ -39,9 +39,35 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 // ErrSaid makes the exit status 1 and prints nothing: what was printed before has the reasons.
 var ErrSaid = errors.New("the command has said why it failed")
 
+// Reloads marks a command that obeys SIGHUP: Main keeps what comes before the command is
+// ready for Hangups.
+func Reloads(cmd *cobra.Command) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[reloads] = ""
+}
+
+const reloads = "reloads"
+
+var hangups = make(chan os.Signal, 1)
+
+// Hangups are the SIGHUPs to a command that Reloads, from its beginning on.
+func Hangups() <-chan os.Signal { return hangups }
+
+// catch has SIGHUP kept if the command obeys it: for others, it ends them.
+func catch(root *cobra.Command, args []string) {
+	if cmd, _, err := root.Find(args); err == nil {
+		if _, ok := cmd.Annotations[reloads]; ok {
+			signal.Notify(hangups, syscall.SIGHUP)
+		}
+	}
+}
+
 // Main runs the command that the arguments name, until it ends or a signal comes, and returns
 // the exit status. A second signal kills the process at once.
 func Main(root *cobra.Command) int {
+	catch(root, os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
