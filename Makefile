@@ -183,6 +183,11 @@ shims-report: ## write docs/linking.md's table of what shims cost again from doc
 	go run ./internal/costdoc shims docs/results/shims docs/linking.md
 
 # With all tests, docs/kernels.md gets the columns of the kernels that ran. EXEC runs a shell command in place of tests.
+.PHONY: test-takeover
+test-takeover: build ## have 20 agents take over from each other under load, twice; writes docs/results/takeover.jsonl, four minutes
+	@rm -f docs/results/takeover.jsonl
+	cd integration && TARE_TAKEOVER_RESULTS=$(CURDIR)/docs/results/takeover.jsonl go test -vet=off -count=1 -v -run '^TestTakenOver$$' . -args -long
+
 .PHONY: test-kernels
 test-kernels: check-go ## boot kernels that people run, emulated, and run tests in them (an hour; KERNELS="6.1-amd64 6.12-arm64" TESTS="TLS|doctor")
 	@go build -o bin/tare-kernels ./integration/kernels

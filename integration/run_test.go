@@ -45,7 +45,7 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 		"run", "--store", store, "--page", w.page, "--listen", w.self,
 		"--collector-listen", loopback(freePort(t)), "--collector-config", config,
 	}, args...)
-	w.child = spawn(t, "tare run", os.Interrupt, 30*time.Second, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, append([]string{tare}, args...)...)
+	w.child = spawn(t, "tare run", os.Interrupt, 30*time.Second, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TARE_INSTANCE=" + w.self}, append([]string{tare}, args...)...)
 	return w
 }
 

@@ -1,12 +1,19 @@
 package integration
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 )
 
@@ -19,7 +26,7 @@ func TestSecondAgentRefuses(t *testing.T) {
 	first := trace(t, s, same, ports(c)...)
 	for _, args := range [][]string{{"agent"}, {"run", "--store", t.TempDir()}} {
 		second := launchAs(t, s, same, slices.Concat([]string{tare}, args, ports(c))...)
-		<-second.done
+		until(t, time.Minute, "the second agent ends", second.over)
 		said := second.log.String()
 		if second.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said, fmt.Sprintf("process %d (tare-agent)", first.pid())) || !strings.Contains(said, "--replace") {
 			t.Errorf("tare %v: status %d\n%s", args, second.cmd.ProcessState.ExitCode(), said)
@@ -65,6 +72,7 @@ func TestTakenOver(t *testing.T) {
 			sent := l.end()
 			m := a.settle()
 			r := judge(t, s.all(), shapeOf(t, "nginx"))
+			noteTakeovers(t, v.name, times, int(sent.OK), r)
 			if requests := int(sent.OK); r.Traces != requests || r.Split != 0 || r.Complete != requests {
 				t.Errorf("%d traces of %d requests, %d complete, %d requests in several\n%v", r.Traces, requests, r.Complete, r.Split, m)
 			}
@@ -100,5 +108,33 @@ func (c *child) over() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// noteTakeovers writes what `make test-takeover` publishes.
+func noteTakeovers(t *testing.T, how string, agents, requests int, r fidelity.Report) {
+	t.Helper()
+	path := os.Getenv("TARE_TAKEOVER_RESULTS")
+	if path == "" {
+		return
+	}
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		t.Fatal(err)
+	}
+	line, err := json.Marshal(map[string]any{
+		"how": how, "agents": agents, "requests": requests, "traces": r.Traces, "whole": r.Complete, "in_several": r.Split,
+		"kernel": unix.ByteSliceToString(uts.Release[:]), "cpus": runtime.NumCPU(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // it is published
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.Write(append(line, '\n'))
+	if err = errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
