@@ -51,9 +51,6 @@ restarts the components.`,
 			if err := opts.Validate(); err != nil {
 				return cli.Usage(err)
 			}
-			if opts.Agent != nil && os.Geteuid() != 0 {
-				cmd.PrintErrln("tare run: neither root, nor with the capabilities that `tare agent --help` lists: tracing will fail")
-			}
 			level := slog.LevelInfo
 			if opts.Verbose {
 				level = slog.LevelDebug
