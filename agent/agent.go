@@ -113,6 +113,9 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, a.endExport())
 	}
 	if err := a.claimHost(ctx); err != nil {
+		if ctx.Err() != nil { // it was told to end while it waited for another agent
+			err = nil
+		}
 		return errors.Join(err, a.endExport())
 	}
 	defer a.claim.Close()

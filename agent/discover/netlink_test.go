@@ -83,7 +83,7 @@ func TestRoute(t *testing.T) {
 			err    bool
 		}{
 			"192.0.2.7": {device: "dev7"}, "198.51.100.3": {device: "dev7"}, "2001:db8::7": {device: "dev7"},
-			"192.0.2.1": {local: true}, "127.0.0.1": {local: true}, "2001:db8::1": {local: true}, "203.0.113.1": {err: true},
+			"192.0.2.1": {local: true}, "127.0.0.1": {local: true}, "::1": {local: true}, "203.0.113.1": {err: true},
 		} {
 			device, local, err := l.route(netip.MustParseAddr(address))
 			if (err != nil) != want.err || local != want.local || want.device != "" && nameOf(device) != want.device {
