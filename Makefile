@@ -298,6 +298,11 @@ otel-cost-report: ## write otel/README.md's table again from docs/results
 # Of the store: package, pattern. The search runs over TARE_STORE_SPANS spans.
 STORE_ROUNDS ?= 10
 
+FAULTS ?= 1000
+.PHONY: store-faults
+store-faults: check-go ## damage the files of a store in FAULTS ways; SEED=N repeats from one (half an hour for 1000)
+	TARE_STORE_FAULTS=$(FAULTS) TARE_STORE_SEED=$(SEED) $(GO) test -count=1 -timeout 3h -run '^TestFaults$$' -v ./store
+
 .PHONY: store-cost
 store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 minutes, on an idle machine)
 	@mkdir -p bin/store && echo "commit: $(COMMIT)" >bin/store/benchmarks.txt

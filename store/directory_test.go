@@ -12,7 +12,7 @@ import (
 
 func TestAnotherVersionIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
-		"newer":          {"FORMAT", "tare store 2\n", "a store of version 2, this program reads and writes version 1"},
+		"newer":          {"FORMAT", "tare store 3\n", "a store of version 3, this program reads and writes version 2"},
 		"older":          {"FORMAT", "tare store 0\n", "a store of version 0"},
 		"another's":      {"FORMAT", "something", `a file FORMAT that says "something"`},
 		"somebody's dir": {"letter.txt", "dear", "something else (letter.txt, and no FORMAT)"},

@@ -13,6 +13,13 @@
 // compactions of large ones move files instead of rewriting them. Small chunks,
 // of little traffic, are merged in the background into larger ones.
 //
+// Beside the engine's files a ledger says which chunks were acknowledged, merged and
+// removed. When the store is opened, what the engine has is held against it: the engine
+// takes a damaged end of its manifest or log for a write that a crash interrupted. What is
+// missing is looked for in all tables and logs that are there, and restored; what is not
+// found is lost, and [Store.Damage] says so. No file is removed until the ledger shows that
+// it is useless.
+//
 // # Semantics
 //
 //   - A trace may come in several writes. It is one trace: [Store.Trace] joins
@@ -26,7 +33,8 @@
 // # What it refuses
 //
 // Spans without a trace id or a span id; a directory of another version; a
-// directory that somebody else has open; a disk that is nearly full. If somebody
+// directory that somebody else has open, or that its group or all users may write; a disk
+// that is nearly full. If somebody
 // else fills the disk while a write is in progress, that write waits for free
 // space. The store neither judges traces nor changes spans: the collector does. It
 // does not replicate, and one process at a time can open a directory.

@@ -3,8 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
 )
 
 // Errors that callers tell apart, by [errors.Is].
@@ -47,10 +51,24 @@ func engineError(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, doing, err)
+	case errors.Is(err, ErrCorrupt):
+		return fmt.Errorf("%s: %w", doing, err)
+	case isCorruption(err):
+		return fmt.Errorf("%w: %s: %s", ErrCorrupt, doing, plainCorruption(err))
 	case isFull(err):
 		return fmt.Errorf("%w: %s: %w", ErrFull, doing, err)
 	}
 	return fmt.Errorf("store: %s: %w", doing, err)
+}
+
+// isOtherSize reports whether the engine does not open because tables have other sizes than
+// they should; for this it has no error of its own.
+func isOtherSize(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "object size mismatch")
+}
+
+// isCorruption reports whether the engine's error says that its files are not as it
+// wrote them: a table that is not there is one of them.
+func isCorruption(err error) bool {
+	return err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || record.IsInvalidRecord(err))
 }

@@ -10,9 +10,13 @@ import (
 	"strings"
 )
 
-// version is of everything that this package lays out on disk. There is one
-// version that is read and written; a change of the layout raises it.
-const version = 1
+// version is of everything that this package lays out on disk; a change of the
+// layout raises it. A store of version 1 has no ledger: it gets one when it is opened,
+// and is of version 2 then.
+const (
+	version       = 2
+	withoutLedger = 1
+)
 
 const (
 	formatFile   = "FORMAT" // says the version
@@ -26,24 +30,15 @@ func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	file := filepath.Join(dir, formatFile)
-	found, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := makeFormat(dir); err != nil {
-			return err
-		}
-	case err != nil:
-		return fmt.Errorf("store: %w", err)
-	default:
-		text, ok := strings.CutPrefix(strings.TrimSpace(string(found)), formatPrefix)
-		v, err := strconv.Atoi(text)
-		if !ok || err != nil {
-			return &VersionError{dir, fmt.Sprintf("a file %s that says %q", formatFile, clip(found)), version}
-		}
-		if v != version {
-			return &VersionError{dir, fmt.Sprintf("a store of version %d", v), version}
-		}
+	if err := refuseShared(dir); err != nil {
+		return err
+	}
+	_, err := checkFormat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = makeFormat(dir)
+	}
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, engineDir), 0o700); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -51,8 +46,58 @@ func prepare(dir string) error {
 	return nil
 }
 
-// makeFormat writes the version into a directory that nobody has used. A crash
-// leaves either no such file or the whole of it.
+// checkFormat returns the version of the store in the directory, if it can be read.
+func checkFormat(dir string) (int, error) {
+	found, err := os.ReadFile(filepath.Join(dir, formatFile))
+	if err != nil {
+		return 0, fmt.Errorf("store: %w", err)
+	}
+	text, ok := strings.CutPrefix(strings.TrimSpace(string(found)), formatPrefix)
+	v, err := strconv.Atoi(text)
+	if !ok || err != nil {
+		return 0, &VersionError{dir, fmt.Sprintf("a file %s that says %q", formatFile, clip(found)), version}
+	}
+	if v < withoutLedger || v > version {
+		return 0, &VersionError{dir, fmt.Sprintf("a store of version %d", v), version}
+	}
+	return v, nil
+}
+
+// refuseShared refuses a directory into which others could put files.
+func refuseShared(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%w: its group or all users may write the directory %s (%v): take that from them (chmod 0700 %s), or choose another directory",
+			ErrInvalid, dir, info.Mode(), dir)
+	}
+	return nil
+}
+
+// tighten makes the store's files, which earlier versions left readable, the owner's alone.
+func tighten(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.Name() == "lost+found" {
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil || info.Mode().Perm()&0o077 == 0 || !d.IsDir() && !info.Mode().IsRegular() {
+			return err
+		}
+		return os.Chmod(path, info.Mode().Perm()&0o700)
+	})
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+// makeFormat writes the version into a directory that nobody has used.
 func makeFormat(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -64,23 +109,13 @@ func makeFormat(dir string) error {
 			return &VersionError{dir, fmt.Sprintf("something else (%s, and no %s)", e.Name(), formatFile), version}
 		}
 	}
-	name := filepath.Join(dir, temporary)
-	f, err := os.Create(name)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	_, err = f.WriteString(formatPrefix + strconv.Itoa(version) + "\n")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	if err := os.Rename(name, filepath.Join(dir, formatFile)); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+	return writeFormat(dir)
+}
+
+// writeFormat writes the version. A crash leaves either the file as it was or the whole of
+// the new one.
+func writeFormat(dir string) error {
+	if err := replaceFile(filepath.Join(dir, formatFile), []byte(formatPrefix+strconv.Itoa(version)+"\n")); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil

@@ -88,28 +88,32 @@ func (v *view) each(ctx context.Context, m *match, f func(c *chunkData, cols *sp
 		if !m.chunk(z) {
 			continue
 		}
-		c, err := v.chunk(z.chunk, z)
-		if err != nil {
-			return err
-		}
-		cols, err := m.columns(c)
-		if err != nil {
-			return err
-		}
-		if cols.duration, err = c.column(colDuration); err != nil {
-			return err
-		}
-		if cols.flags, err = c.column(colFlags); err != nil {
-			return err
-		}
-		if err := f(c, &cols); err != nil {
-			return err
-		}
-		if err := v.drop(c); err != nil {
+		if err := v.skip(z, v.eachOf(z, m, f)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (v *view) eachOf(z *zone, m *match, f func(c *chunkData, cols *spanColumns) error) error {
+	c, err := v.chunk(z.chunk, z)
+	if err != nil {
+		return err
+	}
+	cols, err := m.columns(c)
+	if err != nil {
+		return err
+	}
+	if cols.duration, err = c.column(colDuration); err != nil {
+		return err
+	}
+	if cols.flags, err = c.column(colFlags); err != nil {
+		return err
+	}
+	if err := f(c, &cols); err != nil {
+		return err
+	}
+	return v.drop(c)
 }
 
 func (c *chunkData) addLatencies(m *match, cols *spanColumns, byOperation bool, all map[latencyKey]*latency) error {

@@ -39,7 +39,7 @@ func (z *zone) mergeable() bool { return z.spans < mergeBelow && z.raw < mergeBy
 func (s *Store) mergeOnce() (bool, error) {
 	byClass := map[int][]*zone{}
 	for _, z := range s.list() {
-		if c := z.class(); c >= 0 {
+		if c := z.class(); c >= 0 && !s.damage.has(z.chunk) {
 			byClass[c] = append(byClass[c], z)
 		}
 	}
@@ -95,7 +95,10 @@ func (s *Store) merge(sources []*zone) error {
 	first, written := sources[0].first, uint64(0)
 	for _, z := range sources {
 		first, written = min(first, z.first), max(written, z.written)
-		if err := b.addChunk(v, z); err != nil {
+		if err := b.addChunk(v, z); errors.Is(err, ErrCorrupt) {
+			// It stays as it is, and is not tried again.
+			return errors.Join(v.skip(z, err), v.close())
+		} else if err != nil {
 			return errors.Join(err, v.close())
 		}
 	}
@@ -113,10 +116,16 @@ func (s *Store) merge(sources []*zone) error {
 	if err != nil {
 		return errors.Join(engineError("merging", err), batch.Close())
 	}
+	if err := s.ledger.before(ledgerMerged, sources, z.chunk); err != nil {
+		return errors.Join(err, batch.Close())
+	}
 	// Not synced: the log is in order, so that after a power cut either the
 	// sources are there or this.
 	if err := s.apply(batch, &change{gone: sources, added: z}); err != nil {
 		return errors.Join(engineError("merging", err), batch.Close())
+	}
+	if err := s.ledger.write([]entry{entryOf(ledgerAck, z)}); err != nil {
+		s.log.Warn("store: if files are damaged, it will not be noticed that this chunk is missing", "chunk", z.chunk, "error", err)
 	}
 	s.log.Debug("store: merged small chunks", "chunks", len(sources), "spans", z.spans)
 	return engineError("merging", batch.Close())

@@ -27,6 +27,8 @@ type Overview struct {
 	// after Reached is counted, of the rest only some.
 	Truncated bool
 	Reached   time.Time
+	// Damaged is how many chunks could not be read, and are not counted, or not all of them.
+	Damaged int
 }
 
 // Cell is the traces that began within one column, and took from Low to High.
@@ -94,10 +96,11 @@ func (c *counter) run(ctx context.Context) error {
 			c.Truncated, c.Reached = true, timeOf(z.maxFrom)
 			break
 		}
-		if err != nil {
+		if err := c.v.skip(z, err); err != nil {
 			return err
 		}
 	}
+	c.Damaged = c.v.damaged
 	for column := range c.traces {
 		for row, n := range c.traces[column] {
 			if n > 0 {

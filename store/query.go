@@ -62,7 +62,13 @@ type Result struct {
 	// that is newer than Reached. Next goes on from there.
 	Truncated bool
 	Reached   time.Time
+	// Damaged is how many chunks and traces could not be read, or not as a whole, and
+	// may be missing here.
+	Damaged int
 }
+
+// StateDamaged is the state of a trace in a list of which nothing more can be read.
+const StateDamaged = "damaged"
 
 // Summary is a trace in a list. It counts the spans that are stored.
 type Summary struct {

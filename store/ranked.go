@@ -61,7 +61,7 @@ func (s *searcher) ranked(ctx context.Context) (Result, error) {
 			r.Truncated, r.Reached = true, timeOf(z.maxFrom)
 			break
 		}
-		if err != nil {
+		if err := s.v.skip(z, err); err != nil {
 			return Result{}, err
 		}
 	}
@@ -74,10 +74,14 @@ func (s *searcher) ranked(ctx context.Context) (Result, error) {
 		}
 		seen[x.id] = true
 		places, err := s.v.places(ctx, x.id)
-		if err != nil {
-			return Result{}, err
+		var sum Summary
+		if err == nil {
+			sum, err = s.v.summary(x.id, places)
 		}
-		sum, err := s.v.summary(x.id, places)
+		if errors.Is(err, ErrCorrupt) {
+			sum, err = Summary{TraceID: x.id, Start: timeOf(x.from), State: StateDamaged}, nil
+			s.v.damaged++
+		}
 		if err != nil {
 			return Result{}, err
 		}
@@ -92,7 +96,7 @@ func (s *searcher) ranked(ctx context.Context) (Result, error) {
 		}
 		return cmp.Or(by, b.Start.Compare(a.Start), cmp.Compare(a.TraceID.String(), b.TraceID.String()))
 	})
-	r.Traces = summaries[:min(len(summaries), s.m.q.Limit)]
+	r.Traces, r.Damaged = summaries[:min(len(summaries), s.m.q.Limit)], s.v.damaged
 	return r, nil
 }
 

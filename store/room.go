@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -68,7 +70,17 @@ func (f *roomFS) file(name string, open func() (vfs.File, error)) (file vfs.File
 }
 
 func (f *roomFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return f.file(name, func() (vfs.File, error) { return f.FS.Create(name, c) })
+	return f.file(name, func() (vfs.File, error) {
+		file, err := f.FS.Create(name, c)
+		if err != nil {
+			return nil, err
+		}
+		// The engine makes files that everybody may read, as far as the umask lets it.
+		if err := os.Chmod(name, 0o600); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		return file, nil
+	})
 }
 
 func (f *roomFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (s *searcher) run(ctx context.Context) (Result, error) {
 		if !s.m.chunk(z) {
 			continue
 		}
-		if err := s.chunk(ctx, z); err != nil {
+		if err := s.v.skip(z, s.chunk(ctx, z)); err != nil {
 			return Result{}, err
 		}
 	}
@@ -141,10 +142,14 @@ func (s *searcher) summarize(ctx context.Context, r Result) (Result, error) {
 			return Result{}, err
 		}
 		var err error
-		if r.Traces[i], err = s.v.summary(f.id, f.places); err != nil {
+		if r.Traces[i], err = s.v.summary(f.id, f.places); errors.Is(err, ErrCorrupt) {
+			r.Traces[i] = Summary{TraceID: f.id, Start: timeOf(f.from), State: StateDamaged}
+			s.v.damaged++
+		} else if err != nil {
 			return Result{}, err
 		}
 	}
+	r.Damaged = s.v.damaged
 	return r, nil
 }
 

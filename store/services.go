@@ -67,21 +67,25 @@ func (v *view) eachOperation(ctx context.Context, f func(service string, o *oper
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c, err := v.chunk(z.chunk, z)
-		if err != nil {
-			return err
-		}
-		n, err := c.dictionary()
-		if err != nil {
-			return err
-		}
-		for i := range n.operations {
-			o := &n.operations[i]
-			f(n.services[o.service], o)
-		}
-		if err := v.drop(c); err != nil {
+		if err := v.skip(z, v.operationsOf(z, f)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (v *view) operationsOf(z *zone, f func(service string, o *operation)) error {
+	c, err := v.chunk(z.chunk, z)
+	if err != nil {
+		return err
+	}
+	n, err := c.dictionary()
+	if err != nil {
+		return err
+	}
+	for i := range n.operations {
+		o := &n.operations[i]
+		f(n.services[o.service], o)
+	}
+	return v.drop(c)
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -70,6 +73,13 @@ type Store struct {
 	searches time.Duration // how long a search may take
 	closing  time.Duration // how long Close waits for room
 
+	anySize  bool // tables may be missing, or not as large as the manifest says
+	ledger   *ledger
+	damage   damage
+	failures failures
+	format   int  // version of the directory when it was opened
+	empty    bool // nothing was in it
+
 	life   sync.RWMutex // held for reading by every method
 	closed bool
 
@@ -128,17 +138,8 @@ func Open(opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s (%w)", ErrInUse, opt.Dir, err)
 	}
-	if err := s.checkDisk(reserveBase); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	s.db, err = s.openEngine(engine, lock)
-	// Pebble holds the lock from here on, or, if it fails to open, nobody does.
-	err = errors.Join(err, lock.Close())
-	if err != nil {
-		return nil, engineError("opening "+opt.Dir, err)
-	}
-	if err := s.loadChunks(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w (in %s)", err, opt.Dir), s.db.Close())
+	if err := s.openLocked(engine, lock); err != nil {
+		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -150,7 +151,97 @@ func Open(opt Options) (*Store, error) {
 	return s, nil
 }
 
+// openLocked opens the engine and holds what it has against the ledger.
+func (s *Store) openLocked(engine string, lock *pebble.Lock) error {
+	if err := errors.Join(tighten(s.opt.Dir), s.checkDisk(reserveBase)); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	a, err := readLedger(s.opt.Dir)
+	if err == nil {
+		s.format, err = checkFormat(s.opt.Dir)
+	}
+	if err == nil {
+		s.empty, err = setAside(s.opt.Dir)
+	}
+	if err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	if err = s.verifyNames(); err == nil {
+		s.db, err = s.openEngine(engine, lock)
+	}
+	if isCorruption(err) {
+		// A damaged log keeps the engine from opening; what is readable of it does not.
+		repaired, e := s.repairLogs(engine)
+		if err = errors.Join(err, e); repaired && e == nil {
+			s.db, err = s.openEngine(engine, lock)
+		}
+	}
+	if isOtherSize(err) && !errors.Is(err, fs.ErrNotExist) {
+		// What is readable of the tables is used; reading them shows which they are.
+		s.log.Error("store: tables are not as large as they were written", "error", plainCorruption(err))
+		s.damage.note("tables are not as large as they were written")
+		s.anySize = true
+		s.db, err = s.openEngine(engine, lock)
+	}
+	if err != nil && a.found && !isFull(err) && !errors.Is(err, fs.ErrPermission) {
+		// The manifest cannot be used: the engine begins anew, and settle restores what the
+		// ledger knows from the files that are set aside.
+		s.log.Error("store: the engine's manifest and tables do not fit together, rebuilding the store from what can be read", "error", plainCorruption(err))
+		if err = removeEngine(engine); err == nil {
+			s.db, err = s.openEngine(engine, lock)
+		}
+	}
+	// Pebble holds the lock from here on, or, if it fails to open, nobody does.
+	err = errors.Join(err, lock.Close())
+	if err != nil {
+		if _, e := quarantine(s.opt.Dir); e != nil {
+			err = errors.Join(err, e)
+		}
+		if isFull(err) || errors.Is(err, fs.ErrPermission) {
+			return engineError("opening "+s.opt.Dir, err)
+		}
+		// Its other reasons not to open are of many kinds.
+		return s.hint(corrupt("opening %s: %s", s.opt.Dir, plainCorruption(err)))
+	}
+	err = s.loadChunks(a)
+	if err == nil {
+		err = s.settle(a)
+	}
+	if err != nil {
+		err = s.hint(fmt.Errorf("%w (in %s)", err, s.opt.Dir))
+		if s.ledger != nil {
+			err = errors.Join(err, s.ledger.close())
+		}
+		return errors.Join(err, s.db.Close())
+	}
+	return nil
+}
+
+// removeEngine removes the engine's files, so that it begins anew. Those that hold spans have second
+// names elsewhere.
+func removeEngine(engine string) error {
+	entries, err := os.ReadDir(engine)
+	for _, e := range entries {
+		if e.Type().IsRegular() && e.Name() != "LOCK" {
+			err = errors.Join(err, os.Remove(filepath.Join(engine, e.Name())))
+		}
+	}
+	return err
+}
+
+// hint adds what to do about a store that cannot be opened.
+func (s *Store) hint(err error) error {
+	if !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w; nothing was removed: salvage what is readable by `tare store repair %s NEW-DIRECTORY`, or choose another directory", err, s.opt.Dir)
+}
+
 func (s *Store) openEngine(dir string, lock *pebble.Lock) (*pebble.DB, error) {
+	return pebble.Open(dir, s.engineOptions(lock))
+}
+
+func (s *Store) engineOptions(lock *pebble.Lock) *pebble.Options {
 	var fs vfs.FS = s.fs
 	if s.opt.NoSync {
 		fs = noSyncFS{fs}
@@ -158,6 +249,8 @@ func (s *Store) openEngine(dir string, lock *pebble.Lock) (*pebble.DB, error) {
 	o := &pebble.Options{
 		FS:   fs,
 		Lock: lock,
+		// The check refuses to open a store of which one table is not as it was.
+		DisableConsistencyCheck: s.anySize,
 		// A newer one is chosen together with a new version of the store.
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
 		CacheSize:                   blockCache,
@@ -171,10 +264,14 @@ func (s *Store) openEngine(dir string, lock *pebble.Lock) (*pebble.DB, error) {
 		Logger:                      engineLog{s.log},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
-				s.log.Error("store: work in the background failed, it will be tried again", "error", err)
+				if text := plainCorruption(err); s.failures.new(text) {
+					s.log.Error("store: work in the background failed, it will be tried again", "error", text)
+				}
 			},
 			DataCorruption: func(i pebble.DataCorruptionInfo) {
-				s.log.Error("store: a file is corrupt", "file", i.Path, "error", i.Details)
+				if s.damage.file(i.Path) {
+					s.log.Error("store: a file is damaged", "file", i.Path, "error", plainCorruption(i.Details))
+				}
 			},
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) { s.log.Warn("store: writes wait for the disk", "reason", i.Reason) },
 		},
@@ -191,11 +288,43 @@ func (s *Store) openEngine(dir string, lock *pebble.Lock) (*pebble.DB, error) {
 		// rewritten nor in the way when they are removed.
 		o.TargetFileSizes[i] = int64(min(tableFileSize, s.memTable))
 	}
-	return pebble.Open(dir, o)
+	return o
 }
 
-// loadChunks reads the bounds of every chunk.
-func (s *Store) loadChunks() error {
+// loadChunks reads the bounds of every chunk. Where a table is damaged, it reads those
+// that the ledger names one by one, and leaves out what cannot be read.
+func (s *Store) loadChunks(a *account) error {
+	err := s.scanChunks()
+	if err == nil || !errors.Is(err, ErrCorrupt) || !a.found {
+		return err
+	}
+	s.log.Error("store: bounds of chunks are damaged, reading them one by one", "error", err)
+	s.chunks = nil
+	numbers := slices.Sorted(maps.Keys(a.acked))
+	for _, n := range numbers {
+		e := a.acked[n]
+		b, closer, err := s.db.Get(partKey(n, partZone, 0))
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue // settle looks whether it should be there
+		}
+		var z *zone
+		if err == nil {
+			z, err = parseZone(n, b)
+			err = errors.Join(err, closer.Close())
+		}
+		if err := engineError("reading the chunks", err); errors.Is(err, ErrCorrupt) {
+			s.damage.chunk(n, e.spans)
+			continue
+		} else if err != nil {
+			return err
+		}
+		s.chunks = append(s.chunks, z)
+	}
+	s.next.Store(a.next)
+	return nil
+}
+
+func (s *Store) scanChunks() error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyChunk}, UpperBound: []byte{keyChunk + 1}})
 	if err != nil {
 		return engineError("reading the chunks", err)
@@ -268,7 +397,7 @@ func (s *Store) close() error {
 	s.closed = true
 	s.stop()
 	<-s.done
-	return engineError("closing", s.db.Close())
+	return engineError("closing", errors.Join(s.db.Close(), s.ledger.close()))
 }
 
 // Stats returns the state of the whole store. Traces counts a trace that came

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -12,17 +13,18 @@ import (
 
 // Trace returns all spans of a trace that are stored, in the order in which
 // they came, with one ResourceSpans for every distinct resource. It returns
-// ErrNotFound if there are none.
+// ErrNotFound if there are none. If it returns ErrCorrupt, a part of the trace
+// is damaged, and the spans are those of it that can be read, perhaps none.
 func (s *Store) Trace(ctx context.Context, id pcommon.TraceID) (ptrace.Traces, error) {
 	var td ptrace.Traces
 	err := s.read(func(v *view) (err error) {
 		td, err = v.trace(ctx, id)
 		return err
 	})
-	if err != nil {
-		return ptrace.NewTraces(), err
+	if err != nil && !errors.Is(err, ErrCorrupt) || td == (ptrace.Traces{}) {
+		td = ptrace.NewTraces()
 	}
-	return td, nil
+	return td, err
 }
 
 func (v *view) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces, err error) {
@@ -34,32 +36,64 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces,
 		return td, ErrNotFound
 	}
 	var tree spanTree
+	var damaged error
 	for _, p := range places {
 		if err := ctx.Err(); err != nil {
 			return td, err
 		}
-		c, err := v.chunk(p.chunk, nil)
-		if err != nil {
+		err := v.spansOf(p, &tree)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, ErrCorrupt) {
 			return td, err
 		}
-		groups, record, err := c.spansAt(p)
-		if err != nil {
-			return td, err
+		z := v.zoneOf(p.chunk)
+		if z == nil && !v.s.damage.has(p.chunk) {
+			continue // retention removed a chunk that was damaged, and could not remove this
 		}
-		err = eachRun(record, groups, func(g uint32, spans []byte) error {
-			tree.add(groups[g], spans)
-			return nil
-		})
-		if err != nil {
-			return td, err
+		if damaged == nil {
+			damaged = err
 		}
+		if z != nil {
+			_ = v.skip(z, err) // which only notes it
+		}
+	}
+	if len(tree) == 0 && damaged == nil {
+		return td, ErrNotFound
 	}
 	var m ptrace.ProtoUnmarshaler
 	td, err = m.UnmarshalTraces(tree.encode())
 	if err != nil {
-		return td, corrupt("trace %s: %v", id, err)
+		return ptrace.NewTraces(), corrupt("trace %s: %v", id, err)
 	}
-	return td, nil
+	return td, damaged
+}
+
+// zoneOf returns the bounds of a chunk; nil if there is no such chunk.
+func (v *view) zoneOf(chunk uint64) *zone {
+	for _, z := range v.chunks {
+		if z.chunk == chunk {
+			return z
+		}
+	}
+	return nil
+}
+
+// spansOf adds the spans at a place.
+func (v *view) spansOf(p place, tree *spanTree) error {
+	c, err := v.chunk(p.chunk, nil)
+	if err != nil {
+		return err
+	}
+	groups, record, err := c.spansAt(p)
+	if err != nil {
+		return err
+	}
+	return eachRun(record, groups, func(g uint32, spans []byte) error {
+		tree.add(groups[g], spans)
+		return nil
+	})
 }
 
 // spanTree puts groups of spans together again.

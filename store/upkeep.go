@@ -93,6 +93,9 @@ func (s *Store) removeChunk(z *zone) error {
 	if err := s.deleteChunk(batch, z); err != nil {
 		return errors.Join(err, batch.Close())
 	}
+	if err := s.ledger.before(ledgerRemoved, []*zone{z}, 0); err != nil {
+		s.log.Warn("store: the ledger does not say that a chunk is removed, which will be reported as lost", "chunk", z.chunk, "error", err)
+	}
 	// Not synced: after a power cut the chunk may be there again, and goes again.
 	if err := s.apply(batch, &change{gone: []*zone{z}}); err != nil {
 		return errors.Join(engineError("removing a chunk", err), batch.Close())
@@ -104,10 +107,14 @@ func (s *Store) removeChunk(z *zone) error {
 // deleteChunk adds to the batch what removes the chunk.
 func (s *Store) deleteChunk(batch *pebble.Batch, z *zone) error {
 	b, closer, err := s.db.Get(partKey(z.chunk, partColumn, colTraceID))
-	if err != nil {
-		return engineError("reading trace ids", err)
+	if err := engineError("reading trace ids", err); errors.Is(err, ErrCorrupt) {
+		// The entries of its traces stay; whoever follows them finds that it is gone.
+		s.log.Warn("store: removing a damaged chunk", "chunk", z.chunk, "error", err)
+	} else if err != nil {
+		return err
+	} else {
+		defer closer.Close()
 	}
-	defer closer.Close()
 	for ; len(b) >= 16; b = b[16:] {
 		if err := batch.Delete(traceKey(pcommon.TraceID(b[:16]), z.chunk), nil); err != nil {
 			return engineError("removing a chunk", err)

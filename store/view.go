@@ -32,9 +32,12 @@ func (s *Store) read(f func(v *view) error) (err error) {
 type view struct {
 	s      *Store
 	snap   *pebble.Snapshot
+	parts  reader // of chunks: snap, or a salvage
 	chunks []*zone
 	open   map[uint64]*chunkData
 	traces *pebble.Iterator
+
+	damaged int // chunks that were left out
 }
 
 // What a view keeps at hand: chunks, and of each some decompressed blocks,
@@ -47,6 +50,7 @@ const (
 func (s *Store) view() (*view, error) {
 	s.mu.RLock()
 	v := &view{s: s, snap: s.db.NewSnapshot(), chunks: slices.Clone(s.chunks), open: map[uint64]*chunkData{}}
+	v.parts = guarded{v.snap, &s.damage}
 	change := s.change
 	s.mu.RUnlock()
 	if change == nil {
@@ -70,7 +74,10 @@ func (v *view) close() error {
 	if v.traces != nil {
 		err = errors.Join(err, v.traces.Close())
 	}
-	return engineError("reading", errors.Join(err, v.snap.Close()))
+	if v.snap != nil {
+		err = errors.Join(err, v.snap.Close())
+	}
+	return engineError("reading", err)
 }
 
 // chunkData is a chunk of which parts have been read.
@@ -140,7 +147,7 @@ func (c *chunkData) close() error {
 
 // get returns a part. It stays valid until the chunk is closed.
 func (c *chunkData) get(number uint64, part byte, n uint32) ([]byte, error) {
-	b, closer, err := c.v.snap.Get(partKey(number, part, n))
+	b, closer, err := c.v.parts.Get(partKey(number, part, n))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, corrupt("chunk %d lacks part %d, %d", number, part, n)
 	}
@@ -185,7 +192,7 @@ func (c *chunkData) column(col int) (column, error) {
 	}
 	n := c.zone.rowsOf(col)
 	var parsed column
-	b, closer, err := c.v.snap.Get(partKey(c.zone.chunk, partColumn, uint32(col)))
+	b, closer, err := c.v.parts.Get(partKey(c.zone.chunk, partColumn, uint32(col)))
 	switch {
 	case errors.Is(err, pebble.ErrNotFound): // all zero
 	case err != nil:
@@ -271,7 +278,7 @@ func (c *chunkData) block(n uint32) ([]byte, error) {
 	if i := slices.Index(c.blockNums[:], int64(n)); i >= 0 {
 		return c.blocks[i], nil
 	}
-	b, closer, err := c.v.snap.Get(partKey(c.zone.chunk, partBlock, n))
+	b, closer, err := c.v.parts.Get(partKey(c.zone.chunk, partBlock, n))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, corrupt("chunk %d lacks block %d", c.zone.chunk, n)
 	}

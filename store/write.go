@@ -67,6 +67,9 @@ func (s *Store) write(ctx context.Context, td ptrace.Traces) error {
 	if err := s.db.Apply(batch, pebble.Sync); err != nil {
 		return errors.Join(engineError("writing", err), batch.Close())
 	}
+	if err := s.ledger.write([]entry{entryOf(ledgerAck, z)}); err != nil {
+		s.log.Warn("store: if files are damaged, it will not be noticed that this chunk is missing", "chunk", z.chunk, "error", err)
+	}
 	s.mu.Lock()
 	s.chunks = append(s.chunks, z)
 	s.mu.Unlock()

@@ -17,6 +17,7 @@ type overview struct {
 	Cells     []cell `json:"cells"`
 	Truncated bool   `json:"truncated"` // the numbers are lower bounds of what began before reached
 	Reached   string `json:"reached"`
+	Damaged   int    `json:"damaged"` // chunks of spans that cannot be read, and are not counted
 }
 
 type cell struct {
@@ -44,7 +45,7 @@ func (a *api) overview(r *http.Request) (any, error) {
 		return nil, err
 	}
 	out := overview{found.Traces, found.Errors, finite(found.Weight), timeText(found.Start), timeText(found.End), found.Columns,
-		make([]cell, 0, len(found.Cells)), found.Truncated, timeText(found.Reached)}
+		make([]cell, 0, len(found.Cells)), found.Truncated, timeText(found.Reached), found.Damaged}
 	for _, c := range found.Cells {
 		out.Cells = append(out.Cells, cell{c.Column, int64(c.Low), int64(c.High), c.Traces, c.Errors})
 	}

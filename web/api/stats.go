@@ -13,15 +13,29 @@ type stats struct {
 	Written uint64 `json:"written"`
 	Expired uint64 `json:"expired"`
 	Refused uint64 `json:"refused"`
+	Damage  damage `json:"damage"`
+}
+
+// damage is what the store knows to be lost, or not readable.
+type damage struct {
+	LostSpans       uint64   `json:"lost_spans"`       // acknowledged, and in no file
+	UnreadableSpans uint64   `json:"unreadable_spans"` // of chunks with a part that cannot be read
+	RestoredSpans   uint64   `json:"restored_spans"`   // found in files that the engine did not name
+	Quarantine      []string `json:"quarantine"`       // files kept aside
+	Files           []string `json:"files"`            // that are damaged
+	Notes           []string `json:"notes"`
 }
 
 func (a *api) stats(r *http.Request) (any, error) {
 	if err := newParams(r).done(); err != nil {
 		return nil, err
 	}
-	s := a.Store.Stats()
+	s, d := a.Store.Stats(), a.Store.Damage()
 	return stats{a.Version, s.Version, s.Spans, s.Traces, s.Bytes, timeText(s.Oldest), timeText(s.Newest),
-		s.Written, s.Expired, s.Refused}, nil
+		s.Written, s.Expired, s.Refused, damage{
+			d.LostSpans, d.UnreadableSpans, d.RestoredSpans,
+			append([]string{}, d.Quarantine...), append([]string{}, d.Files...), append([]string{}, d.Notes...),
+		}}, nil
 }
 
 func (a *api) health(r *http.Request) (any, error) {

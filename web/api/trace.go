@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/internal/answer"
 	"github.com/tare-trace/tare/web/waterfall"
 )
@@ -32,6 +34,7 @@ type traceHead struct {
 	Services []serviceCount `json:"services"`
 	Resource []resource     `json:"resources"`
 	Gaps     [][2]uint64    `json:"gaps"`
+	Damaged  string         `json:"damaged"` // why spans are missing that were stored; "" if none is
 }
 
 type resource struct {
@@ -87,6 +90,7 @@ type link struct {
 type analysed struct {
 	*waterfall.Trace
 	attributes bool
+	damaged    string
 }
 
 func (a *api) trace(r *http.Request) (any, error) {
@@ -95,7 +99,7 @@ func (a *api) trace(r *http.Request) (any, error) {
 	if err := p.done(); err != nil {
 		return nil, err
 	}
-	td, err := a.read(r)
+	td, damaged, err := a.read(r)
 	if err != nil {
 		return nil, err
 	}
@@ -104,16 +108,23 @@ func (a *api) trace(r *http.Request) (any, error) {
 			td.SpanCount(), n>>20)
 	}
 	t := waterfall.Analyse(td)
-	return analysed{t, all}, r.Context().Err()
+	return analysed{t, all, damaged}, r.Context().Err()
 }
 
-// read finds the trace that the path names.
-func (a *api) read(r *http.Request) (ptrace.Traces, error) {
+// read finds the trace that the path names. If only a part of it can be read, it says why.
+func (a *api) read(r *http.Request) (td ptrace.Traces, damaged string, err error) {
 	id, err := traceID(r)
 	if err != nil {
-		return ptrace.Traces{}, err
+		return td, "", err
 	}
-	return a.Store.Trace(r.Context(), id)
+	td, err = a.Store.Trace(r.Context(), id)
+	switch {
+	case errors.Is(err, store.ErrCorrupt) && td.SpanCount() > 0:
+		return td, err.Error(), nil
+	case errors.Is(err, store.ErrNotFound) && a.Store.Damage().Spans() > 0:
+		return td, "", answer.NotFound("no span of this trace is stored; it may be among the spans that this store has lost: the health view has their number")
+	}
+	return td, "", err
 }
 
 // WriteJSON writes span by span, so that a trace of 100,000 spans is never one string in
@@ -146,7 +157,7 @@ func (t analysed) head() traceHead {
 		Start: timeText(time.Unix(int64(t.Start/1e9), int64(t.Start%1e9))), // as a Timestamp, times after 2262 would wrap
 		State: t.State, Reason: t.Reason, Keep: t.Keep, Weight: finite(t.Weight),
 		Services: make([]serviceCount, 0, len(t.Services)), Resource: make([]resource, 0, len(t.Resources)),
-		Gaps: intervals(t.Gaps),
+		Gaps: intervals(t.Gaps), Damaged: t.damaged,
 	}
 	for _, s := range t.Services {
 		h.Services = append(h.Services, serviceCount(s))
@@ -219,7 +230,7 @@ func (a *api) span(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	td, err := a.read(r)
+	td, _, err := a.read(r)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +238,7 @@ func (a *api) span(r *http.Request) (any, error) {
 }
 
 func spanOf(td ptrace.Traces, id pcommon.SpanID, nth int) (any, error) {
-	t := analysed{waterfall.Analyse(td), true}
+	t := analysed{waterfall.Analyse(td), true, ""}
 	for i := range t.Spans {
 		if t.Spans[i].SpanID() != id {
 			continue
@@ -247,7 +258,7 @@ func (a *api) otlp(r *http.Request) (any, error) {
 	if err := newParams(r).done(); err != nil {
 		return nil, err
 	}
-	td, err := a.read(r)
+	td, _, err := a.read(r)
 	if err != nil {
 		return nil, err
 	}

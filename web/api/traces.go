@@ -83,6 +83,7 @@ type page struct {
 	Next      string    `json:"next"`
 	Truncated bool      `json:"truncated"`
 	Reached   string    `json:"reached"`
+	Damaged   int       `json:"damaged"` // chunks of spans and traces that cannot be read, and may be missing here
 }
 
 func (a *api) search(r *http.Request) (any, error) {
@@ -95,7 +96,7 @@ func (a *api) search(r *http.Request) (any, error) {
 		return nil, err
 	}
 	out := page{Traces: make([]summary, 0, len(found.Traces)), Next: found.Next,
-		Truncated: found.Truncated, Reached: timeText(found.Reached)}
+		Truncated: found.Truncated, Reached: timeText(found.Reached), Damaged: found.Damaged}
 	for _, t := range found.Traces {
 		s := summary{
 			TraceID: t.TraceID.String(), Service: t.Service, Name: t.Root, Target: t.Target, Start: timeText(t.Start),

@@ -21,10 +21,11 @@ const maxAnswer = 128 << 20
 
 // traces is a response that is written trace by trace.
 type traces struct {
-	api    *api
-	ids    []pcommon.TraceID
-	strict bool // one trace, already read into first
-	first  ptrace.Traces
+	api     *api
+	ids     []pcommon.TraceID
+	strict  bool // one trace, already read into first
+	first   ptrace.Traces
+	damaged error // why spans of first are missing
 }
 
 // trace is /api/traces/{id}. It ignores start and end, which some clients send to narrow
@@ -38,14 +39,14 @@ func (a *api) trace(r *http.Request) (any, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, answer.NotFound("trace not found")
 	}
-	if err != nil {
+	if err != nil && (!errors.Is(err, store.ErrCorrupt) || td.SpanCount() == 0) {
 		return nil, err
 	}
 	if n := (&ptrace.ProtoMarshaler{}).TracesSize(td); n > maxAnswer {
 		return nil, answer.TooLarge("the trace has %d MiB, more than %d: read it by /api/v1/traces/{trace id}?attributes=false",
 			n>>20, maxAnswer>>20)
 	}
-	return traces{api: a, ids: []pcommon.TraceID{id}, strict: true, first: td}, nil
+	return traces{api: a, ids: []pcommon.TraceID{id}, strict: true, first: td, damaged: err}, nil
 }
 
 // search is /api/traces: whole traces that have a matching span.
@@ -76,6 +77,10 @@ func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
 	enc := json.NewEncoder(w)
 	var problems []responseError
 	size, written := 0, 0
+	if t.damaged != nil {
+		_, text := answer.Status(t.damaged)
+		problems = append(problems, responseError{Msg: text, TraceID: idText(t.ids[0])})
+	}
 	for _, id := range t.ids {
 		td := t.first
 		if !t.strict {
@@ -84,6 +89,14 @@ func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
 			if errors.Is(err, store.ErrNotFound) { // or expired since the search
 				problems = append(problems, responseError{Msg: "trace not found", TraceID: idText(id)})
 				continue
+			}
+			if errors.Is(err, store.ErrCorrupt) {
+				_, text := answer.Status(err)
+				problems = append(problems, responseError{Msg: text, TraceID: idText(id)})
+				if td.SpanCount() == 0 {
+					continue
+				}
+				err = nil
 			}
 			if err != nil { // the status is already sent, so the response has the traces so far
 				status, text := answer.Status(err)

@@ -61,8 +61,8 @@ func (s *Set) Read(ctx context.Context, from *store.Store, q store.Query, n int,
 				return nil
 			}
 			td, err := from.Trace(ctx, t.TraceID)
-			if errors.Is(err, store.ErrNotFound) {
-				continue // it expired meanwhile
+			if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
+				continue // it expired meanwhile, or it is damaged, and what is left would mislead
 			}
 			if err != nil {
 				return err

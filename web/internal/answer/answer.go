@@ -56,6 +56,8 @@ func Status(err error) (int, string) {
 		return e.Status, e.Text
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound, "no span of this trace is stored: it was not sampled, has not arrived yet, or has expired"
+	case errors.Is(err, store.ErrCorrupt):
+		return http.StatusInternalServerError, "damaged: what was asked for cannot be read as it was stored; `tare store check` says what is damaged: " + err.Error()
 	case errors.Is(err, store.ErrInvalid):
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, store.ErrClosed):

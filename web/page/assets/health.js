@@ -130,6 +130,22 @@ function sourceCard(source, before, seconds) {
     allMetrics(source.metrics));
 }
 
+// What the store knows to be lost or damaged; "" if nothing.
+function damageOf(d) {
+  const unsound = d && (d.lost_spans || d.unreadable_spans || d.files.length || d.notes.length || d.quarantine.length);
+  if (!unsound) return '';
+  const list = (title, items) => items.length ? [el('h3', {}, title), el('ul', {}, items.map((i) => el('li', {}, i)))] : '';
+  return el('div', {class: 'part'},
+    el('p', {class: `verdict ${d.lost_spans || d.unreadable_spans || d.files.length || d.notes.length ? 'bad' : 'warn'}`}, [
+      d.lost_spans ? `${plural(d.lost_spans, 'span')} that had been stored are lost.` : '',
+      d.unreadable_spans ? `${plural(d.unreadable_spans, 'span')} are in damaged parts of the store.` : '',
+      d.restored_spans ? `${plural(d.restored_spans, 'span')} were found in files that the store’s engine did not name, and restored.` : '',
+      d.lost_spans || d.unreadable_spans || d.restored_spans ? '' : 'The store was damaged.',
+      'tare store check says more, tare store repair salvages what is readable.',
+    ].filter(Boolean).join(' ')),
+    list('Damaged files', d.files), list('Findings', d.notes), list('In quarantine', d.quarantine));
+}
+
 function storeCard(stats) {
   return el('section', {class: 'card source'},
     el('h2', {}, 'Store ', badge('good', 'open'), el('span', {class: 'source-url'}, stats.version ? `tare ${stats.version}` : '')),
@@ -137,7 +153,7 @@ function storeCard(stats) {
     tiles(tile('Spans', count(stats.spans), stats.traces ? plural(stats.traces, 'trace') : ''), tile('On disk', bytes(stats.bytes), stats.spans ? `${count(stats.bytes / stats.spans)} bytes a span` : ''),
       tile('Oldest', isTime(stats.oldest) ? el('time', {tip: utc(stats.oldest)}, ago(stats.oldest)) : '–', isTime(stats.oldest) ? time(stats.oldest, {short: true}) : 'empty'),
       tile('Newest', isTime(stats.newest) ? el('time', {tip: utc(stats.newest)}, ago(stats.newest)) : '–', isTime(stats.newest) ? time(stats.newest, {short: true}) : 'empty'),
-      tile('Written', count(stats.written), 'since it was opened'), tile('Expired', count(stats.expired), 'by age or size')));
+      tile('Written', count(stats.written), 'since it was opened'), tile('Expired', count(stats.expired), 'by age or size')), damageOf(stats.damage));
 }
 
 // showHealth shows the sources that the server knows, and its store.

@@ -44,6 +44,7 @@ export function summary(trace, tree, services, heading = 'h1') {
     el('span', {}, duration(trace.duration_ns)), el('span', {}, plural(tree.spans.length, 'span')),
     errors ? el('span', {class: 'badge bad'}, plural(errors, 'error')) : '',
     stateBadge(trace),
+    trace.damaged ? el('span', {class: 'badge bad', tip: trace.damaged}, 'damaged: some of its spans cannot be read') : '',
     whyKept(trace.keep) ? el('span', {class: 'badge', tip: trace.keep}, `kept: ${whyKept(trace.keep)}`) : '',
     trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
   ];

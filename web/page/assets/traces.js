@@ -120,6 +120,7 @@ export function showTraces(root, {query, signal}) {
 
   const rest = () => {
     const parts = [];
+    if (page?.damaged || overview?.damaged) parts.push(el('p', {class: 'note'}, 'A part of the store is damaged: traces may be missing here. ', el('a', {href: '#/health'}, 'The health view says more.')));
     if (overview?.truncated) parts.push(el('p', {class: 'note'}, 'These attributes are compared span by span: only what began after ', el('time', {tip: utc(overview.reached)}, time(overview.reached)), ' is counted in full.'));
     if (page?.truncated && sort) parts.push(el('p', {class: 'note'}, 'The search stopped at its time limit: of what began before ', el('time', {tip: utc(page.reached)}, time(page.reached)), ' some may be missing.'));
     else if (page?.truncated) parts.push(el('p', {class: 'note'}, 'The search stopped at its time limit. It looked at everything newer than ', el('time', {tip: utc(page.reached)}, time(page.reached)), '.'));
