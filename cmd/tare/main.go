@@ -10,6 +10,7 @@ import (
 	"github.com/tare-trace/tare/agent"
 	"github.com/tare-trace/tare/agent/cluster/kubernetes"
 	"github.com/tare-trace/tare/collector"
+	"github.com/tare-trace/tare/collector/storecommand"
 	"github.com/tare-trace/tare/demo"
 	"github.com/tare-trace/tare/diagnose"
 	"github.com/tare-trace/tare/doctor"
@@ -24,6 +25,6 @@ func main() {
 		Short:   "Distributed tracing that knows its own weight",
 		Version: agent.Version,
 	}
-	root.AddCommand(agent.Command(kubernetes.Open), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command())
+	root.AddCommand(agent.Command(kubernetes.Open), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command(), storecommand.Command())
 	os.Exit(cli.Main(root))
 }

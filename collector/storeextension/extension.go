@@ -81,6 +81,11 @@ func (e *storeExtension) Start(context.Context, component.Host) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
+	if d := s.Damage(); d.Any() {
+		e.settings.Logger.Error("the store was damaged: `tare store check` says more, `tare store repair` salvages what can be read",
+			zap.String("directory", dir), zap.Uint64("lost_spans", d.LostSpans), zap.Uint64("restored_spans", d.RestoredSpans),
+			zap.Uint64("unreadable_spans", d.UnreadableSpans), zap.Strings("quarantine", d.Quarantine))
+	}
 	e.metrics = m
 	e.store.Store(s)
 	stats := s.Stats()

@@ -37,6 +37,11 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		expired = counter("tare_store_expired_spans", "Spans that retention removed since then.")
 		refused = counter("tare_store_refused_spans", "Spans refused since then, because the disk is full or the store closed.")
 	)
+	var (
+		lost       = gauge("tare_store_lost_spans", "{span}", "Spans that were acknowledged, and are in no file of the store.")
+		unreadable = gauge("tare_store_unreadable_spans", "{span}", "Spans in chunks of which a part was found to be damaged.")
+		aside      = gauge("tare_store_quarantine_files", "{file}", "Files in the store's quarantine.")
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +56,12 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		o.ObserveInt64(written, int64(stats.Written))
 		o.ObserveInt64(expired, int64(stats.Expired))
 		o.ObserveInt64(refused, int64(stats.Refused))
+		d := s.Damage()
+		o.ObserveInt64(lost, int64(d.LostSpans))
+		o.ObserveInt64(unreadable, int64(d.UnreadableSpans))
+		o.ObserveInt64(aside, int64(len(d.Quarantine)))
 		return nil
-	}, spans, traces, bytes, oldest, written, expired, refused)
+	}, spans, traces, bytes, oldest, written, expired, refused, lost, unreadable, aside)
 	if err != nil {
 		return nil, err
 	}
