@@ -301,7 +301,14 @@ STORE_ROUNDS ?= 10
 FAULTS ?= 1000
 .PHONY: store-faults
 store-faults: check-go ## damage the files of a store in FAULTS ways; SEED=N repeats from one (half an hour for 1000)
-	TARE_STORE_FAULTS=$(FAULTS) TARE_STORE_SEED=$(SEED) $(GO) test -count=1 -timeout 3h -run '^TestFaults$$' -v ./store
+	TARE_STORE_FAULTS=$(FAULTS) TARE_STORE_SEED=$(SEED) go test -count=1 -timeout 3h -run '^TestFaults$$' -v ./store
+
+ROUNDS ?= 10
+.PHONY: durable-cost
+durable-cost: check-go ## what sync costs in the store and through tare_tracer: ROUNDS interleaved rounds, by benchstat (10 minutes, on an idle machine)
+	@mkdir -p out && rm -f out/durable.txt
+	for i in $$(seq $(ROUNDS)); do go test -run '^$$' -bench '^(BenchmarkCommit|BenchmarkDurable)$$' -benchtime 1s ./store ./collector/tracerprocessor >> out/durable.txt || exit 1; done
+	go run golang.org/x/perf/cmd/benchstat -col /mode out/durable.txt
 
 .PHONY: store-cost
 store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 minutes, on an idle machine)

@@ -126,7 +126,7 @@ func TestCollectorDiskFull(t *testing.T) {
 			}
 		}
 		if err := export(t.Context(), client, td); err != nil {
-			t.Fatal(err)
+			sent -= td.SpanCount() // there is no room for them in the journal: they were not taken
 		}
 		return s.metric("otelcol_exporter_send_failed_spans") > 0
 	})
@@ -140,7 +140,7 @@ func TestCollectorDiskFull(t *testing.T) {
 	if err := s.get("/api/v1/traces?last=24h&limit=5", &found); err != nil || len(found.Traces) != 5 {
 		t.Errorf("a search finds %d traces, %v", len(found.Traces), err)
 	}
-	if err := export(t.Context(), client, someTraces(1, 1, 2)); err != nil {
-		t.Errorf("spans are not taken any more: %v", err)
-	}
+	until(t, time.Minute, "spans are taken again", func() bool {
+		return export(t.Context(), client, someTraces(1, 1, 2)) == nil
+	})
 }

@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,4 +118,39 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkCommit is what it costs that a write is on the disk when it is acknowledged (sync),
+// or given to the kernel (nosync): batches of 100 and of 8,190 spans, from one writer and from
+// several, whose commits share syncs. `make durable-cost` compares the rounds.
+func BenchmarkCommit(b *testing.B) {
+	for _, traces := range []int{10, 819} {
+		td := shop(0, traces)
+		for _, writers := range []int{1, 8} {
+			for _, mode := range []string{"nosync", "sync"} {
+				b.Run(fmt.Sprintf("spans=%d/writers=%d/mode=%s", 10*traces, writers, mode), func(b *testing.B) {
+					s := open(b, Options{NoSync: mode == "nosync"})
+					var left atomic.Int64
+					left.Store(int64(b.N))
+					var done sync.WaitGroup
+					b.ResetTimer()
+					cpu := processCPU()
+					for range writers {
+						done.Go(func() {
+							for left.Add(-1) >= 0 {
+								if err := s.Write(context.Background(), td); err != nil {
+									b.Error(err)
+									return
+								}
+							}
+						})
+					}
+					done.Wait()
+					spans := float64(b.N * traces * 10)
+					b.ReportMetric(spans/b.Elapsed().Seconds(), "spans/s")
+					b.ReportMetric(float64((processCPU()-cpu).Nanoseconds())/spans, "cpu-ns/span")
+				})
+			}
+		}
+	}
 }

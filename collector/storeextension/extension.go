@@ -12,10 +12,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.uber.org/zap"
 	"go.uber.org/zap/exp/zapslog"
 
@@ -53,6 +57,48 @@ type storeExtension struct {
 	settings component.TelemetrySettings
 	store    atomic.Pointer[store.Store]
 	metrics  *metrics
+
+	mu       sync.Mutex
+	journals map[string]bool // names that are in use
+}
+
+// Journal makes tracerprocessor find a directory for its journal: beside what is stored, and
+// like that for one process at a time.
+func (e *storeExtension) Journal(name string) (dir string, sync bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.store.Load() == nil {
+		return "", false, errors.New("the store is not open")
+	}
+	if e.journals[name] {
+		return "", false, fmt.Errorf("%s is in several pipelines, and its journal can be of one: configure another processor for each, as %s/2", name, name)
+	}
+	if e.journals == nil {
+		e.journals = map[string]bool{}
+	}
+	e.journals[name] = true
+	return filepath.Join(e.config.Directory, "journal", strings.ReplaceAll(name, "/", "_")), e.config.Sync, nil
+}
+
+// Stored returns the spans of a trace that are stored.
+func (e *storeExtension) Stored(ctx context.Context, id pcommon.TraceID) (map[pcommon.SpanID]bool, error) {
+	s := e.store.Load()
+	if s == nil {
+		return nil, errors.New("the store is not open")
+	}
+	td, err := s.Trace(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	spans := make(map[pcommon.SpanID]bool, td.SpanCount())
+	for _, rs := range td.ResourceSpans().All() {
+		for _, ss := range rs.ScopeSpans().All() {
+			for _, sp := range ss.Spans().All() {
+				spans[sp.SpanID()] = true
+			}
+		}
+	}
+	return spans, err
 }
 
 func (e *storeExtension) Store() *store.Store { return e.store.Load() }
@@ -98,6 +144,9 @@ func (e *storeExtension) Start(context.Context, component.Host) error {
 // Shutdown closes the store. The pipelines and the extensions that depend on this one
 // have stopped before.
 func (e *storeExtension) Shutdown(context.Context) error {
+	e.mu.Lock()
+	e.journals = nil
+	e.mu.Unlock()
 	s := e.store.Swap(nil)
 	if s == nil {
 		return nil

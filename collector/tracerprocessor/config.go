@@ -64,6 +64,14 @@ type Config struct {
 	// joined, and peers are not learned from them.
 	Sequence SequenceConfig `mapstructure:"sequence"`
 
+	// Journal is the id of an extension that keeps a journal, tare_store: spans are in it
+	// before their sender gets its response, and until the next consumer has taken them, so
+	// that they survive the end of the process. They are passed on from goroutines of this
+	// component, and acknowledged when they are in the journal, not when exporters have
+	// taken them; an exporter with a queue in memory (sending_queue) has to be configured
+	// with wait_for_result for its spans to survive, too. Default: none.
+	Journal *component.ID `mapstructure:"journal"`
+
 	// MaxSpans is how many spans wait at once, default 500,000, and MaxBytes is their
 	// estimated size, default 512 MiB. Beyond either, the oldest traces are emitted
 	// early. Each shard has an equal part of both.

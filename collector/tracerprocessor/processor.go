@@ -20,12 +20,14 @@
 // trace were accepted in earlier calls. Spans that the next consumer refuses are
 // therefore lost, and counted (tare_tracer_dropped_spans_total, reason "refused"). To
 // avoid this, let exporters queue and block (sending_queue: block_on_overflow): then
-// this component waits, and so do the receivers before it. Waiting spans are in memory
-// only: kill -9 loses them although their senders were told that they arrived.
+// this component waits, and so do the receivers before it. Without a journal (Config.Journal)
+// waiting spans are in memory only: kill -9 loses them although their senders were told that
+// they arrived.
 package tracerprocessor
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,9 +51,11 @@ func NewFactory() processor.Factory {
 }
 
 func createTraces(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Traces) (processor.Traces, error) {
+	c := cfg.(*Config)
 	p := &tracer{
-		assembler: assemble.New(cfg.(*Config).options()),
-		next:      next, log: set.Logger, stop: make(chan struct{}),
+		assembler: assemble.New(c.options()), journal: c.Journal, id: set.ID,
+		next: next, log: set.Logger, stop: make(chan struct{}),
+		journalRead: make(chan struct{}),
 	}
 	if err := p.observe(set.MeterProvider); err != nil {
 		return nil, err
@@ -68,9 +72,17 @@ type tracer struct {
 	next      consumer.Traces
 	log       *zap.Logger
 	refused   atomic.Uint64 // spans that the next consumer refused
+	reread    atomic.Uint64 // spans that were read from the journal
 	unobserve func() error
 
-	mu       sync.RWMutex // held for reading while spans are added
+	journal *component.ID
+	id      component.ID
+	keeper  *keeper // nil without a journal
+
+	journalBytes atomic.Int64
+	journalRead  chan struct{} // closed when what an earlier process left has been read
+
+	mu       sync.RWMutex // held for reading while spans are added and emitted
 	stopped  bool
 	stop     chan struct{}
 	done     sync.WaitGroup
@@ -81,35 +93,69 @@ func (p *tracer) Capabilities() consumer.Capabilities {
 	return consumer.Capabilities{MutatesData: true}
 }
 
-func (p *tracer) Start(context.Context, component.Host) error {
+func (p *tracer) Start(_ context.Context, host component.Host) error {
+	if p.journal != nil {
+		j, from, err := openJournal(host, *p.journal, p.id)
+		if err != nil {
+			return err
+		}
+		p.keeper = newKeeper(j, from, p.next, p.refuse)
+		p.done.Go(func() { p.readJournal(context.Background()) })
+	}
 	p.done.Go(func() {
 		t := time.NewTicker(tick)
 		defer t.Stop()
-		var out assemble.Out
+		swept := time.Now()
 		for {
 			select {
 			case <-p.stop:
 				return
 			case now := <-t.C:
-				p.assembler.Expire(now, &out)
-				p.send(&out)
+				p.expire(now)
+				if p.keeper != nil && now.Sub(swept) >= freeEvery {
+					swept = now
+					p.sweep()
+				}
 			}
 		}
 	})
 	return nil
 }
 
-// ConsumeTraces owns td from then on. It blocks while the next consumer blocks.
-func (p *tracer) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
+func (p *tracer) expire(now time.Time) {
 	var out assemble.Out
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	p.assembler.Add(td, time.Now(), &out)
+	p.assembler.Expire(now, &out)
+	p.send(&out)
+}
+
+// ConsumeTraces owns td from then on. It blocks while the next consumer blocks.
+func (p *tracer) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
+	if p.keeper == nil {
+		p.add(td)
+		return nil
+	}
+	ticket, err := p.keeper.Append(td)
+	if err != nil {
+		return err // its sender may try again
+	}
+	ticket.Done(p.add(td))
+	return nil
+}
+
+// add adds spans to those that wait, and returns the time with which it did.
+func (p *tracer) add(td ptrace.Traces) time.Time {
+	var out assemble.Out
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	now := time.Now()
+	p.assembler.Add(td, now, &out)
 	if p.stopped { // nothing may wait after Shutdown
 		p.assembler.Flush(&out)
 	}
 	p.send(&out)
-	return nil
+	return now
 }
 
 // Shutdown emits all traces, complete or not.
@@ -126,17 +172,31 @@ func (p *tracer) Shutdown(context.Context) error {
 	var out assemble.Out
 	p.assembler.Flush(&out)
 	p.send(&out)
-	return p.unobserve()
+	var err error
+	if p.keeper != nil {
+		p.keeper.stop()
+		err = p.keeper.Close()
+		p.sweep()
+	}
+	return errors.Join(err, p.unobserve())
 }
 
 // send passes emitted spans to the next consumer, without the context of a request:
 // they arrived with many requests.
 func (p *tracer) send(out *assemble.Out) {
+	if p.keeper != nil {
+		p.keeper.emit(out.Take())
+		return
+	}
 	for _, td := range out.Take() {
 		n := td.SpanCount() // the next consumer owns td afterwards
 		if err := p.next.ConsumeTraces(context.Background(), td); err != nil {
-			p.refused.Add(uint64(n))
-			p.log.Error("The next consumer refused traces; their spans are lost.", zap.Int("spans", n), zap.Error(err))
+			p.refuse(n, err)
 		}
 	}
+}
+
+func (p *tracer) refuse(spans int, err error) {
+	p.refused.Add(uint64(spans))
+	p.log.Error("The next consumer refused traces; their spans are lost.", zap.Int("spans", spans), zap.Error(err))
 }

@@ -25,6 +25,8 @@ import (
 //	tare_tracer_moved_spans_total                    spans whose times were corrected, or marked
 //	tare_tracer_unproven_clocks_total                traces whose spans contradict each other about a clock
 //	tare_tracer_clock_offset_seconds{host}           offset last added to the times of a host
+//	tare_tracer_reread_spans_total                   spans of the journal that a process left which had ended
+//	tare_tracer_journal_bytes                        size of the journal
 //	tare_tracer_pending_spans, _bytes, _traces       waiting now
 func (p *tracer) observe(provider metric.MeterProvider) error {
 	meter := provider.Meter("github.com/tare-trace/tare/collector/tracerprocessor")
@@ -57,6 +59,8 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 	doubles := counter("doubles_total", "{span}", "Spans of which an SDK has another one of the same call, one of which is to be kept.")
 	joins := counter("joins_total", "{attempt}", "Attempts to join traces by connection and stream offset.")
 	routes := counter("routes_total", "{span}", "HTTP spans whose sender named them by no more than method and path.")
+	reread := counter("reread_spans_total", "{span}", "Spans read from the journal of a process that had ended.")
+	kept := gauge("journal_bytes", "By", "Size of the journal.")
 	moved := counter("moved_spans_total", "{span}", "Spans whose times were corrected, or marked.")
 	unproven := counter("unproven_clocks_total", "{trace}", "Traces whose spans contradict each other about a clock.")
 	spans := gauge("pending_spans", "{span}", "Spans that wait for the rest of their trace.")
@@ -84,6 +88,8 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 		count(o, late, s.Late)
 		count(o, conflicts, s.Conflicts)
 		count(o, moved, s.Moved)
+		count(o, reread, p.reread.Load())
+		o.ObserveInt64(kept, p.journalBytes.Load())
 		count(o, unproven, s.Unproven)
 		for i, reason := range assemble.DropReasons {
 			count(o, dropped, s.Dropped[i], attribute.String("reason", reason))

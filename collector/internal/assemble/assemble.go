@@ -181,6 +181,20 @@ func (a *Assembler) Expire(now time.Time, out *Out) {
 	}
 }
 
+// Oldest returns the time with which the first of the waiting spans was added; false if none
+// waits. What is added, expires or joins at the same time may be overlooked.
+func (a *Assembler) Oldest() (at time.Time, some bool) {
+	least := int64(0)
+	for _, s := range a.shards {
+		s.mu.Lock()
+		if n, ok := s.oldest(); ok && (!some || n < least) {
+			least, some = n, true
+		}
+		s.mu.Unlock()
+	}
+	return a.epoch.Add(time.Duration(least)), some
+}
+
 // Flush emits all traces, complete or not.
 func (a *Assembler) Flush(out *Out) {
 	for _, s := range a.shards {

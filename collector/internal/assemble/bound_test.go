@@ -381,3 +381,32 @@ func TestHostileTraces(t *testing.T) {
 		})
 	}
 }
+
+// What is older than Oldest does not wait; a joined trace is as old as the older of its halves.
+func TestOldest(t *testing.T) {
+	a := New(Options{Shards: 2, Settle: time.Hour, Expiry: 2 * time.Hour, MaxAge: 3 * time.Hour})
+	if _, some := a.Oldest(); some {
+		t.Error("something waits")
+	}
+	begin := time.Now()
+	for i := range 4 {
+		td := ptrace.NewTraces()
+		sp := td.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty()
+		sp.SetTraceID([16]byte{15: byte(i + 1)})
+		sp.SetSpanID([8]byte{byte(i + 1)})
+		sp.SetParentSpanID([8]byte{9})
+		a.Add(td, begin.Add(time.Duration(i)*time.Minute), &Out{})
+	}
+	if at, some := a.Oldest(); !some || !at.Equal(begin) {
+		t.Errorf("%v, %v", at.Sub(begin), some)
+	}
+	s := a.shards[1]
+	s.adopted[s.lists[byAge].last] = int64(begin.Add(-time.Minute).Sub(a.epoch))
+	if at, _ := a.Oldest(); !at.Equal(begin.Add(-time.Minute)) {
+		t.Errorf("after a join: %v", at.Sub(begin))
+	}
+	a.Flush(&Out{})
+	if at, some := a.Oldest(); some || len(s.adopted) > 0 {
+		t.Errorf("after all were emitted: %v", at)
+	}
+}

@@ -233,6 +233,9 @@ func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server 
 	t.bytes += bytes
 	t.cross = t.cross || half.cross
 	n := len(half.items)
+	if since := min(half.since(other), t.since(s)); since < t.first {
+		s.adopted[t] = since
+	}
 	other.remove(half)
 	s.spans += n
 	s.bytes += bytes

@@ -13,7 +13,8 @@ type shard struct {
 	traces  map[pcommon.TraceID]*trace
 	lists   [lists]list
 	free    []*trace
-	touched []*trace // traces that got spans in the current call
+	touched []*trace         // traces that got spans in the current call
+	adopted map[*trace]int64 // traces with spans that arrived before their first: they joined, and when
 	history *history
 	order   []int32 // scratch: message events, sorted
 	spans   int     // waiting
@@ -26,7 +27,7 @@ type shard struct {
 func newShard(a *Assembler) *shard {
 	n := a.opts.Shards
 	s := &shard{
-		a: a, traces: map[pcommon.TraceID]*trace{}, history: newHistory((a.opts.Remember + n - 1) / n),
+		a: a, traces: map[pcommon.TraceID]*trace{}, adopted: map[*trace]int64{}, history: newHistory((a.opts.Remember + n - 1) / n),
 		maxSpans: max(1, a.opts.MaxSpans/n), maxBytes: max(1, a.opts.MaxBytes/n),
 	}
 	for i := range s.lists {
@@ -177,6 +178,27 @@ func (s *shard) expire(now int64, out *Out) {
 	}
 }
 
+// since is when the first of the trace's spans arrived.
+func (t *trace) since(s *shard) int64 {
+	if at, ok := s.adopted[t]; ok {
+		return at
+	}
+	return t.first
+}
+
+// oldest is when the first of the spans that wait arrived; false if none waits.
+func (s *shard) oldest() (int64, bool) {
+	t := s.lists[byAge].first
+	if t == nil {
+		return 0, false
+	}
+	at := t.first
+	for _, since := range s.adopted {
+		at = min(at, since)
+	}
+	return at, true
+}
+
 func (s *shard) flush(out *Out) {
 	for t := s.lists[byAge].first; t != nil; t = s.lists[byAge].first {
 		s.finish(t, shutdown, out)
@@ -219,6 +241,7 @@ func (s *shard) remove(t *trace) {
 		s.lists[i].remove(t)
 	}
 	delete(s.traces, t.id)
+	delete(s.adopted, t)
 	t.reset()
 	if len(s.free) < 1024 {
 		s.free = append(s.free, t)
