@@ -22,6 +22,7 @@ import (
 	"github.com/tare-trace/tare/agent/red"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/internal/browser"
 )
 
 // losses counts what was lost in user space, by reason; and apart from that,
@@ -246,7 +247,10 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 	if err != nil && !occupied {
 		return nil, listenError(err)
 	}
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{
+		Handler: browser.Local(l.Addr(), mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
 	return func(ctx context.Context) error {
 		stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 		defer stop()

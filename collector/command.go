@@ -19,13 +19,13 @@ func Command(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collector",
 		Short: "Receive spans, assemble and check traces, store them or pass them on",
-		Long: `Receives spans by OTLP and Zipkin, groups them into traces and checks whether these
+		Long: `Receives spans by OTLP, groups them into traces and checks whether these
 are complete, decides which to keep (tail sampling), and stores them and shows them
 on a page, or passes them on to any backend. It is an OpenTelemetry Collector with
 components of Tare's own; --config names configurations as for any other.
 
 Without --config it listens on this machine only: OTLP on ports 4317 (gRPC) and
-4318 (HTTP), Zipkin on 9411, the page on http://127.0.0.1:4680; the store is in
+4318 (HTTP), the page on http://127.0.0.1:4680; the store is in
 /var/lib/tare/store for root, else in ~/.local/state/tare/store. "tare collector
 print-config" prints that configuration, from which you can start your own.
 
@@ -41,7 +41,7 @@ SIGHUP reads the configuration again.`,
 		o.Config = uris()
 		o.Ready = func() {
 			if len(o.Config) == 0 {
-				cmd.PrintErrln("tare collector: ready; the page is at http://127.0.0.1:4680; OTLP at 127.0.0.1:4317 (gRPC) and :4318 (HTTP), Zipkin at :9411")
+				cmd.PrintErrln("tare collector: ready; the page is at http://127.0.0.1:4680; OTLP at 127.0.0.1:4317 (gRPC) and :4318 (HTTP)")
 			}
 		}
 		return Run(cmd.Context(), o)

@@ -6,10 +6,8 @@ import (
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/clickhouseexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/kafkaexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/loadbalancingexporter"
-	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension"
-	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/filterprocessor"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/redactionprocessor"
@@ -34,6 +32,7 @@ import (
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 
 	"github.com/tare-trace/tare/collector/agentreceiver"
+	"github.com/tare-trace/tare/collector/internal/bound"
 	"github.com/tare-trace/tare/collector/internal/guard"
 	"github.com/tare-trace/tare/collector/keepprocessor"
 	"github.com/tare-trace/tare/collector/pageextension"
@@ -61,9 +60,9 @@ func Components() (otelcol.Factories, error) {
 	f := otelcol.Factories{Telemetry: otelconftelemetry.NewFactory()}
 	var err error
 	f.Receivers, f.ReceiverModules, err = parts([]part[receiver.Factory]{
-		{otlpreceiver.NewFactory(), core + "receiver/otlpreceiver"},
-		{zipkinreceiver.NewFactory(), contrib + "receiver/zipkinreceiver"},
-		{jaegerreceiver.NewFactory(), contrib + "receiver/jaegerreceiver"},
+		{bound.Receivers(otlpreceiver.NewFactory(), bound.OTLP, guard.Bounded), core + "receiver/otlpreceiver"},
+		{bound.Receivers(zipkinreceiver.NewFactory(), bound.Zipkin, guard.Bounded), contrib + "receiver/zipkinreceiver"},
+		{bound.Receivers(jaegerreceiver.NewFactory(), bound.Jaeger, guard.Bounded), contrib + "receiver/jaegerreceiver"},
 		{kafkareceiver.NewFactory(), contrib + "receiver/kafkareceiver"},
 		{agentreceiver.NewFactory(), own},
 	}, err)
@@ -86,14 +85,14 @@ func Components() (otelcol.Factories, error) {
 		{loadbalancingexporter.NewFactory(), contrib + "exporter/loadbalancingexporter"},
 		{clickhouseexporter.NewFactory(), contrib + "exporter/clickhouseexporter"},
 		{kafkaexporter.NewFactory(), contrib + "exporter/kafkaexporter"},
-		{prometheusexporter.NewFactory(), contrib + "exporter/prometheusexporter"},
+		{bound.Prometheus(guard.Bounded), contrib + "exporter/prometheusexporter"},
 		{storeexporter.NewFactory(), own},
 	}, err)
 	f.Extensions, f.ExtensionModules, err = parts([]part[extension.Factory]{
 		{filestorage.NewFactory(), contrib + "extension/storage/filestorage"},
 		{guard.LogRefusals(basicauthextension.NewFactory()), contrib + "extension/basicauthextension"},
 		{guard.LogRefusals(bearertokenauthextension.NewFactory()), contrib + "extension/bearertokenauthextension"},
-		{healthcheckextension.NewFactory(), contrib + "extension/healthcheckextension"},
+		{bound.HealthCheck(guard.Bounded), contrib + "extension/healthcheckextension"},
 		{storeextension.NewFactory(), own},
 		{pageextension.NewFactory(), own},
 	}, err)

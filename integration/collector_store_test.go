@@ -25,7 +25,6 @@ func storeIn(t *testing.T, dir string, args ...string) *stored {
 	s.daemon = startDaemon(t, metrics, nil, slices.Concat([]string{tare, "collector",
 		"--set", "receivers.otlp.protocols.grpc.endpoint=" + s.otlp,
 		"--set", "receivers.otlp.protocols.http.endpoint=" + s.http,
-		"--set", "receivers.zipkin.endpoint=" + loopback(freePort(t)),
 		"--set", "extensions.tare_page.endpoint=" + s.page,
 		"--set", "extensions.tare_store.directory=" + dir,
 	}, own, args)...)

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/config/confighttp"
 	"go.opentelemetry.io/collector/extension"
 
+	"github.com/tare-trace/tare/collector/internal/guard"
 	"github.com/tare-trace/tare/web"
 )
 
@@ -26,6 +27,7 @@ func defaultConfig() component.Config {
 	server := confighttp.NewDefaultServerConfig()
 	server.NetAddr.Endpoint = DefaultEndpoint
 	server.ReadHeaderTimeout = 10 * time.Second
+	server.ReadTimeout = 30 * time.Second
 	server.WriteTimeout = time.Minute // enough for a query and a large trace to a slow reader
 	server.MaxRequestBodySize = 1     // no request has a body; 0 would mean the default
 	return &Config{
@@ -36,5 +38,6 @@ func defaultConfig() component.Config {
 }
 
 func create(_ context.Context, set extension.Settings, cfg component.Config) (extension.Extension, error) {
+	set.Logger = guard.Bounded(set.Logger) // whoever connects makes the server log
 	return &pageExtension{config: cfg.(*Config), settings: set}, nil
 }

@@ -24,19 +24,19 @@ func LogPeers() zap.Option {
 	return latest.follow()
 }
 
-// Unsampled returns a logger that writes every line: the framework samples its logs, and
-// a refusal must not be lost because others came before it. In a distribution without
-// [LogPeers] it returns log itself.
+// Unsampled returns a logger for refusals. The framework samples its logs by their texts,
+// which drops refusals without saying so; this logger is bounded as [Bounded] is, and says
+// how many lines it has not written. In a distribution without [LogPeers] it is Bounded.
 func Unsampled(log *zap.Logger) *zap.Logger {
 	if latest.core.Load() == nil {
-		return log
+		return Bounded(log)
 	}
-	return log.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return latest }))
+	return Bounded(log.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return latest })))
 }
 
 // setLogger sets gRPC's logger once, as grpc-go requires before any of its calls.
 var setLogger = sync.OnceFunc(func() {
-	log := zap.New(latest)
+	log := Bounded(zap.New(latest))
 	grpclog.SetLoggerV2(&peerLogger{LoggerV2: zapgrpc.NewLogger(log), log: log})
 })
 

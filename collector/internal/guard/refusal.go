@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// LogRefusals makes the authenticators of a factory log each request that they refuse,
+// LogRefusals makes the authenticators of a factory log the requests that they refuse,
 // with its source address. Receivers and the page answer 401 or Unauthenticated without
 // logging anything.
 func LogRefusals(f extension.Factory) extension.Factory {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,9 @@ func wrapped(t *testing.T, inner extension.Extension) (extension.Extension, *obs
 }
 
 func TestRefusedRequestIsLogged(t *testing.T) {
+	before := lines
+	lines = &rate{now: time.Now, kinds: map[string]*allowance{}}
+	defer func() { lines = before }()
 	e, logs := wrapped(t, door{})
 	server := e.(extensionauth.Server)
 	from := client.NewContext(t.Context(), client.Info{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 99}})
@@ -99,11 +103,17 @@ func TestRefusedRequestIsLogged(t *testing.T) {
 		t.Errorf("%d lines for a request without an address", n)
 	}
 	logs.TakeAll()
-	for range 100 {
+	for range burst / 2 {
 		_, _ = server.Authenticate(from, map[string][]string{"Password": {"guess"}})
 	}
-	if n := logs.Len(); n != 100 {
-		t.Errorf("%d lines for 100 refused requests", n)
+	if n := logs.Len(); n != burst/2 {
+		t.Errorf("%d lines for %d refused requests", n, burst/2)
+	}
+	for range 100 * burst {
+		_, _ = server.Authenticate(from, map[string][]string{"Password": {strings.Repeat("guess", 10_000)}})
+	}
+	if n := logs.Len(); n >= 50*burst {
+		t.Errorf("%d lines of %d", n, 100*burst)
 	}
 }
 

@@ -1,4 +1,4 @@
-package web
+package browser
 
 import "testing"
 
@@ -12,7 +12,7 @@ func TestHosts(t *testing.T) {
 		"192.168.1.5:4680": false, "0.0.0.0:4680": false, "[::]:4680": false, "10.0.0.1": false, "example.org": false,
 		"2130706433": false, "[fe80::1]": false, "[::1%lo]": false, "::1%.evil.example": false,
 	} {
-		if got := hostAllowed(host, names); got != want {
+		if got := Loopback(host, names); got != want {
 			t.Errorf("%q: allowed %v", host, got)
 		}
 	}
@@ -24,7 +24,7 @@ func FuzzHosts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, host string) {
 		// What stands before a foreign name does not make it one of ours.
-		if hostAllowed(host+".evil.example", nil) {
+		if Loopback(host+".evil.example", nil) {
 			t.Errorf("%q passes", host)
 		}
 	})

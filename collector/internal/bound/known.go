@@ -1,0 +1,79 @@
+package bound
+
+import (
+	"strings"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/jaegerreceiver"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/zipkinreceiver"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configgrpc"
+	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+)
+
+const (
+	protobuf = "application/x-protobuf"
+	json     = "application/json"
+	thrift1  = "application/x-thrift"
+	thrift2  = "application/vnd.apache.thrift.binary"
+)
+
+// OTLP finds the servers of the receiver otlp.
+func OTLP(cfg component.Config) (s Servers) {
+	c := cfg.(*otlpreceiver.Config) //nolint:errcheck // the factory's
+	if c.Protocols.GRPC.HasValue() {
+		s.GRPC = []*configgrpc.ServerConfig{c.Protocols.GRPC.Get()}
+	}
+	if !c.Protocols.HTTP.HasValue() {
+		return s
+	}
+	h := c.Protocols.HTTP.Get()
+	shapes := map[string]*shape{
+		string(h.TracesURLPath): tracesShape, string(h.MetricsURLPath): metricsShape, string(h.LogsURLPath): logsShape,
+	}
+	s.HTTP = []HTTP{{&h.ServerConfig, func(path, media string) check {
+		shape := shapes[path]
+		switch {
+		case shape == nil:
+		case media == protobuf:
+			return byShape(shape)
+		case media == json:
+			return byNames(shape)
+		}
+		return nil
+	}}}
+	return s
+}
+
+// Zipkin finds the server of the receiver zipkin, which answers on every path.
+func Zipkin(cfg component.Config) Servers {
+	c := cfg.(*zipkinreceiver.Config) //nolint:errcheck // the factory's
+	return Servers{HTTP: []HTTP{{&c.ServerConfig, func(path, media string) check {
+		v1 := strings.Contains(path, "api/v1/spans")
+		switch {
+		case media == json || v1 && media == protobuf: // as the receiver has it
+			return byNames(nil)
+		case media == thrift1 && v1:
+			return byThrift(tList)
+		case media == protobuf:
+			return byShape(zipkinShape)
+		}
+		return nil
+	}}}}
+}
+
+// Jaeger finds the servers of the receiver jaeger.
+func Jaeger(cfg component.Config) (s Servers) {
+	c := cfg.(*jaegerreceiver.Config) //nolint:errcheck // the factory's
+	if c.Protocols.GRPC.HasValue() {
+		s.GRPC = []*configgrpc.ServerConfig{c.Protocols.GRPC.Get()}
+	}
+	if c.Protocols.ThriftHTTP.HasValue() {
+		s.HTTP = []HTTP{{c.Protocols.ThriftHTTP.Get(), func(path, media string) check {
+			if path == "/api/traces" && (media == thrift1 || media == thrift2) {
+				return byThrift(tStruct)
+			}
+			return nil
+		}}}
+	}
+	return s
+}
