@@ -35,6 +35,9 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces,
 	if len(places) == 0 {
 		return td, ErrNotFound
 	}
+	if err := ask(ctx, places); err != nil {
+		return td, err
+	}
 	var tree spanTree
 	var damaged error
 	for _, p := range places {

@@ -56,13 +56,16 @@ func New(o Options) http.Handler {
 		panic(err) // the options are constants
 	}
 	// One limit for both: they share the store.
-	turns := answer.NewTurns(atOnce)
+	turns, memory := answer.NewTurns(atOnce), answer.NewMemory()
+	limit := func(next http.Handler, busy func(http.ResponseWriter)) http.Handler {
+		return turns.Limit(memory.Limit(next, busy), o.Timeout, busy)
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/", newAssets(page.Assets))
-	mux.Handle(api.Prefix, turns.Limit(api.New(api.Options{
+	mux.Handle(api.Prefix, limit(api.New(api.Options{
 		Store: o.Store, Health: health.New(o.Health), Version: o.Version, Log: o.Log,
-	}), o.Timeout, api.Busy))
-	mux.Handle(jaeger.Prefix, turns.Limit(jaeger.New(jaeger.Options{Store: o.Store, Log: o.Log}), o.Timeout, jaeger.Busy))
+	}), api.Busy))
+	mux.Handle(jaeger.Prefix, limit(jaeger.New(jaeger.Options{Store: o.Store, Log: o.Log}), jaeger.Busy))
 
 	var h http.Handler = compress(mux)
 	if !o.AnyHost {
