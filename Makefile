@@ -235,6 +235,17 @@ generate: check-go ## build the kernel programs again (clang-19, llvm-19, libbpf
 	@[[ -e /usr/include/bpf/bpf_helpers.h ]] || { echo "libbpf's headers are missing: apt-get install libbpf-dev" >&2; exit 1; }
 	go generate ./bpf
 
+.PHONY: notice
+notice: ## write NOTICE and docs/dependencies.md: what the programs are made of, and under which licences
+	go run ./internal/notice
+
+# The database is that of GOVULNDB, by default https://vuln.go.dev.
+GOVULNCHECK ?= golang.org/x/vuln/cmd/govulncheck@v1.9.0
+.PHONY: vulnerabilities
+vulnerabilities: ## ask Go's database of vulnerabilities about every module (network)
+	go run $(GOVULNCHECK) $(if $(GOVULNDB),-db $(GOVULNDB)) ./...
+	go -C otel run $(GOVULNCHECK) $(if $(GOVULNDB),-db $(GOVULNDB)) ./...
+
 .PHONY: check-generated
 check-generated: generate ## build them again and fail unless they are what is committed
 	git diff --exit-code --stat -- $(OBJECTS)

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/featuregate"
 	"go.opentelemetry.io/collector/otelcol"
 
+	"github.com/tare-trace/tare/collector/internal/guard"
 	"github.com/tare-trace/tare/internal/cli"
 )
 
@@ -144,8 +146,13 @@ are left out.`,
 		}
 		inner := framework(o, "print-config")
 		inner.SetContext(cmd.Context())
-		inner.SetOut(cmd.OutOrStdout())
-		return inner.RunE(inner, nil)
+		var out bytes.Buffer
+		inner.SetOut(&out)
+		if err := inner.RunE(inner, nil); err != nil {
+			return err
+		}
+		_, err := io.WriteString(cmd.OutOrStdout(), guard.Hide(out.String()))
+		return err
 	}
 	return cmd
 }

@@ -95,7 +95,7 @@ func (o Options) settings() otelcol.CollectorSettings {
 		Factories:               factories,
 		DisableGracefulShutdown: true, // ctx ends it
 		SkipSettingGRPCLogger:   true, // guard.LogPeers does
-		LoggingOptions:          append([]zap.Option{guard.LogPeers()}, o.Log...),
+		LoggingOptions:          append([]zap.Option{guard.HideSecrets(), guard.LogPeers()}, o.Log...),
 		ProviderModules: map[string]string{
 			"env":  core + "confmap/provider/envprovider " + version(core+"confmap/provider/envprovider"),
 			"file": core + "confmap/provider/fileprovider " + version(core+"confmap/provider/fileprovider"),

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -161,4 +162,18 @@ func TestCollectorDisconnectsSlowClients(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Passwords that stand in addresses are not printed.
+func TestCollectorPrintsNoPasswords(t *testing.T) {
+	config := writeConfig(t, `receivers: {otlp: {protocols: {grpc: }}}
+exporters: {otlp_http: {endpoint: "http://anna:geheim@127.0.0.1:1"}, clickhouse: {endpoint: "tcp://anna:geheim@127.0.0.1:1?password=geheim"}}
+service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp_http, clickhouse]}}}
+`)
+	for _, args := range [][]string{{"print-config"}, {"print-config", "--full"}, {"validate"}} {
+		out, _ := exec.CommandContext(t.Context(), tare, append(append([]string{"collector"}, args...), "--config", config)...).CombinedOutput()
+		if strings.Contains(string(out), "geheim") || args[0] == "print-config" && !strings.Contains(string(out), "anna:***@127.0.0.1:1") {
+			t.Errorf("%v prints\n%s", args, out)
+		}
+	}
 }
