@@ -4,6 +4,7 @@ package hosttest
 
 /*
 #include <linux/types.h>
+#include <string.h>
 #include "../tag.h"
 #include "../payload.h"
 #include "../tls.h"
@@ -32,6 +33,29 @@ static unsigned length_(const void *p) { return payload_length(p); }
 static int tls_(void *t, const void *h) { return tls_record(t, h); }
 static int traceparent_(const void *p, void *out) { return payload_traceparent(p, out); }
 static int key_(const void *p) { return payload_is_traceparent_key(p); }
+
+// What traceparent.bpf.h has of the kernel side, on the host.
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __u64 u64;
+#define __noinline static
+#define INLINE static inline
+#define SCRATCH 1024
+#define AT_MOST(n, most) ((n) < (most) ? (n) : (most))
+#define bpf_map_lookup_elem(map, key) (map)
+#define bpf_probe_read_user(to, len, from) (memcpy(to, from, len), 0)
+#define bpf_loop(n, f, arg, flags) for (u32 i_ = 0; i_ < (n) && !f(i_, arg); i_++)
+static __thread struct scratch { u8 bytes[SCRATCH + 128]; } scratch;
+struct bytes { const void *data; u32 len, size; };
+INLINE int has_newline(u64 w) { w ^= '\n' * PAYLOAD_ONES; return ((w - PAYLOAD_ONES) & ~w & 0x80 * PAYLOAD_ONES) != 0; }
+#include "../traceparent.bpf.h"
+
+static int find_traceparent_(const void *p, unsigned len, void *out)
+{
+	struct bytes b = {.data = p, .len = len, .size = len};
+	memset(scratch.bytes, '\n', sizeof(scratch.bytes)); // what another request has left
+	return find_traceparent(&b, out);
+}
 */
 import "C"
 
@@ -238,6 +262,19 @@ func Traceparent(value []byte) (c Context, sampled, ok bool) {
 	}
 	copy(p[:], value)
 	ok = C.traceparent_(unsafe.Pointer(&p), unsafe.Pointer(&out)) != 0
+	return out.c, out.sampled != 0, ok
+}
+
+// FindTraceparent reads the traceparent of a request, as the kernel side does.
+func FindTraceparent(request []byte) (c Context, sampled, ok bool) {
+	var out struct {
+		c       Context
+		sampled uint8
+	}
+	if len(request) == 0 {
+		return c, false, false
+	}
+	ok = C.find_traceparent_(unsafe.Pointer(&request[0]), C.uint(len(request)), unsafe.Pointer(&out)) != 0
 	return out.c, out.sampled != 0, ok
 }
 

@@ -5,8 +5,10 @@ package hosttest
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -241,6 +243,58 @@ func TestTraceparent(t *testing.T) {
 
 // W3C trace context 3.2, version 00; all-zero ids are excluded besides.
 var grammar = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// The W3C's rules, as a whole request; the libraries are held against the same table.
+func TestSpecificationTraceparent(t *testing.T) {
+	text, err := os.ReadFile("../../otel/lean/w3c/testdata/traceparent.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct{ Name, Header, Flags, Kernel string }
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		want := c.Flags != "" && c.Kernel == ""
+		for _, where := range []string{"%s\r\nHost: x\r\nAccept: */*\r\n", "Host: x\r\n%s\r\n", strings.Repeat("X: 1234567\r\n", 40) + "%s\r\n"} {
+			request := "GET / HTTP/1.1\r\n" + fmt.Sprintf(where, c.Header) + "\r\n"
+			got, sampled, ok := FindTraceparent([]byte(request))
+			if ok != want || ok && (!sampled || got.TraceID[0] != 0x12 || got.SpanID[7] != 0x56) {
+				t.Errorf("%s: found %t, want %t\n%q", c.Name, ok, want, request)
+			}
+		}
+	}
+	// A body is no header.
+	body := "POST / HTTP/1.1\r\ntraceparent: 00-12345678901234567890123456789012-1234567890123456-01\r\n\r\ntraceparent: 00\r\n"
+	if _, _, ok := FindTraceparent([]byte(body)); !ok {
+		t.Error("a line of the body counts as a header")
+	}
+}
+
+func FuzzFindTraceparent(f *testing.F) {
+	const one = "traceparent: 00-12345678901234567890123456789012-1234567890123456-01\r\n"
+	f.Add([]byte("GET / HTTP/1.1\r\n" + one + "\r\n"))
+	f.Add([]byte("GET / HTTP/1.1\r\n" + one + one + "\r\n"))
+	f.Add([]byte("POST / HTTP/1.1\nTraceParent:\t" + one[12:] + "X: y\n\nz"))
+	f.Fuzz(func(t *testing.T, request []byte) {
+		if len(request) > 1024 {
+			return
+		}
+		if _, _, ok := FindTraceparent(request); !ok {
+			return
+		}
+		head, _, _ := bytes.Cut(bytes.ReplaceAll(request, []byte("\r\n"), []byte("\n")), []byte("\n\n"))
+		n := 0
+		for _, line := range bytes.Split(head, []byte("\n"))[1:] {
+			if len(line) >= 12 && bytes.EqualFold(line[:12], []byte("traceparent:")) {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d headers, and one was taken: %q", n, request)
+		}
+	})
+}
 
 func FuzzTraceparent(f *testing.F) {
 	f.Add([]byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
