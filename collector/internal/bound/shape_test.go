@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -249,4 +251,38 @@ func FuzzShape(f *testing.F) {
 		}
 		_, _ = walkThrift(b, tStruct, limit)
 	})
+}
+
+// What pdata decodes as messages, the walk takes for messages: a version of pdata that
+// knows more than the descriptors would be walked past.
+func TestShapesAreThoseOfPdata(t *testing.T) {
+	seen := 0
+	var compare func(path string, decoded reflect.Type, s *shape, within []reflect.Type)
+	compare = func(path string, decoded reflect.Type, s *shape, within []reflect.Type) {
+		if slices.Contains(within, decoded) {
+			return
+		}
+		seen++
+		for f := range decoded.Fields() {
+			of := f.Type
+			for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+				of = of.Elem()
+			}
+			if of.Kind() != reflect.Struct || f.Name == "DeprecatedScopeSpans" || f.Name == "DeprecatedScopeMetrics" || f.Name == "DeprecatedScopeLogs" {
+				continue
+			}
+			child := s.names[strings.ToLower(f.Name[:1])+f.Name[1:]]
+			if child == nil {
+				t.Errorf("%s: %s is a message that the walk does not know", path, f.Name)
+				continue
+			}
+			compare(path+"."+f.Name, of, child, append(within, decoded))
+		}
+	}
+	for request, s := range map[any]*shape{ptraceotlp.ExportRequest{}: tracesShape, pmetricotlp.ExportRequest{}: metricsShape, plogotlp.ExportRequest{}: logsShape} {
+		compare("", reflect.TypeOf(request).Field(0).Type.Elem(), s, nil)
+	}
+	if seen < 20 {
+		t.Errorf("%d messages were compared", seen)
+	}
 }
