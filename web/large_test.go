@@ -117,7 +117,9 @@ func TestLargeTracesWaitForEachOther(t *testing.T) {
 	close(stop)
 	<-done
 	t.Logf("%d MiB at most", most.Load()>>20)
-	if most.Load() > limit*3/4 {
+	// One of them takes about 100 MiB, with what the garbage collector has not seen yet up to
+	// 200; all at once take 440.
+	if most.Load() > limit*5/4 {
 		t.Errorf("%d MiB in use", most.Load()>>20)
 	}
 }
