@@ -74,6 +74,31 @@ DIST_ARCHS ?= amd64 arm64
 dist: check-go ## build what is published into dist/: packages, images, tarballs (DIST_ARCHS="amd64 arm64"); docs/install.md
 	packaging/build.sh dist $(DIST_ARCHS)
 
+# Where docs/kubernetes.md pushes them from; those of Tare itself are dist's.
+.PHONY: thesis-images
+thesis-images: check-go ## build dist/tare-thesis_*_oci.tar and dist/tare-hey_*_oci.tar, which deploy/kubernetes/thesis runs
+	@mkdir -p dist/build
+	@version=$$(sed -n 's/^var Version = "\(.*\)"$$/\1/p' agent/version.go); export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) CGO_ENABLED=0; \
+	for arch in $(DIST_ARCHS); do \
+		GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o dist/build/tare-thesis-$$arch ./workloads/thesis; \
+		GOARCH=$$arch go build -C packaging -trimpath -ldflags '-s -w' -o ../dist/build/tare-hey-$$arch github.com/rakyll/hey; \
+	done; \
+	for name in tare-thesis tare-hey; do \
+		go -C packaging run ./image -name $$name -version $$version -out ../dist/$${name}_$${version}_oci.tar \
+			$$(for arch in $(DIST_ARCHS); do echo $$arch=../dist/build/$$name-$$arch; done); \
+	done
+	@rm -rf dist/build
+
+.PHONY: manifests
+manifests: check-go ## render deploy/kubernetes/base/tare.yaml of the Helm chart
+	@go -C deploy/render run . chart >deploy/kubernetes/base/tare.yaml.new && mv deploy/kubernetes/base/tare.yaml.new deploy/kubernetes/base/tare.yaml
+
+# A module of its own: Helm and Kustomize take two minutes to compile.
+.PHONY: test-manifests
+test-manifests: check-go ## the chart, what is rendered of it, and the overlay, by Helm's and Kustomize's libraries
+	go -C deploy/render vet ./...
+	go -C deploy/render test ./...
+
 .PHONY: test-dist
 test-dist: check-go ## build the agent's packages twice and look at them
 	packaging/check.sh

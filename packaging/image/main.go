@@ -46,6 +46,9 @@ var kinds = map[string]struct {
 	// Capabilities of an image's process come with user 0 only; Kubernetes and Docker drop all but those that it is given.
 	"tare-agent": {0, nil, []string{"9464/tcp"}, "Tare's agent: zero-code tracing by eBPF"},
 	"tare":       {nonroot, []string{"collector"}, []string{"4317/tcp", "4318/tcp", "4680/tcp", "8888/tcp"}, "Tare: collector, store and page; agent and laboratory, for user 0"},
+	// Those of deploy/kubernetes/thesis.
+	"tare-thesis": {nonroot, nil, []string{"8080/tcp"}, "The service of Hoikka 2026 that Tare's laboratory measures"},
+	"tare-hey":    {nonroot, nil, nil, "hey, a load generator for HTTP"},
 }
 
 func main() {
@@ -57,14 +60,14 @@ func main() {
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
-	name := flags.String("name", "", "tare or tare-agent")
+	name := flags.String("name", "", "tare-agent, tare, tare-thesis or tare-hey")
 	version := flags.String("version", "", "of the image")
 	out := flags.String("out", "", "`file`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if _, ok := kinds[*name]; !ok || *out == "" || flags.NArg() == 0 {
-		return errors.New("usage: image -name tare|tare-agent -version VERSION -out FILE ARCHITECTURE=PROGRAM…")
+		return errors.New("usage: image -name NAME -version VERSION -out FILE ARCHITECTURE=PROGRAM…")
 	}
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
