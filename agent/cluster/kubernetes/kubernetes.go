@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -89,6 +91,8 @@ func newClient(cfg *rest.Config, node string, log *slog.Logger) (*Client, error)
 	}
 	klog.SetSlogLogger(log)
 	c := &Client{log: log, api: cfg.Host, informers: map[string]cache.SharedIndexInformer{}, failing: map[string]failure{}}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return observed{c, next} })
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
 	watch := func(group schema.GroupVersion, resource string, object runtime.Object, only fields.Selector, trim cache.TransformFunc, indexers cache.Indexers) (cache.SharedIndexInformer, error) {
 		cfg := rest.CopyConfig(cfg)
@@ -165,10 +169,10 @@ func (c *Client) Watch(ctx context.Context, ready, changed func()) error {
 	if cache.WaitForCacheSync(limited.Done(), synced...) {
 		ready()
 	} else if ctx.Err() == nil {
-		c.log.Warn("the cluster's API has not answered, what it says of pods comes later", "api", c.api, "waited", firstSync)
+		c.log.Warn("not all is known of the cluster yet, what its API says of pods comes later", "api", c.api, "waited", firstSync)
 		ready()
 		if cache.WaitForCacheSync(ctx.Done(), synced...) {
-			c.log.Info("the cluster's API has answered", "api", c.api)
+			c.log.Info("all is known of the cluster", "api", c.api)
 		}
 	}
 	<-ctx.Done()
@@ -197,6 +201,9 @@ func (c *Client) failed(resource string, err error) {
 	if errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return // answered has said it
+	}
 	if resource == "servicecidrs" && apierrors.IsNotFound(err) { // before Kubernetes 1.33
 		err = errors.New("this cluster has no ServiceCIDR objects (Kubernetes 1.33): name the network of its services in trust")
 	}
@@ -211,6 +218,43 @@ func (c *Client) failed(resource string, err error) {
 	}
 	c.failing[resource] = failure{what, time.Now()}
 	c.log.Warn("the cluster cannot be watched; what was learned stays", "resource", resource, "error", what)
+}
+
+// observed sees whether the API answers: client-go tries again without a word where a
+// connection is refused, and tells of other errors only what it asked for.
+type observed struct {
+	client *Client
+	next   http.RoundTripper
+}
+
+// RoundTrip is http.RoundTripper's.
+func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := o.next.RoundTrip(r)
+	if r.Context().Err() == nil {
+		o.client.answered(err)
+	}
+	return response, err
+}
+
+// WrappedRoundTripper is for client-go, which looks for the transport below.
+func (o observed) WrappedRoundTripper() http.RoundTripper { return o.next }
+
+// silent is the key in Client.failing for an API that does not answer.
+const silent = ""
+
+// answered says that the API does not answer, why, and that it answers again.
+func (c *Client) answered(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, failing := c.failing[silent]
+	switch {
+	case err == nil && failing:
+		delete(c.failing, silent)
+		c.log.Info("the cluster's API answers", "api", c.api)
+	case err != nil && (!failing || time.Since(before.told) >= tellAgain):
+		c.failing[silent] = failure{err.Error(), time.Now()}
+		c.log.Warn("the cluster's API does not answer; what was learned stays", "api", c.api, "error", err)
+	}
 }
 
 // Container is cluster.Source's.

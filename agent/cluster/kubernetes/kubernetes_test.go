@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -240,6 +241,59 @@ func TestNetworks(t *testing.T) {
 	}
 	a.tell("nodes", "ADDED", node("n2", "10.244.1.0/24", "192.0.2.2"))
 	until(t, changed, "a second node", has(append(want, "10.244.1.0/24", "192.0.2.2/32")...))
+}
+
+// lines are what is logged.
+type lines chan string
+
+func (l lines) Write(text []byte) (int, error) {
+	l <- string(text)
+	return len(text), nil
+}
+
+func (l lines) await(t *testing.T, parts ...string) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		select {
+		case line := <-l:
+			if !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(line, p) }) {
+				return
+			}
+		case <-deadline:
+			t.Fatalf("never logged: %q", parts)
+		}
+	}
+}
+
+// An API that refuses connections, which client-go does not tell of, and then does not.
+func TestWhyTheAPIDoesNotAnswer(t *testing.T) {
+	s := httptest.NewUnstartedServer(nil)
+	address := s.Listener.Addr().String()
+	if err := s.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	logged := make(lines, 1000)
+	c, err := newClient(&rest.Config{Host: "http://" + address}, "n1", slog.New(slog.NewTextHandler(logged, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := c.Watch(t.Context(), func() {}, func() {}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(group.Wait)
+	logged.await(t, "level=WARN", "does not answer", address, "connection refused")
+	a := &api{objects: map[string][]runtime.Object{}, streams: map[string]chan event{}, asked: map[string]string{}, closing: make(chan struct{})}
+	if s.Listener, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	s.Config.Handler = a
+	s.Start()
+	t.Cleanup(func() { close(a.closing); s.Close() })
+	logged.await(t, "level=INFO", "the cluster's API answers", address)
 }
 
 func TestOwners(t *testing.T) {
