@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -79,6 +80,7 @@ func Open(of *config.Config, log *slog.Logger) (cluster.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the API's address: %w", err)
 	}
+	klog.SetSlogLogger(log) // of what client-go logs without a context
 	return newClient(cfg, of.Node, log)
 }
 
@@ -89,7 +91,6 @@ func newClient(cfg *rest.Config, node string, log *slog.Logger) (*Client, error)
 			return nil, err
 		}
 	}
-	klog.SetSlogLogger(log)
 	c := &Client{log: log, api: cfg.Host, informers: map[string]cache.SharedIndexInformer{}, failing: map[string]failure{}}
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return observed{c, next} })
@@ -143,7 +144,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 func (c *Client) Watch(ctx context.Context, ready, changed func()) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(c.log.Handler())))
 	defer cancel()
 	synced := []cache.InformerSynced{}
 	for _, resource := range []string{"pods", "nodes", "servicecidrs"} { // what calls for a look; the others are only looked up
