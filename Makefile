@@ -99,6 +99,22 @@ test-manifests: check-go ## the chart, what is rendered of it, and the overlay, 
 	go -C deploy/render vet ./...
 	go -C deploy/render test ./...
 
+# A module of its own, which compiles for a quarter of an hour the first time. APISERVER is built once, and again when its module changes.
+APISERVER := bin/tare-apiserver
+
+.PHONY: test-cluster
+test-cluster: build $(APISERVER) bin/tare-agent-kubernetes ## manifests and agent against a real API server of Kubernetes with etcd (root; a quarter of an hour the first time)
+	go build -C deploy/render -o ../../bin/tare-render .
+	go -C integration/apiserver test -vet=off -count=1 -timeout 20m -v ./...
+
+$(APISERVER): integration/apiserver/go.mod $(wildcard integration/apiserver/server/*.go) | check-go
+	go build -C integration/apiserver -o ../../$@ ./server
+
+# As in the image.
+.PHONY: bin/tare-agent-kubernetes
+bin/tare-agent-kubernetes: check-go
+	go build -trimpath -tags kubernetes -o $@ ./cmd/tare-agent
+
 .PHONY: test-dist
 test-dist: check-go ## build the agent's packages twice and look at them
 	packaging/check.sh
