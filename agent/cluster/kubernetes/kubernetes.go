@@ -5,6 +5,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -442,7 +443,8 @@ func sliceAddresses(s *discoveryv1.EndpointSlice) (all []string) {
 	return all
 }
 
-// transform trims objects before they are kept.
+// transform trims objects before they are kept. What is trimmed may come again, as client-go's
+// lists by watch have it: trimming that must change nothing.
 func transform[T any](trim func(T) T) cache.TransformFunc {
 	return func(o any) (any, error) {
 		if t, ok := o.(T); ok {
@@ -468,7 +470,7 @@ func trimPod(p *corev1.Pod) *corev1.Pod {
 	}
 	kept := func(list []corev1.ContainerStatus) (all []corev1.ContainerStatus) {
 		for i := range list {
-			all = append(all, corev1.ContainerStatus{Name: list[i].Name, Image: images[list[i].Name], ContainerID: list[i].ContainerID})
+			all = append(all, corev1.ContainerStatus{Name: list[i].Name, Image: cmp.Or(images[list[i].Name], list[i].Image), ContainerID: list[i].ContainerID})
 		}
 		return all
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -327,6 +328,13 @@ func TestTrimmedPodKeepsItsContainers(t *testing.T) {
 	}
 	if got := idsOf(p); !slices.Equal(got, []string{id1}) {
 		t.Errorf("%v", got)
+	}
+	if got := p.Status.ContainerStatuses[0].Image; got != "shop:1.4" {
+		t.Errorf("image %q", got)
+	}
+	again, err := transform(trimPod)(p.DeepCopy())
+	if err != nil || !reflect.DeepEqual(again, p) {
+		t.Errorf("trimmed again: %+v, %v", again, err)
 	}
 	if !podsEqual(p, p.DeepCopy()) {
 		t.Error("a copy differs")
