@@ -105,7 +105,8 @@ func start(t *testing.T, env []string, argv ...string) *child {
 	c := &child{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})} //nolint:gosec // the tests' own
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
 	c.cmd.Env = append(os.Environ(), env...)
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	c.cmd.WaitDelay = time.Second // what its own children have open
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func tail(text string) string {
 }
 
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill() // it may have ended
+	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // all of its group may have ended
 	<-c.done
 }
 
@@ -146,7 +147,7 @@ func until(t *testing.T, what string, holds func() bool) {
 
 func command(t *testing.T, argv ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput() //nolint:gosec // the tests' own
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput() //nolint:gosec,noctx // the tests' own, also after the test's context has ended
 	if err != nil {
 		t.Fatalf("%v: %v: %s", argv, err, out)
 	}
