@@ -220,7 +220,7 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 		reg.MustRegister(a.exporter)
 	}
 	if a.cfg.Load().Metrics == config.MetricsRequests {
-		requests := red.New(a.tracer, a.discovery.resource, a.discovery.namespace)
+		requests := red.New(a.tracer, a.discovery.resource, a.discovery.namespace, a.peer())
 		reg.MustRegister(requests)
 		a.discovery.released = requests.Forget
 	}

@@ -4,7 +4,7 @@
 //
 // It reads when somebody scrapes, and not otherwise. It refuses to guess: an
 // edge's peer is a service's name only where a traced service of this host is
-// known to listen; else it is the address and the port. What was measured before
+// known to listen, or where a cluster knows the service; else it is the address and the port. What was measured before
 // stays with the name that it had, when the address is another's by then.
 package red
 
@@ -45,6 +45,7 @@ type Collector struct {
 	source    Source
 	resource  func(index uint16) *span.Resource
 	namespace func(netip.Addr) (inode uint32, ok bool)
+	named     func(netip.Addr, uint16) string
 
 	mu     sync.Mutex
 	fed    map[source]*fed // one for each entry of the kernel's table, which is bounded
@@ -72,9 +73,10 @@ type series struct {
 
 // New makes a collector. resource finds the resource of a service index, nil
 // if there is none; namespace finds the network namespace that has an address
-// which is not a loopback one.
-func New(s Source, resource func(index uint16) *span.Resource, namespace func(netip.Addr) (inode uint32, ok bool)) *Collector {
-	return &Collector{source: s, resource: resource, namespace: namespace, fed: map[source]*fed{}, series: map[labels]*series{}}
+// which is not a loopback one; named is the cluster's name of who has an address, "" where it
+// has none, and nil without a cluster.
+func New(s Source, resource func(index uint16) *span.Resource, namespace func(netip.Addr) (inode uint32, ok bool), named func(netip.Addr, uint16) string) *Collector {
+	return &Collector{source: s, resource: resource, namespace: namespace, named: named, fed: map[source]*fed{}, series: map[labels]*series{}}
 }
 
 // Describe implements prometheus.Collector.
@@ -238,6 +240,11 @@ func (c *Collector) peer(k *bpf.MeasureKey, listeners map[bpf.PortKey]bpf.Servic
 	if s, listens := listeners[bpf.PortKey{Netns: netns, Port: uint32(k.Port)}]; ok && listens {
 		if r := c.resource(s.Index); r != nil {
 			return r.Service, true
+		}
+	}
+	if c.named != nil {
+		if name := c.named(address, k.Port); name != "" {
+			return name, false
 		}
 	}
 	return netip.AddrPortFrom(address, k.Port).String(), false

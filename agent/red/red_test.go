@@ -84,7 +84,7 @@ func counts(t *testing.T, c prometheus.Collector) map[string]uint64 {
 func TestHistogram(t *testing.T) {
 	f := &fake{}
 	f.add(bpf.MeasureKey{Service: 1, Role: server, Protocol: http, Outcome: 5}, false, 2_500_000_000, 0, 1, len(bpf.Measure{}.Bucket)-1)
-	c := New(f, resource, nil)
+	c := New(f, resource, nil, nil)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	families, err := reg.Gather()
@@ -125,11 +125,21 @@ func TestLabels(t *testing.T) {
 	f.add(bpf.MeasureKey{Role: server, Outcome: 2}, true, 1, 0)
 	f.add(bpf.MeasureKey{Role: client, Outcome: 4}, true, 1, 0)
 	namespace := func(a netip.Addr) (uint32, bool) { return 8, a == netip.MustParseAddr("10.0.0.8") }
-	got := counts(t, New(f, resource, namespace))
+	f.add(edge(1, 0, "10.96.0.7", 80), false, 1, 0) // a service of the cluster
+	f.add(edge(1, 0, "10.96.0.7", 81), false, 1, 0) // which has another port
+	named := func(a netip.Addr, port uint16) string {
+		if a == netip.MustParseAddr("10.96.0.7") && port == 80 || a == netip.MustParseAddr("10.0.0.8") {
+			return "stock"
+		}
+		return ""
+	}
+	got := counts(t, New(f, resource, namespace, named))
 	want := map[string]uint64{
 		"client=web error=false peer=store peer_traced=true protocol=http status_class=2xx":                  2,
 		"client=web error=false peer=web peer_traced=true protocol=http status_class=2xx":                    2,
 		"client=web error=false peer=127.0.0.1:80 peer_traced=false protocol=http status_class=2xx":          1,
+		"client=web error=false peer=stock peer_traced=false protocol=http status_class=2xx":                 1,
+		"client=web error=false peer=10.96.0.7:81 peer_traced=false protocol=http status_class=2xx":          1,
 		"client=unknown error=false peer=[2001:db8::1]:443 peer_traced=false protocol=http status_class=2xx": 1,
 		"error=false protocol=other service=other status_class=2xx":                                          1,
 		"client=other error=true peer=other peer_traced=false protocol=other status_class=4xx":               1,
@@ -157,7 +167,7 @@ func TestLabels(t *testing.T) {
 func TestNamesStay(t *testing.T) {
 	f := &fake{listeners: map[bpf.PortKey]bpf.Service{{Netns: 7, Port: 80}: {Index: 2}}}
 	f.add(edge(1, 7, "127.0.0.1", 80), false, 1, 0)
-	c := New(f, resource, nil)
+	c := New(f, resource, nil, nil)
 	before := counts(t, c)
 	f.listeners = nil
 	after := counts(t, c)
@@ -175,7 +185,7 @@ func TestAddressIsUsedAgain(t *testing.T) {
 	f := &fake{listeners: map[bpf.PortKey]bpf.Service{{Netns: 7, Port: 80}: {Index: 2}}}
 	f.add(edge(1, 7, "127.0.0.1", 80), false, 1, 0, 0)
 	f.add(edge(1, 7, "127.0.0.1", 81), false, 1, 0)
-	c := New(f, resource, nil)
+	c := New(f, resource, nil, nil)
 	const (
 		store   = "client=web error=false peer=store peer_traced=true protocol=http status_class=2xx"
 		web     = "client=web error=false peer=web peer_traced=true protocol=http status_class=2xx"
@@ -213,7 +223,7 @@ func TestForget(t *testing.T) {
 	f.add(bpf.MeasureKey{Service: 3, Role: server, Outcome: 2}, false, 1, 0) // of the same name
 	f.add(edge(1, 7, "127.0.0.1", 80), false, 1, 0)
 	f.add(bpf.MeasureKey{Role: server, Outcome: 2}, true, 1, 0)
-	c := New(f, resource, nil)
+	c := New(f, resource, nil, nil)
 	if n := len(counts(t, c)); n != 3 {
 		t.Errorf("%d series", n)
 	}
@@ -242,7 +252,7 @@ func TestForget(t *testing.T) {
 // has entries.
 func TestBounded(t *testing.T) {
 	f := &fake{listeners: map[bpf.PortKey]bpf.Service{}}
-	c := New(f, resource, nil)
+	c := New(f, resource, nil, nil)
 	for i := range uint16(1000) {
 		f.measured = f.measured[:0]
 		k := edge(1, 7, "127.0.0.1", i)
@@ -260,7 +270,7 @@ func TestBounded(t *testing.T) {
 func TestSourceFails(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	why := errors.New("no such map")
-	reg.MustRegister(New(&fake{err: why}, resource, nil))
+	reg.MustRegister(New(&fake{err: why}, resource, nil, nil))
 	if _, err := reg.Gather(); err == nil || !strings.Contains(err.Error(), why.Error()) {
 		t.Errorf("%v", err)
 	}
