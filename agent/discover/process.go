@@ -89,10 +89,10 @@ func (p *process) readCgroups() (string, error) {
 	return *p.cgroups, nil
 }
 
-// cgroup is the path in the cgroup v2 tree.
+// cgroup is the path in the cgroup v2 tree, as the host has it.
 func (p *process) cgroup() (string, error) {
 	text, err := p.readCgroups()
-	return parseCgroup(text), err
+	return below(cgroupNamespace(), parseCgroup(text)), err
 }
 
 // container is the id of the container that the process runs in, "" if in none.

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -10,20 +11,51 @@ import (
 // ErrNoCgroupV2 means that no cgroup v2 hierarchy is mounted.
 var ErrNoCgroupV2 = errors.New("no cgroup v2 hierarchy is mounted")
 
-// CgroupV2 is where the cgroup v2 hierarchy is mounted, nearest to its root.
+// CgroupV2 is where the cgroup v2 hierarchy is mounted, nearest to its root. A container sees
+// only its own part, unless the host's is mounted in it; where it sees the host's processes,
+// the root is reached through the first of them.
 func CgroupV2() (string, error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
+	own, err := mounted("")
+	if err == nil && isRoot(own) {
+		return own, nil
+	}
+	const first = "/proc/1"
+	if through, e := mounted(first); e == nil && isRoot(through) {
+		return through, nil
+	}
+	return own, err
+}
+
+// mounted is where a process has the hierarchy mounted, as it is reached from here; "" is this one.
+func mounted(process string) (string, error) {
+	from, root := "/proc/self", ""
+	if process != "" {
+		from, root = process, process+"/root"
+	}
+	text, err := os.ReadFile(from + "/mountinfo")
 	if err != nil {
 		return "", err
 	}
-	return cgroupMount(string(text))
+	at, err := cgroupMount(string(text))
+	if err != nil {
+		return "", err
+	}
+	return root + at, nil
+}
+
+// isRoot reports whether a control group is the root of its hierarchy, which alone has no events.
+func isRoot(cgroup string) bool {
+	_, err := os.Stat(cgroup + "/cgroup.controllers")
+	_, events := os.Stat(cgroup + "/cgroup.events")
+	return err == nil && errors.Is(events, fs.ErrNotExist)
 }
 
 // cgroupMount reads mountinfo: "31 23 0:28 ROOT MOUNTPOINT options optional… - TYPE source options".
 // Of several mounts, the one that shows most of the hierarchy is wanted: that
-// with the shortest root.
+// with the root that is least deep. In a cgroup namespace of its own a process sees what is
+// above that as "/..".
 func cgroupMount(mountinfo string) (string, error) {
-	best, bestRoot := "", ""
+	best, least := "", 0
 	for line := range strings.Lines(mountinfo) {
 		mount, source, ok := strings.Cut(line, " - ")
 		fields := strings.Fields(mount)
@@ -31,14 +63,29 @@ func cgroupMount(mountinfo string) (string, error) {
 		if !ok || len(fields) < 6 || len(kind) < 1 || kind[0] != "cgroup2" {
 			continue
 		}
-		if root := fields[3]; best == "" || len(root) < len(bestRoot) {
-			best, bestRoot = unescapeOctal(fields[4]), root
+		if deep := depth(fields[3]); best == "" || deep < least {
+			best, least = unescapeOctal(fields[4]), deep
 		}
 	}
 	if best == "" {
 		return "", ErrNoCgroupV2
 	}
 	return best, nil
+}
+
+// depth is how far below the cgroup namespace's root a path is, or above: "/../.." is -2.
+func depth(root string) int {
+	deep := 0
+	for part := range strings.SplitSeq(root, "/") {
+		switch part {
+		case "":
+		case "..":
+			deep--
+		default:
+			deep++
+		}
+	}
+	return deep
 }
 
 // unescapeOctal undoes mountinfo's \040 for blanks and the like.
