@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -90,7 +91,7 @@ func chart(values map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files, err := engine.Engine{Strict: true}.Render(c, all)
+	files, err := engine.Engine{Strict: true}.RenderWithContext(context.Background(), c, all)
 	if err != nil {
 		return "", err
 	}
