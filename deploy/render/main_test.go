@@ -157,3 +157,19 @@ func TestOverlay(t *testing.T) {
 		t.Errorf("%s", base)
 	}
 }
+
+// Images are tagged by the version that the agent says.
+func TestVersionIsTheAgents(t *testing.T) {
+	_, rest, _ := strings.Cut(read(t, "../../agent/version.go"), `var Version = "`)
+	version, _, ok := strings.Cut(rest, `"`)
+	if !ok {
+		t.Fatal("agent/version.go has no version")
+	}
+	for _, text := range []string{rendered(t, "chart"), rendered(t, "kustomize", "../kubernetes/thesis")} {
+		for line := range strings.Lines(text) {
+			if image, ok := strings.CutPrefix(strings.TrimSpace(line), "image: tare"); ok && !strings.HasSuffix(image, ":"+version) {
+				t.Errorf("%sis not of version %s", line, version)
+			}
+		}
+	}
+}
