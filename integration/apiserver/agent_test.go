@@ -140,11 +140,13 @@ func (a *api) agent(n *node, endpoint string) *child {
 	}
 	program, err := filepath.Abs(bin + "tare-agent-kubernetes")
 	a.must(err)
-	argv := []string{"nsenter", "--net=" + netnsFile(n.netns), "setpriv", "--bounding-set", capabilities, "--inh-caps", capabilities, program}
+	// With a cgroup namespace of its own, as runtimes give one to every container.
+	own := container{netns: n.netns, cgroup: newCgroup(a.t, "agent-"+n.name, strings.Repeat(fmt.Sprintf("a%d", n.number), 32))}
+	argv := []string{"unshare", "--cgroup", "setpriv", "--bounding-set", capabilities, "--inh-caps", capabilities, program}
 	for _, arg := range c.Args {
 		argv = append(argv, strings.Replace(arg, "/etc/tare/agent.yaml", file, 1))
 	}
-	p := start(a.t, env, argv...)
+	p := own.run(a.t, env, argv...)
 	until(a.t, n.name+"'s agent traces", func() bool {
 		select {
 		case <-p.done:

@@ -25,6 +25,7 @@ func newNode(t *testing.T, number int) *node {
 	n.netnsAdd(n.netns)
 	link := fmt.Sprint("to-node", number)
 	command(t, "ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", n.netns)
+	t.Cleanup(func() { command(t, "ip", "link", "delete", link) }) // the namespace's end would do it later
 	command(t, "ip", "link", "set", link, "master", "cluster", "up")
 	for _, c := range []string{
 		"address add " + n.address + "/24 dev eth0", "link set eth0 up", "route add default via " + controlPlane,
@@ -40,7 +41,7 @@ add chain ip kube-proxy nat-prerouting { type nat hook prerouting priority dstna
 add chain ip kube-proxy nat-output { type nat hook output priority -100; }
 add rule ip kube-proxy nat-prerouting jump services
 add rule ip kube-proxy nat-output jump services`)
-	command(t, "ip", "route", "add", n.network(), "via", n.address)
+	command(t, "ip", "route", "replace", n.network(), "via", n.address)
 	return n
 }
 
@@ -91,17 +92,23 @@ func (n *node) newContainer(uid string) container {
 	for _, cmd := range []string{"address add " + c.address + "/24 dev eth0", "link set eth0 up", "route add default via " + n.gateway()} {
 		command(n.t, append([]string{"ip", "-n", c.netns}, strings.Fields(cmd)...)...)
 	}
-	c.cgroup = n.t.Name() + ".slice/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/cri-containerd-" + c.id + ".scope"
-	root := cgroupRoot(n.t)
-	if err := os.MkdirAll(filepath.Join(root, c.cgroup), 0o755); err != nil {
-		n.t.Fatal(err)
+	c.cgroup = newCgroup(n.t, uid, c.id)
+	return c
+}
+
+func newCgroup(t *testing.T, uid, id string) string {
+	t.Helper()
+	path := t.Name() + ".slice/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/cri-containerd-" + id + ".scope"
+	root := cgroupRoot(t)
+	if err := os.MkdirAll(filepath.Join(root, path), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	n.t.Cleanup(func() { // after its processes have ended
-		for at := c.cgroup; at != "."; at = filepath.Dir(at) {
+	t.Cleanup(func() { // after its processes have ended
+		for at := path; at != "."; at = filepath.Dir(at) {
 			_ = os.Remove(filepath.Join(root, at)) // another container's may be in it
 		}
 	})
-	return c
+	return path
 }
 
 // cgroupRoot is where version 2 of control groups is mounted.
