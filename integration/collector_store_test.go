@@ -97,7 +97,7 @@ func TestCollectorDiskFull(t *testing.T) {
 	need(t, "mount", "umount")
 	dir := t.TempDir()
 	// The store keeps 112 MiB free for what it has to write to stay whole.
-	sh(t, "mount", "-t", "tmpfs", "-o", "size=144m", "tare-test", dir)
+	sh(t, "mount", "-t", "tmpfs", "-o", "size=144m,mode=0700", "tare-test", dir)
 	t.Cleanup(func() {
 		if out, err := exec.Command(program("umount"), dir).CombinedOutput(); err != nil {
 			t.Errorf("umount: %v: %s", err, out)

@@ -186,6 +186,8 @@ func licence(text string) string {
 	switch {
 	case has("freetype-go software is subject to your choice"):
 		return "FTL OR GPL-2.0-or-later"
+	case has("spdx-license-identifier: bsd-3-clause or gpl-2.0-only"):
+		return "BSD-3-Clause OR GPL-2.0-only"
 	case has("mozilla public license"): // which names the GPL
 		return "MPL-2.0"
 	case has("gnu affero") || has("gnu general public license") && !has("apache license"):
