@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/bpf/hpack"
 )
 
 // headers are the correlation headers that the kernel side looks for, each with a
@@ -35,6 +36,7 @@ func (h *headers) bits(names []string) (bits uint32, err error) {
 				continue
 			}
 			h.table.At[i] = headerName(name)
+			h.fix(name, uint8(i+1))
 			h.table.N++
 			if err := h.put("header_names", uint32(0), h.table); err != nil {
 				h.table.N--
@@ -45,6 +47,19 @@ func (h *headers) bits(names []string) (bits uint32, err error) {
 		bits |= 1 << i
 	}
 	return bits, nil
+}
+
+// fix says which fields of HPACK's static table have a name. HTTP/2 splits cookies, and has another
+// name for the host.
+func (h *headers) fix(name string, value uint8) {
+	if name == "cookie" || name == "host" {
+		value |= bpf.HeaderSplit
+	}
+	for i := 1; i < hpack.Fixed; i++ {
+		if f := hpack.FixedName(i); f == name || f == ":authority" && name == "host" {
+			h.table.Fixed[i] = value
+		}
+	}
 }
 
 func (h *headers) number(name string) int {

@@ -45,6 +45,21 @@ func TestHeadersKeepTheirNumbers(t *testing.T) {
 	}
 }
 
+// Headers that HPACK has numbers for are known by these. Those that HTTP/2 writes otherwise than HTTP/1 are told
+// from the others.
+func TestHeadersWithNumbers(t *testing.T) {
+	h := headers{log: slog.New(slog.DiscardHandler), put: func(string, any, any) error { return nil }}
+	if _, err := h.bits([]string{"x-request-id", "via", "cookie", "host"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]uint8{60: 2, 32: 3 | bpf.HeaderSplit, 1: 4 | bpf.HeaderSplit, 38: 4 | bpf.HeaderSplit} // RFC 7541, appendix A
+	for i, got := range h.table.Fixed {
+		if got != want[i] {
+			t.Errorf("%d: %#x, want %#x", i, got, want[i])
+		}
+	}
+}
+
 // Names are compared in lower case by eight bytes, with their colon.
 func TestHeaderNames(t *testing.T) {
 	for name, want := range map[string]bpf.TareHeaderName{

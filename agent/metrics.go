@@ -132,6 +132,7 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_NOT_REQUEST, descNotRequests, []string{"body"}},
 	{bpf.TareCounterTARE_C_HTTP2, descHTTP2, nil},
 	{bpf.TareCounterTARE_C_HTTP2LOST, descLost, []string{"http2_given_up"}},
+	{bpf.TareCounterTARE_C_HEADERS_LOST, descLost, []string{"http2_headers"}},
 	{bpf.TareCounterTARE_C_STREAMS_APART, descApart, nil},
 	{bpf.TareCounterTARE_C_PIPELINED, descPipelined, nil},
 	{bpf.TareCounterTARE_C_UNIX_OLD, descConnections, []string{"unix_unknown"}},

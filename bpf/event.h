@@ -243,6 +243,8 @@ struct control_record {
 #define TARE_HEADERS	  32 /* names of correlation headers, in all */
 #define TARE_HEADER_WORDS 4  /* of 8 bytes, a name with its colon */
 
+#define TARE_HEADER_SPLIT 0x80 /* HTTP/2 has the values of a name otherwise than HTTP/1 */
+
 /* A name in lower case, and which part of its value counts. */
 struct header_name {
 	__u64 word[TARE_HEADER_WORDS];
@@ -324,6 +326,7 @@ enum counter {
 	TARE_C_NOT_REQUEST,    /* sampled bytes that begin no request: rests of bodies, goodbyes */
 	TARE_C_HTTP2,	       /* HTTP/2 connections */
 	TARE_C_HTTP2_LOST,    /* of them: cannot be followed any more, so that they have no spans */
+	TARE_C_HEADERS_LOST,  /* or without correlation headers: hpack.bpf.h */
 	TARE_C_STREAMS_APART, /* requests that begin traces of their own, for a collector to join */
 	TARE_C_METRICS_FULL,  /* requests that were measured as "other": no room for their edge */
 	TARE_C_TAG_NO_PATH,   /* tags not sent: no path for IP options, as far as known */

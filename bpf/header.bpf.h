@@ -38,6 +38,8 @@ struct header_names {
 	struct header_name at[TARE_HEADERS];
 	u32 n;
 	u32 pad;
+	u8 fixed[HPACK_FIXED + 3]; /* number + 1 of the name that a field of HPACK's table has, and
+				      TARE_HEADER_SPLIT; 0: none of them */
 };
 
 struct {
@@ -152,8 +154,8 @@ static int header_word(u32 i, struct header_walk *walk)
 	return walk->ended;
 }
 
-/* Takes the value that begins at, of the header with that index. */
-__noinline int header_take(u32 hook, u32 at, u32 index)
+/* The hash of the value that begins at, of the header with that index; 0: it is not compared. */
+INLINE u64 header_hash(u32 hook, u32 at, u32 index)
 {
 	struct header_scan *s = header_scan_in(hook);
 	u32 zero = 0;
@@ -168,13 +170,22 @@ __noinline int header_take(u32 hook, u32 at, u32 index)
 	bpf_loop(HEADER_LONG / 8, header_word, &walk, 0);
 	if (!walk.ended || walk.n < HEADER_SHORT || from + walk.n >= s->len)
 		return 0;
-	u64 hash = walk.hash ?: 1;
+	return walk.hash ?: 1;
+}
+
+/* Takes it. */
+__noinline int header_take(u32 hook, u32 at, u32 index)
+{
+	struct header_scan *s = header_scan_in(hook);
+	u64 hash = header_hash(hook, at, index);
+	if (!s || !hash)
+		return 0;
 	for (u32 j = 0; j < HEADER_VALUES; j++) {
 		if (j < s->n && s->value[j] == hash)
 			return 0;
 		if (j == s->n) {
 			s->value[j] = hash;
-			s->name[j] = i;
+			s->name[j] = index;
 			s->n++;
 			return 0;
 		}
@@ -337,12 +348,11 @@ INLINE bool same_trace(u64 hi, u64 lo, const struct context *ctx)
 }
 
 /* A request has the value; false: that cannot be noted. */
-__noinline int header_note(struct conn *c, u64 value)
+__noinline int header_note(struct conn *c, u64 value, const struct context *ctx)
 {
-	if (!c)
+	if (!c || !ctx)
 		return false;
 	struct header_key key = {.value = value, .service = c->service};
-	struct context *ctx = &c->server.x.ctx;
 	struct header_value *v = bpf_map_lookup_elem(&header_values, &key);
 	if (!v) {
 		struct header_value new = {.open = 1};
@@ -457,7 +467,7 @@ __noinline int header_received(struct conn *c, struct bytes *b)
 	for (u32 i = 0; i < HEADER_VALUES; i++) {
 		if (i >= s->n)
 			break;
-		if (!header_note(c, s->value[i])) {
+		if (!header_note(c, s->value[i], &c->server.x.ctx)) {
 			header_blind(c, svc);
 			continue;
 		}
@@ -479,10 +489,11 @@ __noinline int header_unseen(struct conn *c)
 	return 0;
 }
 
-/* A connection has HTTP/2, whose headers are not read; until it ends. */
+/* A connection has HTTP/2: if its headers are not followed, until it ends. */
 INLINE void header_received_http2(struct conn *c)
 {
-	struct service_state *svc = c->flags & C_BLIND ? 0 : service_of(c->service);
+	bool known = c->http2.hpack == HPACK_FOLLOWED || c->flags & C_BLIND;
+	struct service_state *svc = known ? 0 : service_of(c->service);
 	if (svc && svc->headers_since)
 		header_blind(c, svc);
 }
@@ -565,6 +576,15 @@ __noinline int header_decides(struct conn *c, u32 why, struct context *ctx)
 	return 0;
 }
 
+/* The service sends values, so that its requests are noted; whether those in flight are by now. */
+INLINE bool header_begun(struct service_state *svc)
+{
+	u64 now = bpf_ktime_get_ns();
+	if (!svc->headers_since)
+		svc->headers_since = now;
+	return now - svc->headers_since >= HEADER_SETTLE;
+}
+
 /*
  * A call that nothing else links, for why. Returns 0 and the context of the request that caused it,
  * span 0 if that is not sampled; or enum unlinked.
@@ -588,12 +608,7 @@ __noinline int header_asks(struct conn *c, const struct tcp_view *v, const struc
 	c->flags &= ~C_BY_HEADER;
 	if (!s->n)
 		return why;
-	u64 now = bpf_ktime_get_ns();
-	if (!svc->headers_since)
-		svc->headers_since = now; /* from now on requests are noted */
-	if (now - svc->headers_since < HEADER_SETTLE)
-		return why;
-	return header_decides(c, why, ctx);
+	return header_begun(svc) ? header_decides(c, why, ctx) : why;
 }
 
 /* Calls of the service are linked so. */

@@ -1,235 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * HTTP/2 without TLS: many requests on one connection, each in a stream of its own (RFC 9113). Both
- * ends follow the frames of both directions, sampled or not, for only who has followed them knows
- * where the next one begins: nine bytes of each are read. A frame may lie in several reads, writes and
- * buffers, and is then noted in pieces. What cannot be followed any more (bytes that cannot be read,
- * reads into several buffers) is given up and counted.
+ * HTTP/2 without TLS: many requests on one connection, each in a stream of its own (RFC 9113), whose
+ * frames are followed (frames.bpf.h).
  *
  *	a request begins    with the HEADERS of a new stream
  *	its response begins with the first HEADERS of the other direction
  *	it ends             when that direction ends (END_STREAM), or with RST_STREAM
  *
- * Only sampled streams are remembered. Contents of HEADERS are compressed: the agent decodes them.
+ * Only sampled streams are remembered. Contents of HEADERS are compressed: the agent decodes them, and
+ * hpack.bpf.h as far as calls are linked by them.
  */
 #ifndef TARE_HTTP2_H
 #define TARE_HTTP2_H
-
-#define FRAMES	     256  /* that matter, in one round */
-#define FRAME_STEPS  2048 /* headers of frames, payloads, buffers, in one round */
-#define FRAME_ROUNDS 16	  /* in one read or write */
-
-enum frame_type {
-	FRAME_DATA = 0,
-	FRAME_HEADERS = 1,
-	FRAME_RESET = 3,
-	FRAME_CONTINUATION = 9,
-	FRAME_REST = TARE_FRAME_REST, /* of HEADERS that came in pieces */
-};
-
-#define FRAME_END_STREAM 1
-
-/* A frame, as far as it lies in one buffer of what is read or sent, or a further piece of it. */
-struct frame {
-	u64 data; /* of its payload */
-	u32 in;	  /* bytes there */
-	u32 stream;
-	s32 at;	  /* of its header in what is read or sent; negative: it came before */
-	u32 size; /* bytes to be counted: its header belongs to the first piece */
-	u32 payload;
-	u32 block; /* FRAME_HEADERS: its number */
-	u8 type;
-	u8 flags;
-	u16 pad;
-	u32 pad2;
-};
-
-struct frame_scratch {
-	struct frames f;
-	u64 data;
-	u64 more;   /* struct iovec of the next buffer, in the kernel; 0: unknown */
-	u32 len;    /* bytes at data */
-	u32 at;	    /* of them that are behind */
-	u32 before; /* bytes of the buffers before */
-	u32 size;   /* bytes of all buffers */
-	u32 n;
-	u32 lost;	      /* out of step */
-	u32 all;	      /* DATA matters, too */
-	u32 unlinked;	      /* sends: of a stream that begins there it is not known whose it is */
-	struct stream stream; /* too large for the stack on Linux 6.1 */
-	struct frame list[FRAMES];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, u32); /* enum hook */
-	__type(value, struct frame_scratch);
-} frame_scratches SEC(".maps");
-
-INLINE struct frame_scratch *frames_of(u32 hook)
-{
-	return bpf_map_lookup_elem(&frame_scratches, &hook);
-}
-
-/* Notes a frame, or a piece of it, if it matters: so many bytes of its payload are here. */
-INLINE void frame_note(struct frame_scratch *s, u32 in)
-{
-	const u8 *h = s->f.head;
-	u32 stream = ((u32)h[5] << 24 | (u32)h[6] << 16 | (u32)h[7] << 8 | h[8]) & 0x7fffffff;
-	u32 n = s->n, header = s->f.begins ? FRAME_HEADER : 0;
-	u8 type = h[3], flags = h[4];
-	if (in < s->f.skip)
-		flags &= ~FRAME_END_STREAM; /* not yet */
-	s->f.begins = 0;
-	if (!stream || !(type == FRAME_HEADERS || (type == FRAME_RESET && header) ||
-			 (s->all && type == FRAME_DATA)))
-		return;
-	if (type == FRAME_HEADERS && !header)
-		type = FRAME_REST;
-	if (n && type == FRAME_DATA) { /* a body is many of them */
-		struct frame *last = &s->list[(n - 1) & (FRAMES - 1)];
-		if (last->type == FRAME_DATA && last->stream == stream) {
-			last->size += in + header;
-			last->flags |= flags;
-			return;
-		}
-	}
-	u32 place = n;
-	OPAQUE(place); /* Linux 6.1 forgets its bound on the stack */
-	struct frame *f = &s->list[place & (FRAMES - 1)];
-	f->data = s->data + s->at;
-	f->in = in;
-	f->stream = stream;
-	f->at = s->before + s->at - header;
-	f->size = in + header;
-	f->payload = (u32)h[0] << 16 | (u32)h[1] << 8 | h[2];
-	f->block = s->f.blocks - 1;
-	f->type = type;
-	f->flags = flags;
-	s->n = n + 1;
-}
-
-/* The next of several buffers. Returns 1 at the end. */
-INLINE long frame_buffer(struct frame_scratch *s)
-{
-	struct iovec v = {};
-	u32 left;
-	s->before += s->len;
-	s->at = s->len = 0;
-	left = s->size - s->before;
-	if (!left)
-		return 1;
-	if (!s->more || bpf_probe_read_kernel(&v, sizeof(v), (void *)s->more)) {
-		s->lost = 1;
-		return 1;
-	}
-	s->more += sizeof(v);
-	s->data = (u64)v.iov_base;
-	s->len = v.iov_len < left ? v.iov_len : left;
-	return 0;
-}
-
-/* What there is of a frame's payload, its header, or one byte of a header that came in pieces. */
-static long frame_step(u64 i, u32 *hook)
-{
-	struct frame_scratch *s = frames_of(*hook);
-	if (!s)
-		return 1;
-	u32 left = s->len - s->at, skip = s->f.skip < left ? s->f.skip : left;
-	if (s->n > FRAMES - 2) /* a step notes two at most */
-		return 1;
-	if (!left)
-		return frame_buffer(s);
-	if (skip) {
-		frame_note(s, skip);
-		s->at += skip;
-		s->f.skip -= skip;
-		left -= skip;
-		if (!left)
-			return 0;
-	}
-	const void *from = (void *)(s->data + s->at);
-	if (!s->f.have && left >= FRAME_HEADER) {
-		if (bpf_probe_read_user(s->f.head, FRAME_HEADER, from))
-			goto lost;
-		s->at += FRAME_HEADER;
-	} else {
-		if (bpf_probe_read_user(&s->f.head[s->f.have & 15], 1, from))
-			goto lost;
-		s->at++;
-		s->f.have++;
-		if (s->f.have < FRAME_HEADER)
-			return 0;
-		s->f.have = 0;
-	}
-	if (!s->f.known && !payload_is_http2_frame(s->f.head, FRAME_HEADER))
-		goto lost;
-	s->f.known = 1;
-	if (s->f.head[3] > 16 || s->f.head[0] > 15) /* not a type that is in use; 1 MiB */
-		goto lost;
-	s->f.skip = (u32)s->f.head[0] << 16 | (u32)s->f.head[1] << 8 | s->f.head[2];
-	s->f.begins = 1;
-	if (s->f.head[3] == FRAME_HEADERS || s->f.head[3] == FRAME_CONTINUATION)
-		s->f.blocks++;
-	if (!s->f.skip)
-		frame_note(s, 0);
-	return 0;
-lost:
-	s->lost = 1;
-	return 1;
-}
-
-/* Bytes of what is read or sent that have not been followed. */
-INLINE u32 frames_left(const struct frame_scratch *s)
-{
-	return s->size - s->before - s->at;
-}
-
-/* Follows frames from what round before has left; returns how many matter, and lie in the scratch. */
-__noinline int frames_follow(struct conn *c, const struct bytes *b, u64 more, u32 hook, u32 round)
-{
-	if (!c || !b)
-		return 0;
-	struct frame_scratch *s = frames_of(hook);
-	struct frames *f = hook == HOOK_SENDS ? &c->http2.out : &c->http2.in;
-	if (!s || c->http2.lost || !b->size)
-		return 0;
-	s->n = 0;
-	if (!round) {
-		s->at = s->before = s->unlinked = 0;
-		s->lost = !b->data;
-		s->f = *f;
-		s->data = (u64)b->data;
-		s->len = b->len < b->size ? b->len : b->size;
-		s->size = b->size;
-		s->more = more;
-	}
-	if (!s->lost) {
-		s->all = c->http2.live != 0;
-		bpf_loop(FRAME_STEPS, frame_step, &hook, 0);
-		*f = s->f;
-		if (round == FRAME_ROUNDS - 1 && frames_left(s))
-			s->lost = 1;
-	}
-	if (s->lost) {
-		c->http2.lost = 1;
-		count(TARE_C_HTTP2_LOST);
-	}
-	return s->n;
-}
-
-INLINE struct stream_key stream_key(const struct conn *c, u32 stream)
-{
-	struct stream_key k = {.connection = c->http2.id, .stream = stream};
-	return k;
-}
-
-INLINE struct stream *stream_of(const struct conn *c, u32 stream)
-{
-	struct stream_key k = stream_key(c, stream);
-	return bpf_map_lookup_elem(&streams, &k);
-}
 
 INLINE bool stream_keep(struct conn *c, u32 stream, const struct stream *s)
 {
@@ -250,12 +32,6 @@ INLINE void stream_forget(struct conn *c, u32 stream)
 }
 
 /* ---- accepted connections ---- */
-
-INLINE struct bytes frame_bytes(const struct frame *f)
-{
-	struct bytes r = {.data = (void *)f->data, .len = f->in, .size = f->size};
-	return r;
-}
 
 /* The header of a frame, with its number. */
 INLINE void frame_head(u8 *head, const struct frame *f)
@@ -431,6 +207,11 @@ __noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struc
 	__builtin_memset(&scratch->stream, 0, sizeof(scratch->stream));
 	c->http2.last = f->stream;
 	int why = worker_asks_stream(c, f->stream, &a->ctx);
+	bool by_header = why && f->by_header == 1;
+	if (by_header)
+		a->ctx = f->ctx;
+	if (why && f->by_header && f->by_header <= TARE_UNLINKED_MAX)
+		why = f->by_header - 1;
 	if (!why && a->ctx.span && !in_flight(&a->ctx))
 		why = TARE_UNLINKED_STALE;
 	if (why)
@@ -458,7 +239,7 @@ __noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struc
 		told = (f->at >= 0 && tx_push(c, &a->ctx, seq, v->snd_una)) || named;
 	}
 	frame_head(a->head, f);
-	a->flags = TARE_F_HTTP2 | (told ? 0 : TARE_F_UNTAGGED);
+	a->flags = TARE_F_HTTP2 | (told ? 0 : TARE_F_UNTAGGED) | (by_header ? TARE_F_HEADER : 0);
 	a->role = TARE_CLIENT;
 	a->now = bpf_ktime_get_ns();
 	if (cfg_sequence || streams_apart(c))
@@ -541,14 +322,29 @@ INLINE bool streams_matter(const struct conn *c)
 	return c->http2.live || !*(volatile u64 *)&sampling_threshold;
 }
 
+/* Its frames cannot be followed any more. */
+INLINE void http2_lost(struct conn *c)
+{
+	streams_end(c, TARE_END_LOST, 0);
+	hpack_lose(c);
+	header_streams_end(c);
+}
+
 /* Takes what was received, in rounds; returns whether there is another. */
 __noinline int http2_received(struct conn *c, struct tcp_view *v, u32 from, u32 round)
 {
 	struct bytes b = {};
-	if (!c || !v || c->http2.lost)
+	if (!c || !v)
 		return 0;
 	bool server = c->flags & C_SERVER;
+	if (c->http2.lost) {
+		if (server)
+			header_received_http2(c);
+		return 0;
+	}
 	b.size = v->copied_seq - from;
+	if (c->http2.hpack == HPACK_NEW)
+		hpack_begins(c);
 	if (!round) {
 		received_bytes(c, &b);
 		if (server && *(volatile u64 *)&notes_unread)
@@ -569,8 +365,10 @@ __noinline int http2_received(struct conn *c, struct tcp_view *v, u32 from, u32 
 		else if (server && streams_matter(c))
 			stream_more(c, f);
 	}
+	if (server && headers_matter(c))
+		headers_follow(c, HOOK_RECEIVES);
 	if (c->http2.lost)
-		streams_end(c, TARE_END_LOST, 0);
+		http2_lost(c);
 	else if (s && frames_left(s))
 		return 1;
 	if (server && c->tags) { /* but those of a frame that has begun */
@@ -586,7 +384,11 @@ __noinline int http2_sent(struct conn *c, struct tcp_view *v, struct bytes *b, u
 	if (!c || !v || !b || c->http2.lost || (!round && before(v->write_seq, c->msg_end)))
 		return 0;
 	c->msg_end = v->write_seq + b->size;
+	if (c->http2.hpack == HPACK_NEW)
+		hpack_begins(c);
 	u32 n = frames_follow(c, b, v->more, HOOK_SENDS, round);
+	if (headers_matter(c))
+		headers_follow(c, HOOK_SENDS);
 	struct frame_scratch *s = frames_of(HOOK_SENDS);
 	for (u32 i = 0; s && i < FRAMES && i < n; i++) {
 		const struct frame *f = &s->list[i];
@@ -599,7 +401,7 @@ __noinline int http2_sent(struct conn *c, struct tcp_view *v, struct bytes *b, u
 			stream_goes_on(c, f, TARE_SENT);
 	}
 	if (c->http2.lost)
-		streams_end(c, TARE_END_LOST, 0);
+		http2_lost(c);
 	return s && !c->http2.lost && frames_left(s);
 }
 
@@ -607,8 +409,10 @@ INLINE void conn_ends(struct conn *c, u32 error)
 {
 	if (c->flags & C_HTTP2)
 		streams_end(c, TARE_END_CLOSED, error);
-	if (c->http2.id)
+	if (c->http2.id) {
+		header_streams_end(c);
 		streams_forget(c);
+	}
 	if (c->flags & C_SERVER)
 		server_closed(c, error);
 	else if (c->flags & C_CLIENT)

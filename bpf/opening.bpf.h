@@ -56,6 +56,7 @@ INLINE void http2_begin(struct conn *c, bool preface)
 	if (preface) {
 		f->known = 1;
 		f->skip = PREFACE;
+		c->http2.hpack = HPACK_NEW;
 	}
 	go_http2(c);
 }

@@ -243,6 +243,15 @@ struct http2 {
 	u32 named;     /* segments have named streams */
 	u32 asked;     /* streams in stream_asked, ever */
 	u32 asked_seq; /* where the HEADERS of the last one begin */
+	u32 hpack;     /* enum following */
+	u32 noted;     /* the newest stream in header_streams; 0: none */
+};
+
+/* Whether headers of requests are read in the kernel; hpack.bpf.h. */
+enum following {
+	HPACK_NOT = 0, /* or not any more */
+	HPACK_NEW = 1, /* it could be: nothing has come yet */
+	HPACK_FOLLOWED = 2,
 };
 
 struct conn {
@@ -429,7 +438,9 @@ struct service_state {
 	u64 headers_since;	    /* when requests' values began to be noted, ns; header.bpf.h */
 	u32 headers;		    /* bits of the names that count; by the agent */
 	s32 blind;		    /* requests in flight whose values are not known */
-	u8 name[TARE_NAME];	    /* zeroes behind it */
+	u32 headers_tried;	    /* requests over HTTP/2 whose headers were read for nothing */
+	u32 pad;
+	u8 name[TARE_NAME]; /* zeroes behind it */
 };
 
 struct {

@@ -16,6 +16,7 @@
 #include "tag.h"
 #include "payload.h"
 #include "tls.h"
+#include "hpack.h"
 
 /* What is remembered; connections, exchanges, workers: each in one place. */
 #include "state.bpf.h"
@@ -44,6 +45,8 @@
 #include "server.bpf.h"
 #include "client.bpf.h"
 #include "streams.bpf.h"
+#include "frames.bpf.h"
+#include "hpack.bpf.h"
 #include "http2.bpf.h"
 #include "dns.bpf.h"
 #include "unix.bpf.h"
@@ -78,6 +81,7 @@ const enum direction *unused_direction __attribute__((unused));
 const enum linking *unused_linking __attribute__((unused));
 const enum unlinked *unused_unlinked __attribute__((unused));
 const struct header_name *unused_header_name __attribute__((unused));
+const struct hpack_tables *unused_hpack_tables __attribute__((unused));
 const enum start_flags *unused_start_flags __attribute__((unused));
 const enum transport *unused_transport __attribute__((unused));
 const enum lookup_limit *unused_lookup_limit __attribute__((unused));

@@ -106,6 +106,8 @@ type TareConn struct {
 		Named    uint32
 		Asked    uint32
 		AskedSeq uint32
+		Hpack    uint32
+		Noted    uint32
 	}
 	Server struct {
 		_ structs.HostLayout
@@ -213,21 +215,22 @@ const (
 	TareCounterTARE_C_NOT_REQUEST     TareCounter = 20
 	TareCounterTARE_C_HTTP2           TareCounter = 21
 	TareCounterTARE_C_HTTP2LOST       TareCounter = 22
-	TareCounterTARE_C_STREAMS_APART   TareCounter = 23
-	TareCounterTARE_C_METRICS_FULL    TareCounter = 24
-	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 25
-	TareCounterTARE_C_PATH_PASSES     TareCounter = 26
-	TareCounterTARE_C_PATH_DROPS      TareCounter = 27
-	TareCounterTARE_C_UNIX_OLD        TareCounter = 28
-	TareCounterTARE_C_UNIX_LOST       TareCounter = 29
-	TareCounterTARE_C_PATH_SILENT     TareCounter = 30
-	TareCounterTARE_C_DISARMED        TareCounter = 31
-	TareCounterTARE_C_MAX             TareCounter = 32
+	TareCounterTARE_C_HEADERS_LOST    TareCounter = 23
+	TareCounterTARE_C_STREAMS_APART   TareCounter = 24
+	TareCounterTARE_C_METRICS_FULL    TareCounter = 25
+	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 26
+	TareCounterTARE_C_PATH_PASSES     TareCounter = 27
+	TareCounterTARE_C_PATH_DROPS      TareCounter = 28
+	TareCounterTARE_C_UNIX_OLD        TareCounter = 29
+	TareCounterTARE_C_UNIX_LOST       TareCounter = 30
+	TareCounterTARE_C_PATH_SILENT     TareCounter = 31
+	TareCounterTARE_C_DISARMED        TareCounter = 32
+	TareCounterTARE_C_MAX             TareCounter = 33
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [32]uint64
+	N        [33]uint64
 	Unlinked [32]uint64
 }
 
@@ -300,21 +303,25 @@ type TareFrameScratch struct {
 	N        uint32
 	Lost     uint32
 	All      uint32
+	Blocks   uint32
+	Begun    uint32
 	Unlinked uint32
 	Stream   TareStream
 	List     [256]struct {
-		_       structs.HostLayout
-		Data    uint64
-		In      uint32
-		Stream  uint32
-		At      int32
-		Size    uint32
-		Payload uint32
-		Block   uint32
-		Type    uint8
-		Flags   uint8
-		Pad     uint16
-		Pad2    uint32
+		_        structs.HostLayout
+		Data     uint64
+		In       uint32
+		Stream   uint32
+		At       int32
+		Size     uint32
+		Payload  uint32
+		Block    uint32
+		Type     uint8
+		Flags    uint8
+		Ends     uint8
+		ByHeader uint8
+		Behind   uint32
+		Ctx      TareContext
 	}
 }
 
@@ -594,10 +601,11 @@ type TareHeaderName struct {
 }
 
 type TareHeaderNames struct {
-	_   structs.HostLayout
-	At  [32]TareHeaderName
-	N   uint32
-	Pad uint32
+	_     structs.HostLayout
+	At    [32]TareHeaderName
+	N     uint32
+	Pad   uint32
+	Fixed [64]uint8
 }
 
 type TareHeaderPast struct {
@@ -623,6 +631,15 @@ type TareHeaderScan struct {
 	_      [4]byte
 }
 
+type TareHeaderStream struct {
+	_     structs.HostLayout
+	Value [4]uint64
+	Newer uint32
+	Older uint32
+	Blind uint32
+	Pad   uint32
+}
+
 type TareHeaderValue struct {
 	_        structs.HostLayout
 	Ctx      TareContext
@@ -631,6 +648,83 @@ type TareHeaderValue struct {
 	Again    uint8
 	Doubtful uint8
 	Pad      uint8
+}
+
+type TareHpackConn struct {
+	_     structs.HostLayout
+	Table struct {
+		_  structs.HostLayout
+		At [128]struct {
+			_       structs.HostLayout
+			Value   uint64
+			Begins  uint32
+			NameLen uint16
+			Name    uint8
+			Pad     uint8
+		}
+		N     uint32
+		Added uint32
+		Gone  uint32
+		Size  uint32
+	}
+	Reader struct {
+		_       structs.HostLayout
+		Number  uint32
+		Left    uint32
+		Len     uint32
+		NameLen uint32
+		Next    uint8
+		Kind    uint8
+		Shift   uint8
+		String  uint8
+		Value   uint8
+		Huffman uint8
+		Node    uint8
+		Name    uint8
+	}
+	Text    [32]uint64
+	Value   [4]uint64
+	Name    [4]uint8
+	N       uint32
+	Stream  uint32
+	Last    uint32
+	Wanted  uint32
+	Open    uint8
+	More    uint8
+	Fresh   uint8
+	Padding uint8
+}
+
+type TareHpackTables struct {
+	_       structs.HostLayout
+	Huffman [4096]uint32
+	NameLen [64]uint8
+}
+
+type TareHpackWalk struct {
+	_ structs.HostLayout
+	R struct {
+		_       structs.HostLayout
+		Number  uint32
+		Left    uint32
+		Len     uint32
+		NameLen uint32
+		Next    uint8
+		Kind    uint8
+		Shift   uint8
+		String  uint8
+		Value   uint8
+		Huffman uint8
+		Node    uint8
+		Name    uint8
+	}
+	Id    uint64
+	Data  uint64
+	Left  uint32
+	At    uint32
+	Len   uint32
+	Lost  uint32
+	Bytes [1024]uint8
 }
 
 type TareInbox struct {
@@ -844,6 +938,8 @@ type TareServiceState struct {
 	HeadersSince  uint64
 	Headers       uint32
 	Blind         int32
+	HeadersTried  uint32
+	Pad           uint32
 	Name          [24]uint8
 }
 
@@ -1206,7 +1302,11 @@ const (
 	TareMapHeaderNames          = "header_names"
 	TareMapHeaderPasts          = "header_pasts"
 	TareMapHeaderScans          = "header_scans"
+	TareMapHeaderStreams        = "header_streams"
 	TareMapHeaderValues         = "header_values"
+	TareMapHpackConns           = "hpack_conns"
+	TareMapHpackStandard        = "hpack_standard"
+	TareMapHpackWalks           = "hpack_walks"
 	TareMapInboxes              = "inboxes"
 	TareMapInodes               = "inodes"
 	TareMapListeners            = "listeners"
@@ -1305,6 +1405,7 @@ const (
 	TareVarUnusedGoContextKind  = "unused_go_context_kind"
 	TareVarUnusedGoPlace        = "unused_go_place"
 	TareVarUnusedHeaderName     = "unused_header_name"
+	TareVarUnusedHpackTables    = "unused_hpack_tables"
 	TareVarUnusedLinking        = "unused_linking"
 	TareVarUnusedLookupLimit    = "unused_lookup_limit"
 	TareVarUnusedMeasure        = "unused_measure"
@@ -1427,7 +1528,11 @@ type TareMapSpecs struct {
 	HeaderNames    *ebpf.MapSpec `ebpf:"header_names"`
 	HeaderPasts    *ebpf.MapSpec `ebpf:"header_pasts"`
 	HeaderScans    *ebpf.MapSpec `ebpf:"header_scans"`
+	HeaderStreams  *ebpf.MapSpec `ebpf:"header_streams"`
 	HeaderValues   *ebpf.MapSpec `ebpf:"header_values"`
+	HpackConns     *ebpf.MapSpec `ebpf:"hpack_conns"`
+	HpackStandard  *ebpf.MapSpec `ebpf:"hpack_standard"`
+	HpackWalks     *ebpf.MapSpec `ebpf:"hpack_walks"`
 	Inboxes        *ebpf.MapSpec `ebpf:"inboxes"`
 	Inodes         *ebpf.MapSpec `ebpf:"inodes"`
 	Listeners      *ebpf.MapSpec `ebpf:"listeners"`
@@ -1496,6 +1601,7 @@ type TareVariableSpecs struct {
 	UnusedGoContextKind *ebpf.VariableSpec `ebpf:"unused_go_context_kind"`
 	UnusedGoPlace       *ebpf.VariableSpec `ebpf:"unused_go_place"`
 	UnusedHeaderName    *ebpf.VariableSpec `ebpf:"unused_header_name"`
+	UnusedHpackTables   *ebpf.VariableSpec `ebpf:"unused_hpack_tables"`
 	UnusedLinking       *ebpf.VariableSpec `ebpf:"unused_linking"`
 	UnusedLookupLimit   *ebpf.VariableSpec `ebpf:"unused_lookup_limit"`
 	UnusedMeasure       *ebpf.VariableSpec `ebpf:"unused_measure"`
@@ -1554,7 +1660,11 @@ type TareMaps struct {
 	HeaderNames    *ebpf.Map `ebpf:"header_names"`
 	HeaderPasts    *ebpf.Map `ebpf:"header_pasts"`
 	HeaderScans    *ebpf.Map `ebpf:"header_scans"`
+	HeaderStreams  *ebpf.Map `ebpf:"header_streams"`
 	HeaderValues   *ebpf.Map `ebpf:"header_values"`
+	HpackConns     *ebpf.Map `ebpf:"hpack_conns"`
+	HpackStandard  *ebpf.Map `ebpf:"hpack_standard"`
+	HpackWalks     *ebpf.Map `ebpf:"hpack_walks"`
 	Inboxes        *ebpf.Map `ebpf:"inboxes"`
 	Inodes         *ebpf.Map `ebpf:"inodes"`
 	Listeners      *ebpf.Map `ebpf:"listeners"`
@@ -1609,7 +1719,11 @@ func (m *TareMaps) Close() error {
 		m.HeaderNames,
 		m.HeaderPasts,
 		m.HeaderScans,
+		m.HeaderStreams,
 		m.HeaderValues,
+		m.HpackConns,
+		m.HpackStandard,
+		m.HpackWalks,
 		m.Inboxes,
 		m.Inodes,
 		m.Listeners,
@@ -1679,6 +1793,7 @@ type TareVariables struct {
 	UnusedGoContextKind *ebpf.Variable `ebpf:"unused_go_context_kind"`
 	UnusedGoPlace       *ebpf.Variable `ebpf:"unused_go_place"`
 	UnusedHeaderName    *ebpf.Variable `ebpf:"unused_header_name"`
+	UnusedHpackTables   *ebpf.Variable `ebpf:"unused_hpack_tables"`
 	UnusedLinking       *ebpf.Variable `ebpf:"unused_linking"`
 	UnusedLookupLimit   *ebpf.Variable `ebpf:"unused_lookup_limit"`
 	UnusedMeasure       *ebpf.Variable `ebpf:"unused_measure"`

@@ -93,3 +93,6 @@ const (
 	FrameRest        = 0xff
 	FramePath        = 0xfe
 )
+
+// HeaderSplit marks a header whose values HTTP/2 has otherwise than HTTP/1. As in event.h.
+const HeaderSplit = 0x80

@@ -201,18 +201,20 @@ func (f *forwarder) drive(t *testing.T, d drive) (spans []span.Span, m metrics, 
 	return f.sink.since(from), m, answered, counted
 }
 
+// requestOf is the number of a span's request; "" if it is not known.
+func requestOf(sp *span.Span) string {
+	for _, name := range []string{"url.path", "url.full"} {
+		if v, ok := sp.Attr(name); ok {
+			return v.Str[strings.LastIndex(v.Str, "/")+1:]
+		}
+	}
+	return ""
+}
+
 // linkedOf counts the service's calls that are below a request of the service, and those below another
 // number's.
 func linkedOf(t *testing.T, spans []span.Span) (linked, wrong int) {
 	t.Helper()
-	path := func(sp *span.Span) string {
-		for _, name := range []string{"url.path", "url.full"} {
-			if v, ok := sp.Attr(name); ok {
-				return v.Str[strings.LastIndex(v.Str, "/")+1:]
-			}
-		}
-		return ""
-	}
 	requests, below := map[span.ID]*span.Span{}, map[span.ID]*span.Span{}
 	for i := range spans {
 		if spans[i].Resource.Service == "service" && spans[i].Kind == span.Server {
@@ -226,10 +228,10 @@ func linkedOf(t *testing.T, spans []span.Span) (linked, wrong int) {
 			continue
 		}
 		linked++
-		if path(sp) == "" && below[sp.ID] != nil { // varnish sends a request from many buffers
+		if requestOf(sp) == "" && below[sp.ID] != nil { // varnish sends a request from many buffers
 			sp = below[sp.ID]
 		}
-		if of := requests[spans[i].Parent]; of == nil || path(of) == "" || path(of) != path(sp) {
+		if of := requests[spans[i].Parent]; of == nil || requestOf(of) == "" || requestOf(of) != requestOf(sp) {
 			if wrong == 0 && of != nil {
 				t.Logf("%s is below %s", describe(sp), describe(of))
 			}

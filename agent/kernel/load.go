@@ -17,6 +17,7 @@ import (
 	"github.com/tare-trace/tare/agent/claim"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/bpf/hpack"
 )
 
 // objects are what all tiers share: every map and variable of the object.
@@ -133,6 +134,7 @@ func (o *Options) spec(chosen *tier.Tier) (*ebpf.CollectionSpec, error) {
 		ring = 4 << 20
 	}
 	spec.Maps[bpf.TareMapEvents].MaxEntries = uint32(ring)
+	spec.Maps[bpf.TareMapHpackStandard].Contents = []ebpf.MapKV{{Key: uint32(0), Value: hpack.Tables()}}
 	if o.measures > 0 {
 		spec.Maps[bpf.TareMapMeasures].MaxEntries = uint32(o.measures)
 	}
