@@ -189,7 +189,7 @@ func show(w io.Writer, dir string, r *store.Report, asJSON bool) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...)
+		_, _ = fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...) // to memory, until it is flushed
 	}
 	row("store", "%s", dir)
 	if out.Opens != "" {
@@ -245,7 +245,7 @@ func showRepaired(w io.Writer, to string, r *store.Repaired, asJSON bool) error 
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...)
+		_, _ = fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...) // to memory, until it is flushed
 	}
 	row("salvaged", "%d spans, in %s", r.Spans, to)
 	if r.Doubles > 0 {
