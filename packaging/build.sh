@@ -47,7 +47,7 @@ tarball() {
 	local name=$1_${VERSION}_linux_$arch
 	local root=$out/build/$name
 	mkdir -p "$root"/{man,completion,systemd}
-	cp "$BUILT/$1" "$BUILT/sbom/$1.cdx.json" packaging/agent.yaml deploy/tare.example.yaml LICENSE NOTICE "$out/build/licences.txt" CHANGELOG.md "$root"
+	cp "$BUILT/$1" "$BUILT/sbom/$1.cdx.json" packaging/agent.yaml deploy/tare.example.yaml LICENSE NOTICE "$BUILT/licences.txt" CHANGELOG.md "$root"
 	cp "$BUILT/man/$1"/* "$root/man"
 	cp "$BUILT"/completion/{"$1".bash,"$1".fish,"_$1"} "$root/completion"
 	for u in ${units[$1]}; do cp "packaging/systemd/$u" "$root/systemd"; done
@@ -56,11 +56,11 @@ tarball() {
 }
 
 rm -rf "$out"
-mkdir -p "$out/build"
-go run ./internal/notice -texts "$out/build/licences.txt"
+mkdir -p "$out"
 for arch in "$@"; do
 	export BUILT=$out/build/$arch
 	mkdir -p "$BUILT/sbom"
+	go run ./internal/notice -texts "$BUILT/licences.txt"
 	for name in $packages; do
 		echo "$name for $arch"
 		program "$name" "$BUILT/$name"

@@ -22,7 +22,7 @@ fi
 bytes=$(stat -c %s "$agent")
 ((bytes <= 20 << 20)) || { echo "the agent has $bytes bytes, more than 20 MiB" >&2; exit 1; }
 for f in etc/tare/agent.yaml etc/default/tare usr/lib/systemd/system/tare-agent.service usr/share/man/man1/tare-agent.1.gz \
-	usr/share/bash-completion/completions/tare-agent usr/share/doc/tare-agent/{copyright,sbom.cdx.json,agent.example.yaml}; do
+	usr/share/bash-completion/completions/tare-agent usr/share/doc/tare-agent/{copyright,NOTICE,licences.txt,sbom.cdx.json,agent.example.yaml}; do
 	[[ -s $root/$f ]] || { echo "the package has no $f" >&2; exit 1; }
 done
 for u in packaging/systemd/*.service; do # with programs that are there
