@@ -24,7 +24,7 @@ func Answer(ctx context.Context, address string, say func(format string, args ..
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	a := &answerer{port: l.Addr().(*net.TCPAddr).AddrPort().Port(), raw: map[bool]*raw{}, peers: map[netip.AddrPort]*peer{}} //nolint:forcetypeassert // of tcp
+	a := &answerer{port: l.Addr().(*net.TCPAddr).AddrPort().Port(), raw: map[bool]*raw{}, peers: map[netip.AddrPort]*peer{}, more: make(chan struct{})} //nolint:forcetypeassert // of tcp
 	defer func() {
 		for _, w := range a.raw {
 			_ = w.close()
@@ -68,12 +68,15 @@ type answerer struct {
 
 	mu    sync.Mutex
 	peers map[netip.AddrPort]*peer
+	more  chan struct{} // closed when more was seen of any
 }
 
 // peer is the other end of a connection.
 type peer struct {
 	state state // of this end
 	seen  int   // probes
+	first uint32
+	bytes uint32 // of its data that were seen, from first on
 }
 
 // take notes a segment that arrived for the port.
@@ -89,14 +92,16 @@ func (a *answerer) take(from netip.Addr, s segment) {
 		if s.flags&flagSYN == 0 || len(a.peers) >= mostPeers {
 			return
 		}
-		p = &peer{}
+		p = &peer{first: s.seq + 1}
 		a.peers[at] = p
 	}
 	if s.flags&flagACK != 0 {
-		p.state.seq, p.state.ack = s.ack, s.seq
-		if value, echo, ok := s.timestamps(); ok {
-			p.state.timestamps, p.state.value, p.state.echo = true, echo, value
-		}
+		p.state.learn(&s, s.seq)
+	}
+	if end := s.seq + uint32(s.data) - p.first; s.data > 0 && int32(end-p.bytes) > 0 { //nolint:gosec // RFC 9293, section 3.4: numbers wrap
+		p.bytes = end
+		close(a.more)
+		a.more = make(chan struct{})
 	}
 	if tag, ok := s.option(kindTag); ok && isProbeTag(tag) && tag[25] > most {
 		p.seen++ // those with less were for the hops between
@@ -115,18 +120,14 @@ func (a *answerer) serve(conn net.Conn) error {
 	if _, err := io.WriteString(conn, greeting); err != nil {
 		return err
 	}
+	read := 0
 	for in := bufio.NewReaderSize(conn, 64); ; {
 		line, err := in.ReadSlice('\n')
 		if err != nil {
 			return err
 		}
-		a.mu.Lock()
-		p := a.peers[remote]
-		var now peer
-		if p != nil {
-			now = *p
-		}
-		a.mu.Unlock()
+		read += len(line)
+		now := a.after(remote, uint32(read)) //nolint:gosec // lines of a few bytes, for five minutes
 		switch string(line) {
 		case "seen\n":
 			if _, err := fmt.Fprintf(conn, "%d\n", now.seen); err != nil {
@@ -141,6 +142,28 @@ func (a *answerer) serve(conn net.Conn) error {
 			}
 		default:
 			return fmt.Errorf("asked for %q", line)
+		}
+	}
+}
+
+// after is what is known of a peer once the raw socket has given up to a number of bytes of its data, and so all probes that
+// arrived before them; the connection itself may be read sooner.
+func (a *answerer) after(remote netip.AddrPort, bytes uint32) peer {
+	for late := time.After(3 * wait); ; { // where the raw socket's buffer was full
+		a.mu.Lock()
+		var now peer
+		if p := a.peers[remote]; p != nil {
+			now = *p
+		}
+		more := a.more
+		a.mu.Unlock()
+		if now.bytes >= bytes {
+			return now
+		}
+		select {
+		case <-more:
+		case <-late:
+			return now
 		}
 	}
 }

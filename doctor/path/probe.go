@@ -89,14 +89,26 @@ type state struct {
 	seq, ack    uint32
 	value, echo uint32
 	timestamps  bool
+	at          time.Time // when the peer sent the value back
+}
+
+// learn takes it from a segment of the peer, which expects the next byte from next on.
+func (st *state) learn(s *segment, next uint32) {
+	st.seq, st.ack = s.ack, next
+	if value, echo, ok := s.timestamps(); ok {
+		st.timestamps, st.value, st.echo, st.at = true, echo, value, time.Now()
+	}
 }
 
 // segment is one without data that is behind what has arrived, so that it is answered and has no effect.
 func (st *state) segment(from, to netip.AddrPort, tag []byte) segment {
 	s := segment{src: from.Port(), dst: to.Port(), seq: st.seq - 1, ack: st.ack, flags: flagACK}
 	if st.timestamps {
+		// Later than what the host itself has sent since, in whichever unit it counts: Linux from 6.14 on does not answer what
+		// is older. That it is too late has no effect: what is outside of the window changes no state (RFC 7323, section 5.3).
+		later := uint32(time.Since(st.at).Microseconds()) //nolint:gosec // a probe takes a minute
 		s.options = append(s.options, kindNOP, kindNOP, kindTimestamps, 10)
-		s.options = binary.BigEndian.AppendUint32(s.options, st.value)
+		s.options = binary.BigEndian.AppendUint32(s.options, st.value+later)
 		s.options = binary.BigEndian.AppendUint32(s.options, st.echo)
 	}
 	s.options = append(s.options, tag...)
@@ -170,10 +182,9 @@ func (p *prober) begin(report *Report) error {
 			if s.dst != p.local.Port() || s.flags&(flagSYN|flagACK) != flagSYN|flagACK {
 				continue
 			}
-			p.state.seq, p.state.ack = s.ack, s.seq+1
+			p.state.learn(&s, s.seq+1)
 			report.Room = optionsMax
-			if value, echo, ok := s.timestamps(); ok {
-				p.state.timestamps, p.state.value, p.state.echo = true, echo, value
+			if p.state.timestamps {
 				report.Room -= 12
 			}
 			if o, ok := s.option(kindMSS); ok && len(o) == 4 {

@@ -22,13 +22,14 @@ const (
 	optionsMax = 40
 )
 
-// segment is a TCP segment without data.
+// segment is a TCP segment; one that is sent has no data.
 type segment struct {
 	src, dst uint16
 	seq, ack uint32
 	flags    byte
 	options  []byte
 	whole    bool // all of the header was there
+	data     int  // bytes, as many as were there
 }
 
 // encode returns its bytes, with the checksum that belongs to the addresses.
@@ -90,6 +91,7 @@ func parseSegment(b []byte) (s segment, ok bool) {
 	}
 	s.whole = size <= len(b)
 	s.options = b[headerLen:min(size, len(b))]
+	s.data = len(b) - min(size, len(b))
 	return s, true
 }
 

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"net/netip"
 	"testing"
+	"time"
 )
 
 var from, to = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.2")
 
 func TestSegment(t *testing.T) {
-	st := state{seq: 1001, ack: 2001, value: 7, echo: 9, timestamps: true}
+	st := state{seq: 1001, ack: 2001, value: 7, echo: 9, timestamps: true, at: time.Now().Add(-time.Millisecond)}
 	s := st.segment(netip.AddrPortFrom(from, 40000), netip.AddrPortFrom(to, 80), probeTag(3))
 	b := s.encode(from, to)
 	if len(b)%4 != 0 || len(b) > headerLen+optionsMax {
@@ -22,11 +23,14 @@ func TestSegment(t *testing.T) {
 	if !ok || !got.whole || got.src != 40000 || got.dst != 80 || got.seq != 1000 || got.ack != 2001 || got.flags != flagACK {
 		t.Errorf("%+v", got)
 	}
-	if value, echo, ok := got.timestamps(); !ok || value != 7 || echo != 9 {
+	if value, echo, ok := got.timestamps(); !ok || value < 1007 || echo != 9 {
 		t.Errorf("timestamps %d %d", value, echo)
 	}
 	if tag, ok := got.option(kindTag); !ok || !isProbeTag(tag) || tag[25] != 3 {
 		t.Errorf("tag %x", tag)
+	}
+	if got, _ := parseSegment(append(b[:len(b):len(b)], "seen\n"...)); got.data != 5 {
+		t.Errorf("%d bytes of data", got.data)
 	}
 	// Of what is cut off, the tag is not told.
 	for n := range b {
