@@ -204,7 +204,7 @@ func sh(t *testing.T, argv ...string) {
 // until polls until the condition holds; what says what it waited for.
 func until(t *testing.T, within time.Duration, what string, holds func() bool) {
 	t.Helper()
-	within = patient(within)
+	within = 4 * patient(within) // it costs nothing but where the test fails
 	for deadline := time.Now().Add(within); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", within, what)

@@ -67,7 +67,7 @@ func send(t *testing.T, o load.Options) load.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient(time.Minute))
 	defer cancel()
-	o.Timeout = patient(cmp.Or(o.Timeout, 10*time.Second))
+	o.Timeout = patient(cmp.Or(o.Timeout, time.Minute)) // segments may be lost several times
 	r, err := load.Run(ctx, o)
 	if err != nil {
 		t.Fatalf("load: %v", err)
@@ -94,7 +94,7 @@ func keepSending(t *testing.T, o load.Options) *background {
 	if o.Duration == 0 {
 		o.Duration = patient(10 * time.Minute) // the test ends it; agents that start under load take seconds
 	}
-	o.Timeout = patient(cmp.Or(o.Timeout, 10*time.Second))
+	o.Timeout = patient(cmp.Or(o.Timeout, time.Minute)) // segments may be lost several times
 	g, err := load.Start(context.WithoutCancel(t.Context()), o)
 	if err != nil {
 		t.Fatal(err)
