@@ -60,7 +60,7 @@ type Service struct {
 	Proxy bool
 	// Header: its clients send an x-request-id, which it passes on.
 	Header bool
-	// Fronted: clients ask another service, which passes the requests on by FastCGI.
+	// Fronted: clients ask another service, which passes the requests on, by FastCGI or HTTP/2.
 	Fronted bool
 	// Needs are programs and files of the distribution.
 	Needs []Need

@@ -39,10 +39,16 @@ func proxies() []Service {
 		proxy("varnish", "C", Pool, Unlinked, "nothing known", varnishPackage, varnish),
 	}
 	all = append(all, withHeader(all)...)
-	all = append(all, Service{
+	asking := Service{
 		Name: "envoy", Runtime: "C++", Framework: "proxy", Worker: Loop, Client: "its own", Today: Linked, By: "x-request-id", Proxy: true, Header: true,
-		Built: []string{"envoy/envoy/_bin/envoy"}, Part: "envoy", argv: envoy,
-	})
+		Built: []string{"envoy/envoy/_bin/envoy"}, Part: "envoy", argv: func(p *Place) []string { return envoy(p, p.Backend, "http_protocol_options") },
+	}
+	all = append(all, asking)
+	// One that asks another over HTTP/2: from HTTP/1 to 2, and back. A connection of HTTP/2 that is older than the agent is
+	// not followed; here none gets old.
+	asking.Name, asking.Fronted = "envoy-http2", true
+	asking.front = func(p *Place) []string { return envoy(p, p.Inner, "http2_protocol_options") }
+	all = append(all, asking)
 	for _, mpm := range []string{"event", "worker", "prefork"} {
 		worker := Thread
 		if mpm == "prefork" {
@@ -67,8 +73,8 @@ func withHeader(all []Service) (more []Service) {
 	return more
 }
 
-func envoy(p *Place) []string {
-	conf := p.file("envoy.yaml", `static_resources:
+func envoy(p *Place, next int, protocol string) []string {
+	conf := p.file(fmt.Sprintf("envoy-%d.yaml", p.Port), `static_resources:
   listeners:
   - address: {socket_address: {address: %[1]s, port_value: %[2]d}}
     filter_chains:
@@ -86,11 +92,16 @@ func envoy(p *Place) []string {
   clusters:
   - name: next
     type: STATIC
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {%[4]s: {}}
+        common_http_protocol_options: {max_requests_per_connection: 1000}
     circuit_breakers: {thresholds: [{max_connections: 4096, max_pending_requests: 4096, max_requests: 4096}]}
     load_assignment:
       cluster_name: next
       endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: %[1]s, port_value: %[3]d}}}}]}]
-`, p.Host, p.Port, p.Backend)
+`, p.Host, p.Port, next, protocol)
 	return []string{p.built("envoy/envoy/_bin/envoy"), "-c", conf, "--disable-hot-restart", "--log-level", "error", "--concurrency", "2"}
 }
 
