@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
@@ -39,6 +40,12 @@ func newMesh(t *testing.T, kind string) *mesh {
 		}
 		m.ready(m.service(role, "", env, argv...), loopback(port))
 		m.selects(role, port)
+		if kind == "envoy" && role == "middle" {
+			envoy := freePort(t)
+			m.ready(envoyTranslates(m.servers, "envoy", envoy, port, "http2", "http2"), loopback(envoy))
+			m.selects("envoy", envoy)
+			port = envoy
+		}
 		next = loopback(port)
 	}
 	return m
@@ -95,6 +102,28 @@ func TestGRPC(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A proxy of gRPC that nothing but a header links, which is metadata.
+func TestGRPCByHeader(t *testing.T) {
+	c, s := newMesh(t, "envoy"), newSink(t)
+	a := trace(t, s, []string{grpcNumber}, c.ports...)
+	learned := uint64(1 << 20)
+	until(t, time.Minute, "its requests' headers are noted", func() bool {
+		before := a.mustMetrics().unlinked()
+		learn := c.load(8, 200)
+		learn.First, learned = learned, learned+200 // a value that comes again is doubtful
+		send(t, learn)
+		return a.settle().unlinked() == before
+	})
+	s.take()
+	const requests = 3000
+	send(t, c.load(64, requests))
+	m := a.settle()
+	shape := grpcShape("Get")
+	shape.Children[0].Children = []fidelity.Shape{serve("envoy", "test.Middle/Get", call("envoy", "test.Middle/Get", shape.Children[0].Children...))}
+	wantComplete(t, judge(t, s.all(), shape), m, requests, 1)
+	wantNoErrors(t, s.all())
 }
 
 // Contexts on the wire: a request that begins alone in its segment has a tag; where

@@ -290,7 +290,9 @@ func (s *grpcService) front(w http.ResponseWriter, r *http.Request) {
 	if s.kind == "large" {
 		in.Value = make([]byte, large)
 	}
-	ctx := metadata.AppendToOutgoingContext(r.Context(), numberKey, path.Base(r.URL.Path))
+	number := path.Base(r.URL.Path)
+	// A number alone may be too short to be one request's.
+	ctx := metadata.AppendToOutgoingContext(r.Context(), numberKey, number, "x-correlation-id", "request-"+number)
 	err := s.next.Invoke(ctx, "/test.Middle/Get", in, new(wrapperspb.BytesValue))
 	if c := status.Code(err); err != nil && (s.kind != "late" || c != codes.DeadlineExceeded && c != codes.Canceled) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
