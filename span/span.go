@@ -75,6 +75,7 @@ type Span struct {
 	Resource   *Resource
 	Attrs      []Attr
 	Link       Link // zero: none
+	UTF8       bool // all of its text is known to be UTF-8: encoders need not look
 }
 
 // Link names another span, of any trace, to which a span is related.

@@ -90,6 +90,7 @@ type Builder struct {
 	free   []*open
 	rec    event.Record
 	names  addressNames
+	texts  arena
 	http2  connections
 	offset uint64 // wall clock minus CLOCK_MONOTONIC, ns
 	built  uint64
@@ -160,7 +161,7 @@ func New(cfg Config) *Builder {
 	if cfg.TraceState == nil {
 		cfg.TraceState = func(uint64) string { return "" }
 	}
-	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{}, offset: clockOffset(),
+	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{all: map[addressKey]string{}}, offset: clockOffset(),
 		http2: connections{}, connections: map[uint64]link{}, statements: map[preparedKey]statement{}}
 }
 
@@ -315,7 +316,7 @@ func (b *Builder) finish(o *open, reason bpf.TareEndReason, errno uint16) {
 	if !o.responded {
 		end = o.last
 	}
-	o.span.Start, o.span.End = o.start+b.offset, end+b.offset
+	o.span.Start, o.span.End, o.span.UTF8 = o.start+b.offset, end+b.offset, true
 	b.describe(o, reason, errno)
 	if b.cfg.Messages == OnlyMessages {
 		b.ended(o)
@@ -419,24 +420,37 @@ func monotonic() uint64 {
 func clockOffset() uint64 { return uint64(time.Now().UnixNano()) - monotonic() }
 
 // addressNames caches the text of addresses; it forgets all when it has grown
-// too large.
-type addressNames map[addressKey]string
+// too large. Nearly all are those of few peers.
+type addressNames struct {
+	lately [64]addressName
+	all    map[addressKey]string
+}
+
+type addressName struct {
+	addressKey
+	text string
+}
 
 type addressKey struct {
 	addr   [16]byte
 	family uint8
 }
 
-func (n addressNames) text(addr [16]byte, family uint8) string {
+func (n *addressNames) text(addr [16]byte, family uint8) string {
 	key := addressKey{addr, family}
-	if s, ok := n[key]; ok {
-		return s
+	last := &n.lately[(addr[3]^addr[2]<<3^addr[15])%uint8(len(n.lately))]
+	if last.text != "" && last.addressKey == key {
+		return last.text
 	}
-	if len(n) > 8192 {
-		clear(n)
+	s, ok := n.all[key]
+	if !ok {
+		if len(n.all) > 8192 {
+			clear(n.all)
+		}
+		s = addressOf(addr, family).String()
+		n.all[key] = s
 	}
-	s := addressOf(addr, family).String()
-	n[key] = s
+	*last = addressName{key, s}
 	return s
 }
 

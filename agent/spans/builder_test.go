@@ -176,7 +176,7 @@ func TestIdentify(t *testing.T) {
 		{"", "", facts{protocol: protocolTCP}},
 		{"*9999999999\r\n", "", facts{protocol: protocolTCP}},
 	} {
-		if got := identify(exchange{[]byte(tc.request), []byte(tc.response), len(tc.request)}); got != tc.want {
+		if got := identify(exchange{[]byte(tc.request), []byte(tc.response), len(tc.request), nil}); got != tc.want {
 			t.Errorf("%q: %+v\nwant %+v", tc.request, got, tc.want)
 		}
 	}
@@ -459,7 +459,7 @@ func FuzzHandle(f *testing.F) {
 		b.data(1, sent, 2, string(response[:min(len(response), bpf.TarePayloadData)]))
 		b.FinishAll()
 		for _, s := range b.spans {
-			for _, a := range s.Attrs {
+			for _, a := range append(s.Attrs, span.String("the name", s.Name)) {
 				for _, c := range []byte(a.Str) {
 					if c < 0x20 || c > 0x7e {
 						t.Fatalf("attribute %s holds byte %#x", a.Key, c)

@@ -19,9 +19,12 @@ import (
 func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	sp := &o.span
 	x := o.exchange()
+	x.texts = &b.texts
 	f := identify(x)
-	if continued, ok := myContinued(x, o.awaits); ok { // whatever its bytes look like
-		f = continued
+	if o.awaits.number != 0 {
+		if continued, ok := myContinued(x, o.awaits); ok { // whatever its bytes look like
+			f = continued
+		}
 	}
 	if o.transport == bpf.TareTransportTARE_OVER_UDP {
 		f = identifyDNS(x)
@@ -52,7 +55,7 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		case overUnix:
 			full = unixURL(address, f.target)
 		default:
-			full = fullURL(address, port, f.target)
+			full = fullURL(&b.texts, address, port, f.target)
 		}
 		describeHTTP(sp, f, server, full)
 	}
@@ -239,9 +242,8 @@ func describeHTTP(sp *span.Span, f facts, server bool, full string) {
 func (o *open) has(flag bpf.TareStartFlags) bool { return o.flags&uint8(flag) != 0 }
 
 // fullURL is url.full; IPv6 addresses stand in brackets.
-func fullURL(address string, port uint16, path string) string {
-	buf := make([]byte, 0, 64)
-	buf = append(buf, "http://"...)
+func fullURL(texts *arena, address string, port uint16, path string) string {
+	buf := append(texts.begin(len("http://[]:65535/")+len(address)+len(path)), "http://"...)
 	if len(address) > 0 && address[0] != '[' && hasColon(address) {
 		buf = append(buf, '[')
 		buf = append(buf, address...)
@@ -256,7 +258,7 @@ func fullURL(address string, port uint16, path string) string {
 	if len(path) == 0 || path[0] != '/' {
 		buf = append(buf, '/')
 	}
-	return string(append(buf, path...))
+	return texts.keep(append(buf, path...))
 }
 
 func hasColon(s string) bool {

@@ -86,7 +86,7 @@ func (f *facts) parameters(b []byte) {
 			}
 		case "REQUEST_URI", "DOCUMENT_URI", "SCRIPT_NAME": // better ones first; all without a query
 			if len(value) > 0 && from != "REQUEST_URI" && (from == "" || name == "REQUEST_URI") {
-				f.target, from = httpPath(value), name
+				f.target, from = httpPath(value, nil), name
 			}
 		}
 		if values > len(rest) {

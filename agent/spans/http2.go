@@ -230,14 +230,14 @@ func (b *Builder) describeStream(o *open, server bool, address string, port uint
 			fail(sp, status)
 		}
 	default:
-		f := facts{operation: "HTTP", target: httpPath([]byte(h.path)), version: "2"}
+		f := facts{operation: "HTTP", target: httpPath([]byte(h.path), &b.texts), version: "2"}
 		if method, ok := known(httpMethods, []byte(h.method)); ok {
 			f.operation = method
 		}
 		if n, err := strconv.Atoi(h.status); err == nil && n >= 100 && n <= 999 {
 			f.status = n
 		}
-		describeHTTP(sp, f, server, fullURL(address, port, f.target))
+		describeHTTP(sp, f, server, fullURL(&b.texts, address, port, f.target))
 		for _, f := range h.kept {
 			sp.Attrs = append(sp.Attrs, span.String("http.request.header."+f.Name, printable([]byte(f.Value))))
 		}

@@ -1,9 +1,6 @@
 package spans
 
-import (
-	"bytes"
-	"strconv"
-)
+import "bytes"
 
 // protocol is the name under which a protocol stands in a span.
 type protocol string
@@ -49,10 +46,9 @@ type facts struct {
 // otherFailure is an error whose kind is not known, by the conventions for error.type.
 const otherFailure = "_OTHER"
 
-// ofText are protocols that begin with a word, ofLengths those that have none.
+// ofText are protocols that begin with a word, beside HTTP; ofLengths those that have none.
 var (
 	ofText = []func(exchange) (facts, bool){
-		func(x exchange) (facts, bool) { return identifyHTTP(x.request, x.response) },
 		func(x exchange) (facts, bool) { return identifyRedis(x.request, x.response) },
 		func(x exchange) (facts, bool) { return identifyMemcached(x.request, x.response) },
 	}
@@ -64,13 +60,16 @@ var (
 // identify reads the first bytes of a request and of its response. Any number of
 // protocols begin with lengths and small numbers: what two of them could have is
 // neither's.
-func identify(x exchange) facts {
+func identify(x exchange) (found facts) {
+	if identifyHTTP(x, &found) {
+		return found
+	}
 	for _, read := range ofText {
 		if f, ok := read(x); ok {
 			return f
 		}
 	}
-	found := facts{protocol: protocolTCP}
+	found.protocol = protocolTCP
 	for _, read := range ofLengths {
 		if f, ok := read(x); ok && found.protocol != protocolTCP {
 			return facts{protocol: protocolTCP}
@@ -98,36 +97,57 @@ func known(list []string, word []byte) (string, bool) {
 
 // identifyHTTP reads "METHOD target HTTP/1.x"; RFC 9112 section 3. The line
 // may be cut off anywhere behind the method.
-func identifyHTTP(request, response []byte) (f facts, ok bool) {
-	method, rest, found := bytes.Cut(request, []byte{' '})
-	if !found {
-		return f, false
+func identifyHTTP(x exchange, f *facts) bool {
+	request, response := x.request, x.response
+	n := bytes.IndexByte(request, ' ')
+	if n < 0 {
+		return false
 	}
-	if f.operation, ok = known(httpMethods, method); !ok {
-		return f, false
+	method, ok := known(httpMethods, request[:n])
+	if !ok {
+		return false
 	}
-	line, _, _ := bytes.Cut(rest, []byte{'\r', '\n'})
-	target, version, _ := bytes.Cut(line, []byte{' '})
-	f.protocol = protocolHTTP
-	f.target = httpPath(target)
+	line := request[n+1:]
+	if i := bytes.Index(line, crlf); i >= 0 {
+		line = line[:i]
+	}
+	target, version := line, []byte(nil)
+	if i := bytes.IndexByte(line, ' '); i >= 0 {
+		target, version = line[:i], line[i+1:]
+	}
+	f.protocol, f.operation, f.target = protocolHTTP, method, httpPath(target, x.texts)
 	f.version = "1.1"
 	if string(version) == "HTTP/1.0" {
 		f.version = "1.0"
 	}
 	// "HTTP/1.1 200"
 	if len(response) >= 12 && string(response[:7]) == "HTTP/1." {
-		if n, err := strconv.Atoi(string(response[9:12])); err == nil && n >= 100 && n <= 999 {
-			f.status = n
-		}
+		f.status = statusOf([3]byte(response[9:]))
 	}
-	return f, true
+	return true
+}
+
+var crlf = []byte("\r\n")
+
+// statusOf is a number of three digits, 0 if it is none.
+func statusOf(b [3]byte) (n int) {
+	for i, c := range b {
+		if c < '0' || c > '9' || i == 0 && c == '0' {
+			return 0
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
 }
 
 // httpPath drops the query string, and scheme and authority of the absolute
 // form, so that neither secrets nor credentials get into a span.
-func httpPath(target []byte) string {
-	if i := bytes.IndexAny(target, "?#"); i >= 0 {
-		target = target[:i]
+func httpPath(target []byte, texts *arena) string {
+	for i, c := range target {
+		if c == '?' || c == '#' {
+			target = target[:i]
+			break
+		}
 	}
 	if i := bytes.Index(target, []byte("://")); i > 0 {
 		target = target[i+3:]
@@ -137,7 +157,13 @@ func httpPath(target []byte) string {
 		}
 		target = target[j:]
 	}
-	return printable(target)
+	text := append(texts.begin(len(target)), target...)
+	for i, c := range text {
+		if c < 0x20 || c >= 0x7f {
+			text[i] = '.'
+		}
+	}
+	return texts.keep(text)
 }
 
 // printable is the text of bytes, without what would break a terminal or is

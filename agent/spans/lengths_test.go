@@ -36,9 +36,9 @@ func TestLengths(t *testing.T) {
 		x    exchange
 		want string
 	}{
-		"MongoDB, its header":          {exchange{[]byte(mongo), []byte(answer), 272}, "mongodb"},
-		"MongoDB, no response":         {exchange{[]byte(mongo), nil, 272}, "tcp"},
-		"MongoDB, another id":          {exchange{[]byte(mongo), []byte(strings.Replace(answer, "\x07", "\x08", 1)), 272}, "tcp"},
+		"MongoDB, its header":          {exchange{[]byte(mongo), []byte(answer), 272, nil}, "mongodb"},
+		"MongoDB, no response":         {exchange{[]byte(mongo), nil, 272, nil}, "tcp"},
+		"MongoDB, another id":          {exchange{[]byte(mongo), []byte(strings.Replace(answer, "\x07", "\x08", 1)), 272, nil}, "tcp"},
 		"MongoDB, a flag of nobody's":  {whole("\x1a\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00\x08\x00\x00\x00\x00\x05\x00\x00\x00\x00", answer), "tcp"},
 		"Kafka":                        {whole(kafkaBeat, "\x00\x00\x00\x06\x00\x00\x00\x05\x00\x00"), "kafka"},
 		"Kafka, no response":           {whole(kafkaBeat, ""), "kafka"},

@@ -230,7 +230,7 @@ func myLogin(x exchange) string {
 // myContinued names what the server had asked for, as a part of an authentication, or
 // the data of LOAD DATA LOCAL: only the number of its packets tells it.
 func myContinued(x exchange, awaits myAwaited) (f facts, ok bool) {
-	if awaits.number == 0 || len(x.request) < myHeader || x.request[3] != awaits.number {
+	if len(x.request) < myHeader || x.request[3] != awaits.number {
 		return f, false
 	}
 	q := &myRequest{command: awaits.name}

@@ -17,7 +17,7 @@ const (
 )
 
 func whole(request, response string) exchange {
-	return exchange{[]byte(request), []byte(response), len(request)}
+	return exchange{[]byte(request), []byte(response), len(request), nil}
 }
 
 func TestMySQLText(t *testing.T) {
@@ -61,8 +61,8 @@ func TestMySQL(t *testing.T) {
 		"a query":            {whole(query, myColumns), "mysql SELECT SELECT a FROM t WHERE b = ?"},
 		"no response":        {whole(query, ""), "mysql SELECT SELECT a FROM t WHERE b = ?"},
 		"its header alone":   {whole(query, "\x01\x00\x00\x01"), "mysql SELECT SELECT a FROM t WHERE b = ?"},
-		"cut off":            {exchange{[]byte(long[:192]), []byte(myColumns), len(long)}, "mysql SELECT SELECT a FROM t WHERE b =" + strings.Repeat(" ?", 18)},
-		"read in two pieces": {exchange{[]byte(long[:52]), []byte(myColumns), len(long)}, "mysql SELECT SELECT a FROM t WHERE b = ? ? ?"},
+		"cut off":            {exchange{[]byte(long[:192]), []byte(myColumns), len(long), nil}, "mysql SELECT SELECT a FROM t WHERE b =" + strings.Repeat(" ?", 18)},
+		"read in two pieces": {exchange{[]byte(long[:52]), []byte(myColumns), len(long), nil}, "mysql SELECT SELECT a FROM t WHERE b = ? ? ?"},
 		"attributes":         {whole(my(0, "\x03\x00\x01SELECT 'secret'"), myColumns), "mysql SELECT SELECT ?"},
 		"some attributes":    {whole(my(0, "\x03\x01\x01\x00\x01\xfe\x00\x01a\x06secretSELECT 1"), myColumns), "mysql COM_QUERY"},
 		"ping":               {whole(my(0, "\x0e"), myOK), "mysql COM_PING"},

@@ -177,13 +177,13 @@ func TestNotPostgres(t *testing.T) {
 		}
 	}
 	for name, request := range requests {
-		if f := identify(exchange{[]byte(request[:min(len(request), bpf.TarePayloadStart)]), nil, len(request)}); f.protocol == protocolPostgres {
+		if f := identify(exchange{[]byte(request[:min(len(request), bpf.TarePayloadStart)]), nil, len(request), nil}); f.protocol == protocolPostgres {
 			t.Errorf("%s: %q is taken for PostgreSQL: %+v", name, request, f)
 		}
 	}
 	// A response that is none of its server's.
 	for _, response := range []string{"HTTP/1.1 200 OK", "+OK\r\n", "\x01\x00\x00\x01\x00", "E\x00\x00\x00\x01"} {
-		if f := identify(exchange{[]byte(pg('Q', "SELECT 1\x00")), []byte(response), 14}); f.protocol == protocolPostgres {
+		if f := identify(exchange{[]byte(pg('Q', "SELECT 1\x00")), []byte(response), 14, nil}); f.protocol == protocolPostgres {
 			t.Errorf("answered by %q it is taken for PostgreSQL", response)
 		}
 	}

@@ -47,7 +47,7 @@ type turn struct {
 }
 
 func (tn turn) exchange() exchange {
-	return exchange{[]byte(tn.request), []byte(tn.response), int(tn.size)}
+	return exchange{[]byte(tn.request), []byte(tn.response), int(tn.size), nil}
 }
 
 func readTurns(t testing.TB, name string) (turns []turn) {
@@ -167,7 +167,7 @@ func TestNoOtherProtocol(t *testing.T) {
 			for n := 1; n <= len(tn.request); n++ {
 				for _, size := range []int{int(tn.size), n} {
 					for _, response := range []string{tn.response, ""} {
-						x := exchange{[]byte(tn.request[:n]), []byte(response), size}
+						x := exchange{[]byte(tn.request[:n]), []byte(response), size, nil}
 						f := identify(x)
 						if f.protocol != protocolTCP && f.protocol != protocol(c.system) {
 							t.Fatalf("%s: %q, %q of %d bytes is %s: %+v", c.name, x.request, response, size, f.protocol, f)

@@ -73,11 +73,15 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 
 	dst = wire.AppendBytes(dst, wire.SpanTraceID, s.TraceID[:])
 	dst = wire.AppendBytes(dst, wire.SpanID, s.ID[:])
-	dst = appendString(dst, wire.SpanTraceState, wire.Text(s.TraceState))
+	text := wire.Text
+	if s.UTF8 {
+		text = asItIs
+	}
+	dst = appendString(dst, wire.SpanTraceState, text(s.TraceState))
 	if !s.Parent.IsZero() {
 		dst = wire.AppendBytes(dst, wire.SpanParentID, s.Parent[:])
 	}
-	dst = appendString(dst, wire.SpanName, wire.Text(s.Name))
+	dst = appendString(dst, wire.SpanName, text(s.Name))
 	if s.Kind != 0 {
 		dst = wire.AppendVarint(dst, wire.SpanKind, uint64(s.Kind))
 	}
@@ -88,7 +92,12 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 		dst = wire.AppendFixed64(dst, wire.SpanEnd, s.End)
 	}
 	for i := range s.Attrs {
-		dst = appendAttr(dst, wire.SpanAttribute, s.Attrs[i].Key, &s.Attrs[i])
+		a := &s.Attrs[i]
+		if a.Type == span.StringType && s.UTF8 {
+			dst = wire.AppendStringValue(dst, wire.SpanAttribute, a.Key, a.Str)
+		} else {
+			dst = appendAttr(dst, wire.SpanAttribute, a.Key, a)
+		}
 	}
 	if !s.Link.ID.IsZero() {
 		dst = wire.AppendHead(dst, wire.SpanLink, linkSize)
@@ -103,6 +112,8 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 	dst = wire.AppendFixed32(dst, wire.SpanFlags, flags(s))
 	return wire.Close(dst, content, reserve)
 }
+
+func asItIs(s string) string { return s }
 
 // linkSize is the size of a link: its ids and its flags, each with its tag.
 const linkSize = 2 + len(span.TraceID{}) + 2 + len(span.ID{}) + 1 + 4

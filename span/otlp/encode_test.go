@@ -233,3 +233,14 @@ func TestAppendSpanDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations per span", n)
 	}
 }
+
+// Text that is known to be UTF-8 is not looked at, and comes out the same.
+func TestKnownText(t *testing.T) {
+	s := &span.Span{TraceID: span.TraceID{1}, ID: span.ID{1}, Name: "GET /ö", TraceState: "ot=th:8",
+		Attrs: []span.Attr{span.String("url.path", "/ö"), span.String("empty", ""), span.Int("n", 7), span.Bool("is", true)}}
+	looked := AppendSpan(nil, s)
+	s.UTF8 = true
+	if known := AppendSpan(nil, s); !bytes.Equal(known, looked) {
+		t.Errorf("%x\nwant %x", known, looked)
+	}
+}
