@@ -8,6 +8,7 @@ CHAIN    ?= shop
 # A number of runs and not a time: at the end of a time, go test may report its own deadline as a failure.
 FUZZTIME ?= 50000x
 COUNT    ?= 1
+SOAK     ?= 1h
 
 GOLANGCI_VERSION := v2.5.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -224,6 +225,10 @@ shims-report: ## write docs/linking.md's table of what shims cost again from doc
 	go run ./internal/costdoc shims docs/results/shims docs/linking.md
 
 # With all tests, docs/kernels.md gets the columns of the kernels that ran. EXEC runs a shell command in place of tests.
+.PHONY: soak
+soak: build ## an hour of comings and goings around one chain and its agent: nothing wrong, nothing lost in silence, nothing grows (root); SOAK=8h
+	go -C integration test -vet=off -trimpath -count=1 -timeout 48h -v -run '^TestSoak$$' . -args -soak $(SOAK)
+
 .PHONY: test-takeover
 test-takeover: build ## have 20 agents take over from each other under load, twice; writes docs/results/takeover.jsonl, four minutes
 	@rm -f docs/results/takeover.jsonl

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tare-trace/tare/span"
@@ -15,7 +16,8 @@ import (
 
 // sink is an OTLP/HTTP receiver that keeps every span.
 type sink struct {
-	url string
+	url  string
+	away atomic.Bool // it breaks connections off
 
 	mu    sync.Mutex
 	spans []span.Span
@@ -41,6 +43,9 @@ func newSink(t *testing.T) *sink {
 }
 
 func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
+	if s.away.Load() {
+		panic(http.ErrAbortHandler)
+	}
 	body := io.Reader(r.Body)
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(body)

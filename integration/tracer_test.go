@@ -153,7 +153,7 @@ func (a *tracer) quiet(waiting int) metrics {
 	if waiting > 0 {
 		enough = 10 // a second: longer than a span waits that lacks only its end
 	}
-	for deadline := time.Now().Add(patient(12 * time.Second)); same < enough; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patient(time.Minute)); same < enough; time.Sleep(100 * time.Millisecond) {
 		m = a.mustMetrics()
 		spans := m["tare_spans_total"]
 		quiet := m["tare_open_spans"] <= float64(waiting) && m["tare_live_requests"] == 0 && spans == last
@@ -164,14 +164,19 @@ func (a *tracer) quiet(waiting int) metrics {
 		}
 		last = spans
 		if time.Now().After(deadline) {
-			a.t.Errorf("not quiet %v after the load:\n%v", patient(12*time.Second), m)
+			a.t.Errorf("not quiet %v after the load:\n%v", patient(time.Minute), m)
 			return m
 		}
 	}
 	// What was handed to the exporter arrives, or is counted as lost.
+	if _, exports := m["tare_export_spans_total"]; exports {
+		until(a.t, 30*time.Second, "the receiver has all spans", func() bool {
+			m = a.mustMetrics()
+			return m.int("tare_export_spans_total")+m.lost("queue_full")+m.lost("export_failed")+m.lost("rejected")+m.lost("shutdown") >= int(last)
+		})
+	}
 	for deadline := time.Now().Add(patient(5 * time.Second)); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		n := a.sink.count()
-		if n >= int(last) {
+		if a.sink.count() >= int(last) { // there may be a collector between
 			break
 		}
 	}
