@@ -18,7 +18,7 @@
 #define GO_SHAKING 4   /* connections on whose stacks one context is remembered */
 #define GO_GROUPS  256 /* of a map that are searched for a stream */
 #define GO_PIECE   64  /* bytes of a table that are read at once */
-#define GO_LEADS   16  /* contexts of a stack that lead somewhere, of which one is to be in use */
+#define GO_LEADS   12  /* contexts of a stack that lead somewhere, of which one is to be in use */
 #define GO_LOOKS   8   /* receives over HTTP/2 until one is by the goroutine that reads frames */
 
 /* What a goroutine is for, by the function that its first one calls. */

@@ -14,7 +14,7 @@ import (
 // Instructions that the verifier may walk. It gives up at 1,000,000 for one
 // program, and other kernels walk other paths; the sum is what a start costs.
 const (
-	maxVerified       = 180_000 // of one program
+	maxVerified       = 190_000 // of one program
 	maxVerifiedOfTier = 660_000 // of all that a tier loads, with every option; 6.1 walks functions that an option leaves out, too
 )
 
