@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
@@ -135,6 +134,7 @@ func Run(ctx context.Context, o Options) error {
 		Peer:       a.peer(),
 		Keep:       a.discovery.services.keep,
 		Emit:       a.emit,
+		Batch:      a.batch(),
 		Lost:       a.losses.Lost,
 		Unfinished: a.losses.Unfinished,
 		TraceState: config.TraceState,
@@ -307,6 +307,19 @@ func (a *Agent) emit(finished []*span.Span) {
 	}
 }
 
+// encodedAtOnce is how many spans are encoded after one another: as many as a CPU's
+// second cache holds beside what is read.
+const encodedAtOnce = 32
+
+// batch is how many spans are emitted at once, 0 for the builder's own choice: a
+// collector has a cost for each batch that it is given.
+func (a *Agent) batch() int {
+	if a.opts.Consume != nil {
+		return 0
+	}
+	return encodedAtOnce
+}
+
 // pump moves records from the ring to the builder. It owns the builder.
 func (a *Agent) pump(ctx context.Context) error {
 	runtime.LockOSThread() // one thread, which ends with this: for its CPU time, and its priority
@@ -332,7 +345,6 @@ func (a *Agent) pump(ctx context.Context) error {
 	if a.cfg.Load().StopAt == config.StopAtRecords {
 		handle = func([]byte) {}
 	}
-	var rec ringbuf.Record
 	swept := time.Now()
 	var end succession
 	for ctx.Err() == nil {
@@ -342,7 +354,7 @@ func (a *Agent) pump(ctx context.Context) error {
 		case over:
 			return errSucceeded
 		}
-		if _, err := a.tracer.Poll(pollInterval, &rec, handle); err != nil {
+		if _, err := a.tracer.Poll(pollInterval, handle); err != nil {
 			a.healthy.Store(false)
 			return err
 		}
@@ -364,8 +376,7 @@ func (a *Agent) pump(ctx context.Context) error {
 // drain takes what is still in the ring, finishes spans and exports the rest.
 func (a *Agent) drain() error {
 	_ = a.tracer.EnableEntry(false)
-	var rec ringbuf.Record
-	_, err := a.tracer.Poll(0, &rec, a.builder.Handle)
+	_, err := a.tracer.Poll(0, a.builder.Handle)
 	a.builder.FinishAll()
 	if a.printer != nil {
 		a.printer.Flush(true)

@@ -1,5 +1,5 @@
-// Package event decodes the records that the kernel side writes to its ring buffers. It
-// copies their bytes into the types generated from event.h, and checks lengths and types.
+// Package event decodes the records that the kernel side writes to its ring buffers: it
+// has their bytes as the types generated from event.h, and checks lengths and types.
 // It does not interpret them.
 package event
 
@@ -28,12 +28,14 @@ var ErrMalformed = errors.New("malformed record")
 // reused: decoding does not allocate.
 type Record struct {
 	Type  bpf.TareRecordType
-	Start bpf.Start
+	Start *bpf.Start // where it lies, so valid as long as that, and not to be written
 	Data  bpf.Data
 	End   bpf.End
 
 	Published bpf.Published
 	Path      bpf.Path
+
+	start bpf.Start // of one that does not lie as its type has to
 }
 
 // Payload returns the message bytes in the record. They alias the record and are valid
@@ -59,7 +61,12 @@ func (r *Record) Decode(raw []byte) error {
 		if len(raw) < StartSize {
 			return tooShort("start", len(raw), StartSize)
 		}
-		copy(bytesOf(&r.Start), raw)
+		if p := unsafe.Pointer(unsafe.SliceData(raw)); uintptr(p)%unsafe.Alignof(r.start) == 0 {
+			r.Start = (*bpf.Start)(p)
+		} else {
+			copy(bytesOf(&r.start), raw)
+			r.Start = &r.start
+		}
 		if int(r.Start.PayloadLen) > len(r.Start.Payload) {
 			return fmt.Errorf("%w: start with %d bytes of payload", ErrMalformed, r.Start.PayloadLen)
 		}

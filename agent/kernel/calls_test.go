@@ -12,7 +12,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/agent/event"
@@ -201,12 +200,11 @@ func wantExchange(t *testing.T, tracer *Tracer, receive, request string, respons
 	if receive == "splice" {
 		name = "" // its bytes are not read
 	}
-	var rec ringbuf.Record
 	var r event.Record
 	var got []string
 	want := []string{fmt.Sprintf("request of %d bytes %q", len(request), name), fmt.Sprintf("response of %d bytes", response)}
 	for deadline := time.Now().Add(5 * time.Second); len(got) < len(want) && time.Now().Before(deadline); {
-		if _, err := tracer.Poll(50*time.Millisecond, &rec, func(raw []byte) {
+		if _, err := tracer.Poll(50*time.Millisecond, func(raw []byte) {
 			if err := r.Decode(raw); err != nil {
 				t.Error(err)
 			}

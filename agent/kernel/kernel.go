@@ -53,7 +53,7 @@ type Tracer struct {
 	claim    *claim.Claim
 	private  bool // the claim is the tracer's own
 	lost     []tier.Loss
-	events   *ringbuf.Reader
+	events   *ring
 	control  *ringbuf.Reader
 
 	mu       sync.Mutex
@@ -78,7 +78,7 @@ func (t *Tracer) Close() error {
 		errs = append(errs, p.loaded.Close())
 	}
 	if t.events != nil {
-		errs = append(errs, t.events.Close())
+		errs = append(errs, t.events.close())
 	}
 	if t.control != nil {
 		errs = append(errs, t.control.Close())

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/agent/event"
@@ -282,12 +281,11 @@ func TestSeesAfterGarbageCollection(t *testing.T) {
 	_, _ = c.Read(make([]byte, 64))
 	c.Close()
 
-	var rec ringbuf.Record
 	var r event.Record
 	types := map[bpf.TareRecordType]int{}
 	deadline := time.Now().Add(5 * time.Second)
 	for types[bpf.TareRecordTypeTARE_END] == 0 && time.Now().Before(deadline) {
-		if _, err := tracer.Poll(50*time.Millisecond, &rec, func(raw []byte) {
+		if _, err := tracer.Poll(50*time.Millisecond, func(raw []byte) {
 			if err := r.Decode(raw); err != nil {
 				t.Error(err)
 			}

@@ -108,7 +108,7 @@ func (l *loader) start(t *Tracer) error {
 			return refuse(p, err)
 		}
 	}
-	if t.events, err = ringbuf.NewReader(t.objs.Events); err != nil {
+	if t.events, err = openRing(t.objs.Events); err != nil {
 		return refuse(tier.Program{}, fmt.Errorf("open the event ring: %w", err))
 	}
 	if t.control, err = ringbuf.NewReader(t.objs.Control); err != nil {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/agent/event"
@@ -53,11 +52,10 @@ func datagrams(t *testing.T, ip [4]byte, port uint16) (fd int, peer *net.UDPConn
 // a word, with its span by the order in which they began.
 func records(t *testing.T, tracer *Tracer, n int) (got []string, parents []uint64) {
 	t.Helper()
-	var rec ringbuf.Record
 	var r event.Record
 	spans := map[uint64]int{}
 	for deadline := time.Now().Add(10 * time.Second); len(got) < n && time.Now().Before(deadline); {
-		if _, err := tracer.Poll(50*time.Millisecond, &rec, func(raw []byte) {
+		if _, err := tracer.Poll(50*time.Millisecond, func(raw []byte) {
 			if err := r.Decode(raw); err != nil {
 				t.Error(err)
 			}

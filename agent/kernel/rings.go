@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/cilium/ebpf/ringbuf"
@@ -13,21 +12,15 @@ import (
 	"github.com/tare-trace/tare/bpf"
 )
 
-// Poll hands every record that is in the event ring to handle, waiting at
-// most wait for the first one unless the ring is filling up. The bytes are
-// valid during the call only. It returns how many records there were.
-func (t *Tracer) Poll(wait time.Duration, rec *ringbuf.Record, handle func(raw []byte)) (int, error) {
-	t.events.SetDeadline(time.Now().Add(wait))
-	for n := 0; ; n++ {
-		err := t.events.ReadInto(rec)
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return n, nil
-		case err != nil:
-			return n, fmt.Errorf("read the event ring: %w", err)
-		}
-		handle(rec.RawSample)
+// Poll hands every record that is in the event ring, or comes within that time, to handle.
+// The bytes are valid during the call only, and must not be written. It returns how many
+// records there were.
+func (t *Tracer) Poll(wait time.Duration, handle func(raw []byte)) (int, error) {
+	n, err := t.events.poll(wait, handle)
+	if err != nil {
+		return n, fmt.Errorf("read the event ring: %w", err)
 	}
+	return n, nil
 }
 
 // Control hands control records to handle until ctx ends.

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/agent/event"
@@ -51,11 +50,10 @@ type said struct {
 func (s *said) take(t *testing.T) string {
 	t.Helper()
 	var words []string
-	var rec ringbuf.Record
 	var r event.Record
 	for {
 		n := len(words)
-		if _, err := s.tracer.Poll(20*time.Millisecond, &rec, func(raw []byte) {
+		if _, err := s.tracer.Poll(20*time.Millisecond, func(raw []byte) {
 			if err := r.Decode(raw); err != nil {
 				t.Error(err)
 			}
