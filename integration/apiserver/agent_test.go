@@ -121,7 +121,9 @@ func (a *api) agent(n *node, endpoint string) *child {
 	file := filepath.Join(a.t.TempDir(), "agent.yaml")
 	a.must(os.WriteFile(file, []byte(config), 0o600))
 	c := d.Spec.Template.Spec.Containers[0]
-	env := []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443", "OTEL_BSP_SCHEDULE_DELAY=100"}
+	env := []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443", "OTEL_BSP_SCHEDULE_DELAY=100",
+		"TARE_INSTANCE=" + n.name, // the nodes are one host here
+	}
 	for _, v := range c.Env {
 		value := v.Value
 		switch {
