@@ -224,7 +224,6 @@ shims-cost: build polyglot ## measure what shims cost beside OpenTelemetry's ins
 shims-report: ## write docs/linking.md's table of what shims cost again from docs/results
 	go run ./internal/costdoc shims docs/results/shims docs/linking.md
 
-# With all tests, docs/kernels.md gets the columns of the kernels that ran. EXEC runs a shell command in place of tests.
 .PHONY: soak
 soak: build ## an hour of comings and goings around one chain and its agent: nothing wrong, nothing lost in silence, nothing grows (root); SOAK=8h
 	go -C integration test -vet=off -trimpath -count=1 -timeout 48h -v -run '^TestSoak$$' . -args -soak $(SOAK)
@@ -234,6 +233,7 @@ test-takeover: build ## have 20 agents take over from each other under load, twi
 	@rm -f docs/results/takeover.jsonl
 	cd integration && TARE_TAKEOVER_RESULTS=$(CURDIR)/docs/results/takeover.jsonl go test -vet=off -count=1 -v -run '^TestTakenOver$$' . -args -long
 
+# With all tests, docs/kernels.md gets the columns of the kernels that ran. EXEC runs a shell command in place of tests.
 .PHONY: test-kernels
 test-kernels: check-go ## boot kernels that people run, emulated, and run tests in them (an hour; KERNELS="6.1-amd64 6.12-arm64" TESTS="TLS|doctor")
 	@go build -o bin/tare-kernels ./integration/kernels

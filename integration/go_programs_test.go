@@ -131,12 +131,6 @@ func TestGoDrivers(t *testing.T) {
 			requests := inTurnAndAtOnce(t, loopback(c.entry), w.name)
 			m := a.settle()
 			spans := s.since(before)
-			for i := range spans {
-				if _, ok := spans[i].Attr("tare.linking.reason"); ok {
-					t.Logf("DBG %s", describe(&spans[i]))
-				}
-			}
-			t.Logf("%s", a.log.String())
 			wantBranches(t, spans, branch{service: "service", kind: span.Server, name: "GET", below: []branch{w.calls}}, m, requests, share)
 			wantNoErrors(t, spans)
 			wantLinked(t, m, counted+int((1-share)*float64(requests)))

@@ -2,19 +2,18 @@ package integration
 
 import (
 	"cmp"
-	"context"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/workloads"
 )
 
 var soakFor = flag.Duration("soak", 30*time.Second, "how long TestSoak goes on")
@@ -22,9 +21,7 @@ var soakFor = flag.Duration("soak", 30*time.Second, "how long TestSoak goes on")
 // soak is a chain and an agent that stay, while everything around them comes and goes.
 type soak struct {
 	*testing.T
-	chain interface {
-		Restart(ctx context.Context, service string) error
-	}
+	chain *workloads.Chain
 	sink  *sink
 	agent *tracer
 	load  load.Options
@@ -44,17 +41,10 @@ func (s *soak) begin(o load.Options) *background {
 	return l
 }
 
-// end ends it, and returns how many requests were answered. failing: some may have failed.
-func (s *soak) end(l *background, failing bool) int {
+// end ends it, and returns how many requests were answered.
+func (s *soak) end(l *background) int {
 	s.Helper()
-	l.g.Stop()
-	r, err := l.g.Wait()
-	if err != nil {
-		s.Fatal(err)
-	}
-	if !failing {
-		noneFailed(s.T, r)
-	}
+	r := l.end()
 	s.next = r.Next
 	return int(r.OK) //nolint:gosec // of seconds
 }
@@ -68,14 +58,19 @@ var disturbances = []struct {
 	{"nothing", func(s *soak) int {
 		l := s.begin(load.Options{})
 		l.more(1000)
-		return s.end(l, false)
+		return s.end(l)
 	}},
 	{"a service starts again", func(s *soak) int {
 		l := s.begin(load.Options{})
 		if err := s.chain.Restart(s.Context(), []string{"shop", "redis", "stock"}[s.cycle%3]); err != nil {
 			s.Fatal(err)
 		}
-		s.end(l, true)
+		l.g.Stop()
+		r, err := l.g.Wait() // some have failed
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.next = r.Next
 		until(s.T, time.Minute, "the chain answers", func() bool { // connections that are dead are found out
 			o := s.load
 			o.Connections, o.Requests, o.First = 64, 640, s.next
@@ -88,7 +83,7 @@ var disturbances = []struct {
 	{"connections of one request", func(s *soak) int {
 		l := s.begin(load.Options{Close: true})
 		l.more(1000)
-		return s.end(l, false)
+		return s.end(l)
 	}},
 	{"a namespace with a traced process", func(s *soak) int {
 		ns, port := fmt.Sprintf("tare-soak-%d-%d", os.Getpid()%1000000, s.cycle), s.args[slices.Index(s.args, "--port")+1]
@@ -105,7 +100,7 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 for i in range(50): urllib.request.urlopen("http://127.0.0.1:%s/" % sys.argv[1]).read()
 `, port[strings.IndexByte(port, '=')+1:])
 		l.more(300)
-		s.end(l, false)
+		s.end(l)
 		return -1 // those of the namespace may be traced, too
 	}},
 	{"another sampling rate", func(s *soak) int {
@@ -117,14 +112,14 @@ for i in range(50): urllib.request.urlopen("http://127.0.0.1:%s/" % sys.argv[1])
 			until(s.T, time.Minute, "the rate "+rate+" is taken over", func() bool { return s.agent.reloads() > reloads })
 			l.more(300)
 		}
-		return s.end(l, false)
+		return s.end(l)
 	}},
 	{"the receiver is away", func(s *soak) int {
 		s.sink.away.Store(true)
 		l := s.begin(load.Options{Rate: 200}) // less than the agent's queue holds
 		l.more(400)
 		s.sink.away.Store(false)
-		return s.end(l, false)
+		return s.end(l)
 	}},
 	{"the agent stands still", func(s *soak) int {
 		l := s.begin(load.Options{Rate: 200})
@@ -132,7 +127,7 @@ for i in range(50): urllib.request.urlopen("http://127.0.0.1:%s/" % sys.argv[1])
 		l.more(400)
 		s.agent.signal(syscall.SIGCONT)
 		l.more(100)
-		return s.end(l, false)
+		return s.end(l)
 	}},
 	{"another agent takes over", func(s *soak) int {
 		l := s.begin(load.Options{Rate: 200})
@@ -140,7 +135,7 @@ for i in range(50): urllib.request.urlopen("http://127.0.0.1:%s/" % sys.argv[1])
 		s.agent = trace(s.T, s.sink, s.env, slices.Concat(s.args, []string{"--replace"})...)
 		until(s.T, time.Minute, "the agent before has ended", before.over)
 		l.more(200)
-		s.end(l, false)
+		s.end(l)
 		return -1
 	}},
 	{"the agent is killed", func(s *soak) int {
@@ -148,7 +143,7 @@ for i in range(50): urllib.request.urlopen("http://127.0.0.1:%s/" % sys.argv[1])
 		s.agent.kill()
 		s.agent = trace(s.T, s.sink, s.env, s.args...)
 		l.more(200)
-		s.end(l, false)
+		s.end(l)
 		return -1
 	}},
 }
@@ -165,15 +160,7 @@ type held struct {
 
 func (s *soak) held() (h held) {
 	s.Helper()
-	text, err := os.ReadFile("/proc/" + itoa(s.agent.pid()) + "/statm")
-	if err != nil {
-		s.Fatal(err)
-	}
-	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
-	if err != nil {
-		s.Fatal(err)
-	}
-	h.memory = float64(pages*os.Getpagesize()) / (1 << 20)
+	h.memory = resident(s.T, s.agent.pid())
 	files, err := os.ReadDir("/proc/" + itoa(s.agent.pid()) + "/fd")
 	if err != nil {
 		s.Fatal(err)
@@ -204,22 +191,20 @@ func TestSoak(t *testing.T) {
 		after := s.agent.settle()
 		r := judge(t, sink.all(), shape)
 		of := func(key string) int { return after.int(key) - before.int(key) }
-		lost := func(reasons ...string) (n int) {
-			for key := range after {
-				name, _ := strings.CutPrefix(key, `tare_lost_total{reason="`)
-				if name, _ = strings.CutSuffix(name, `"}`); name != key && (reasons == nil || slices.Contains(reasons, name)) {
-					n += of(key)
-				}
+		lost := 0
+		for key := range after {
+			if strings.HasPrefix(key, "tare_lost_total{") {
+				lost += of(key)
 			}
-			return n
 		}
 		counts["cycles"]++
 		counts["traces"] += r.Traces
 		counts["complete"] += r.Complete
 		if s.agent == agent {
-			counts["spans built"] += of("tare_spans_total")
-			counts["spans lost"] += lost("queue_full", "export_failed", "rejected", "shutdown")
-			if built, gone := of("tare_spans_total"), lost("queue_full", "export_failed", "rejected", "shutdown"); sink.count()-arrived != built-gone {
+			built, gone := of("tare_spans_total"), after.notExported()-before.notExported()
+			counts["spans built"] += built
+			counts["spans lost"] += gone
+			if sink.count()-arrived != built-gone {
 				t.Errorf("%s: %d spans were built, %d are counted as lost, %d arrived\n%v", d.name, built, gone, sink.count()-arrived, after)
 			}
 		}
@@ -230,7 +215,7 @@ func TestSoak(t *testing.T) {
 				t.Errorf("%s: %d requests were answered, %d decided\n%v", d.name, answered, roots, after)
 			}
 			// Of a trace some span may be missing; then something is counted.
-			if missing := sampled - r.Complete; missing > 0 && lost() == 0 {
+			if missing := sampled - r.Complete; missing > 0 && lost == 0 {
 				t.Errorf("%s: %d of %d traces are not complete, and nothing is counted as lost\n%v", d.name, missing, sampled, after)
 			}
 		}

@@ -123,6 +123,11 @@ func (m metrics) lost(reason string) int { return m.int(`tare_lost_total{reason=
 func (m metrics) ignored(reason string) int {
 	return m.int(`tare_tags_ignored_total{reason="` + reason + `"}`)
 }
+
+// notExported are spans that were built and lost on their way to the receiver.
+func (m metrics) notExported() int {
+	return m.lost("queue_full") + m.lost("export_failed") + m.lost("rejected") + m.lost("shutdown")
+}
 func (m metrics) sampled() int       { return m.int(`tare_roots_total{sampled="true"}`) }
 func (m metrics) unsampled() int     { return m.int(`tare_roots_total{sampled="false"}`) }
 func (m metrics) int(key string) int { return int(m[key]) }
@@ -172,7 +177,7 @@ func (a *tracer) quiet(waiting int) metrics {
 	if _, exports := m["tare_export_spans_total"]; exports {
 		until(a.t, 30*time.Second, "the receiver has all spans", func() bool {
 			m = a.mustMetrics()
-			return m.int("tare_export_spans_total")+m.lost("queue_full")+m.lost("export_failed")+m.lost("rejected")+m.lost("shutdown") >= int(last)
+			return m.int("tare_export_spans_total")+m.notExported() >= int(last)
 		})
 	}
 	for deadline := time.Now().Add(patient(5 * time.Second)); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {

@@ -45,3 +45,14 @@ func (t *arena) keep(b []byte) string {
 	}
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
+
+// printable is the function of that name, with its text kept here.
+func (t *arena) printable(b []byte) string {
+	text := append(t.begin(len(b)), b...)
+	for i, c := range text {
+		if c < 0x20 || c >= 0x7f {
+			text[i] = '.'
+		}
+	}
+	return t.keep(text)
+}

@@ -157,29 +157,9 @@ func httpPath(target []byte, texts *arena) string {
 		}
 		target = target[j:]
 	}
-	text := append(texts.begin(len(target)), target...)
-	for i, c := range text {
-		if c < 0x20 || c >= 0x7f {
-			text[i] = '.'
-		}
-	}
-	return texts.keep(text)
+	return texts.printable(target)
 }
 
 // printable is the text of bytes, without what would break a terminal or is
 // not UTF-8.
-func printable(b []byte) string {
-	for _, c := range b {
-		if c < 0x20 || c >= 0x7f {
-			clean := make([]byte, len(b))
-			for i, c := range b {
-				if c < 0x20 || c >= 0x7f {
-					c = '.'
-				}
-				clean[i] = c
-			}
-			return string(clean)
-		}
-	}
-	return string(b)
-}
+func printable(b []byte) string { return (*arena)(nil).printable(b) }

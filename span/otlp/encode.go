@@ -40,10 +40,10 @@ func appendResource(dst []byte, res *span.Resource) []byte {
 	}
 	dst, content := wire.Open(dst, wire.ResourceSpansResource, 2)
 	if res.Service != "" {
-		dst = appendAttr(dst, wire.ResourceAttribute, serviceName, &span.Attr{Key: serviceName, Str: res.Service})
+		dst = appendAttr(dst, wire.ResourceAttribute, serviceName, &span.Attr{Key: serviceName, Str: res.Service}, false)
 	}
 	for i := range res.Attrs {
-		dst = appendAttr(dst, wire.ResourceAttribute, wire.Text(res.Attrs[i].Key), &res.Attrs[i])
+		dst = appendAttr(dst, wire.ResourceAttribute, wire.Text(res.Attrs[i].Key), &res.Attrs[i], false)
 	}
 	return wire.Close(dst, content, 2)
 }
@@ -73,15 +73,11 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 
 	dst = wire.AppendBytes(dst, wire.SpanTraceID, s.TraceID[:])
 	dst = wire.AppendBytes(dst, wire.SpanID, s.ID[:])
-	text := wire.Text
-	if s.UTF8 {
-		text = asItIs
-	}
-	dst = appendString(dst, wire.SpanTraceState, text(s.TraceState))
+	dst = appendString(dst, wire.SpanTraceState, text(s.TraceState, s.UTF8))
 	if !s.Parent.IsZero() {
 		dst = wire.AppendBytes(dst, wire.SpanParentID, s.Parent[:])
 	}
-	dst = appendString(dst, wire.SpanName, text(s.Name))
+	dst = appendString(dst, wire.SpanName, text(s.Name, s.UTF8))
 	if s.Kind != 0 {
 		dst = wire.AppendVarint(dst, wire.SpanKind, uint64(s.Kind))
 	}
@@ -92,12 +88,7 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 		dst = wire.AppendFixed64(dst, wire.SpanEnd, s.End)
 	}
 	for i := range s.Attrs {
-		a := &s.Attrs[i]
-		if a.Type == span.StringType && s.UTF8 {
-			dst = wire.AppendStringValue(dst, wire.SpanAttribute, a.Key, a.Str)
-		} else {
-			dst = appendAttr(dst, wire.SpanAttribute, a.Key, a)
-		}
+		dst = appendAttr(dst, wire.SpanAttribute, s.Attrs[i].Key, &s.Attrs[i], s.UTF8)
 	}
 	if !s.Link.ID.IsZero() {
 		dst = wire.AppendHead(dst, wire.SpanLink, linkSize)
@@ -113,7 +104,13 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 	return wire.Close(dst, content, reserve)
 }
 
-func asItIs(s string) string { return s }
+// text is s as UTF-8, which it may be known to be.
+func text(s string, known bool) string {
+	if known {
+		return s
+	}
+	return wire.Text(s)
+}
 
 // linkSize is the size of a link: its ids and its flags, each with its tag.
 const linkSize = 2 + len(span.TraceID{}) + 2 + len(span.ID{}) + 1 + 4
@@ -131,15 +128,16 @@ func flags(s *span.Span) uint32 {
 
 // appendAttr appends a KeyValue field. The value is a oneof: it is written
 // even if it is empty, 0 or false. key must be UTF-8: those of spans are the
-// code's own, and checking each of them again is a fifth of the cost.
-func appendAttr(dst []byte, tag byte, key string, a *span.Attr) []byte {
+// code's own, and checking each of them again is a fifth of the cost. known: a
+// string is, too.
+func appendAttr(dst []byte, tag byte, key string, a *span.Attr, known bool) []byte {
 	switch a.Type {
 	case span.IntType:
 		return wire.AppendIntValue(dst, tag, key, a.Num)
 	case span.BoolType:
 		return wire.AppendBoolValue(dst, tag, key, a.Num != 0)
 	default:
-		return wire.AppendStringValue(dst, tag, key, wire.Text(a.Str))
+		return wire.AppendStringValue(dst, tag, key, text(a.Str, known))
 	}
 }
 
