@@ -88,6 +88,7 @@ type Agent struct {
 	builder   *spans.Builder
 	cluster   cluster.Source // nil: none
 	discovery *discovery
+	weigher   *weigher
 	exporter  *export.Exporter // nil where spans are only printed
 	printer   print.Printer    // nil where spans are only exported
 	losses    *losses
@@ -145,6 +146,11 @@ func Run(ctx context.Context, o Options) error {
 		Peers:      a.peers,
 	})
 
+	exported := func() uint64 { return 0 }
+	if a.exporter != nil {
+		exported = a.exporter.Bytes
+	}
+	a.weigher = newWeigher(a.tracer, a.discovery.resource, a.builds.Load, exported)
 	serve := func(context.Context) error { return nil }
 	if o.Config.Listen != "" {
 		var err error
@@ -174,6 +180,7 @@ func Run(ctx context.Context, o Options) error {
 	})
 	g.Go(func() error { return a.discovery.watch(ctx) })
 	g.Go(func() error { return a.reloads(ctx) })
+	g.Go(func() error { return a.weigher.run(ctx) })
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) || errors.Is(err, errSucceeded) {
 		err = nil

@@ -12,18 +12,20 @@ import (
 // demand is a set of hooks that cost something for all of this host, so that they
 // are attached only while they are needed.
 type demand struct {
-	of   tier.Demand
-	by   bpf.TareControlType
-	keep time.Duration // how long they stay attached when nobody needs them any more
-	lost string        // what is not seen where they cannot be attached
+	of     tier.Demand
+	by     bpf.TareControlType
+	keep   time.Duration // how long they stay attached when nobody needs them any more
+	begins bool          // a program that begins may need them: the first use, which asks for them, goes unseen
+	lost   string        // what is not seen where they cannot be attached
 
-	held int // traced processes that need them
-	on   bool
-	end  *time.Timer
+	held  int  // traced processes that need them
+	asked bool // within keep
+	on    bool
+	end   *time.Timer // of asked
 }
 
-// demands keeps such hooks attached while the kernel side asks for them, or while
-// processes are traced whose runtime needs them.
+// demands keeps such hooks attached while the kernel side asks for them, while
+// processes are traced whose runtime needs them, and when programs have just begun.
 type demands struct {
 	attach func(tier.Demand, bool) error // Tracer.Demand
 	log    *slog.Logger
@@ -32,6 +34,7 @@ type demands struct {
 	all []*demand
 }
 
+// newDemands takes all of them to be attached; start detaches those that are not needed.
 func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands {
 	d := &demands{attach: attach, log: log, all: []*demand{
 		{
@@ -40,7 +43,7 @@ func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands
 			lost: "calls of services that are new are not linked: what shows how their threads wait",
 		},
 		{
-			of: tier.Lookups, by: bpf.TareControlTypeTARE_LOOKS_UP, keep: time.Minute,
+			of: tier.Lookups, by: bpf.TareControlTypeTARE_LOOKS_UP, keep: time.Minute, begins: true,
 			lost: "look-ups of names have no spans: what sees them",
 		},
 		{
@@ -50,23 +53,40 @@ func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands
 		{
 			// traced processes that connect or ask over unix sockets say so once a second
 			// (bpf/unix.bpf.h), and scans find those that listen
-			of: tier.Unix, by: bpf.TareControlTypeTARE_UNIX, keep: time.Minute,
+			of: tier.Unix, by: bpf.TareControlTypeTARE_UNIX, keep: time.Minute, begins: true,
 			lost: "connections over unix sockets are not seen: what sees them",
 		},
 	}}
-	for _, x := range d.all { // attached at the start
+	for _, x := range d.all {
 		x.on = true
-		x.end = time.AfterFunc(x.keep, func() { d.set(x, false) })
+		x.end = time.AfterFunc(x.keep, func() { d.change(x, func() { x.asked = false }) })
+		x.end.Stop()
 	}
 	return d
+}
+
+// start detaches what nobody has asked for yet: a scan has found what runs.
+func (d *demands) start() {
+	for _, x := range d.all {
+		d.change(x, func() {})
+	}
 }
 
 // control takes a record of the control ring.
 func (d *demands) control(r bpf.Control) {
 	for _, x := range d.all {
 		if x.by != 0 && bpf.TareControlType(r.Type) == x.by {
-			x.end.Reset(x.keep)
-			d.set(x, true)
+			d.ask(x, 0)
+		}
+	}
+}
+
+// began notes that a traced program has just begun: most open their connections and
+// look names up then.
+func (d *demands) began() {
+	for _, x := range d.all {
+		if x.begins {
+			d.ask(x, 0)
 		}
 	}
 }
@@ -74,21 +94,38 @@ func (d *demands) control(r bpf.Control) {
 // hold notes that so many processes more, or fewer, need hooks.
 func (d *demands) hold(of tier.Demand, processes int) {
 	for _, x := range d.all {
-		if x.of != of {
-			continue
+		if x.of == of {
+			d.ask(x, processes)
 		}
-		d.mu.Lock()
-		x.held += processes
-		d.mu.Unlock()
-		x.end.Reset(x.keep)
-		d.set(x, true)
 	}
 }
 
-func (d *demands) set(x *demand, on bool) {
+// attached says of each whether its hooks are attached.
+func (d *demands) attached() map[tier.Demand]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if x.on == on || !on && x.held > 0 {
+	all := make(map[tier.Demand]bool, len(d.all))
+	for _, x := range d.all {
+		all[x.of] = x.on
+	}
+	return all
+}
+
+func (d *demands) ask(x *demand, processes int) {
+	d.change(x, func() {
+		x.held += processes
+		x.asked = true
+		x.end.Reset(x.keep)
+	})
+}
+
+// change attaches or detaches hooks by what is so after what does.
+func (d *demands) change(x *demand, what func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	what()
+	on := x.asked || x.held > 0
+	if x.on == on {
 		return
 	}
 	if err := d.attach(x.of, on); err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/tare-trace/tare/bpf"
 )
 
-// Hooks that cost something stay attached while they are asked for, each kind for its
-// own time, and are attached again when somebody asks; or while a process needs them.
+// Hooks that cost something are attached while they are asked for, each kind for its
+// own time; while a process needs them; and when a program has begun. At the start
+// those go that nobody has asked for.
 func TestDemands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var did []string
@@ -28,20 +29,24 @@ func TestDemands(t *testing.T) {
 			}
 			return nil
 		}, slog.New(slog.DiscardHandler))
-		asks := func(after time.Duration, kind bpf.TareControlType) {
-			time.Sleep(after)
+		after := func(pause time.Duration) {
+			time.Sleep(pause)
 			synctest.Wait()
+		}
+		asks := func(pause time.Duration, kind bpf.TareControlType) {
+			after(pause)
 			d.control(bpf.Control{Type: uint32(kind)})
 		}
-		holds := func(after time.Duration, processes int) {
-			time.Sleep(after)
-			synctest.Wait()
+		holds := func(pause time.Duration, processes int) {
+			after(pause)
 			d.hold(tier.Handovers, processes)
 		}
-		asks(4*time.Second, bpf.TareControlTypeTARE_UNPROVEN)  // 0:04, attached still
-		asks(54*time.Second, bpf.TareControlTypeTARE_LOOKS_UP) // 0:58, likewise
+		asks(0, bpf.TareControlTypeTARE_LOOKS_UP) // attached still
+		after(time.Second)
+		d.start()                                              // 0:01
+		asks(58*time.Second, bpf.TareControlTypeTARE_LOOKS_UP) // 0:59
 		asks(62*time.Second, bpf.TareControlTypeTARE_EXIT)
-		asks(60*time.Second, bpf.TareControlTypeTARE_LOOKS_UP) // 3:00
+		asks(59*time.Second, bpf.TareControlTypeTARE_LOOKS_UP) // 3:00
 		asks(0, bpf.TareControlTypeTARE_UNPROVEN)
 		refuse.Store(true)
 		asks(2*time.Minute, bpf.TareControlTypeTARE_EXIT)
@@ -53,13 +58,15 @@ func TestDemands(t *testing.T) {
 		holds(time.Hour, -1) // 2:07:00
 		holds(30*time.Second, 1)
 		holds(2*time.Minute, -1) // 2:09:30
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
+		after(2 * time.Minute)
+		d.began() // 2:11:30
+		after(2 * time.Minute)
 		want := []string{
-			"9s proofs false", "1m0s handovers false", "1m0s unix false", "1m58s lookups false",
+			"1s proofs false", "1s handovers false", "1s unix false", "1m59s lookups false",
 			"3m0s lookups true", "3m0s proofs true",
 			"3m5s proofs false", "4m0s lookups false", "6m0s lookups false",
 			"7m0s handovers true", "2h10m30s handovers false",
+			"2h11m30s lookups true", "2h11m30s unix true", "2h12m30s lookups false", "2h12m30s unix false",
 		}
 		slices.Sort(did) // several at the same time, in any order
 		slices.Sort(want)

@@ -170,6 +170,7 @@ func (d *discovery) start() error {
 	if err := d.scan(); err != nil {
 		return err
 	}
+	d.demands.start()
 	return d.begin()
 }
 
@@ -328,6 +329,9 @@ func (d *discovery) follow(t told) error {
 	})
 	if err := d.take(found, false); err != nil {
 		return err
+	}
+	if len(found) > 0 {
+		d.demands.began()
 	}
 	// The port, and the number of a network namespace, may have been a traced
 	// service's before: what comes in there is not its any more.

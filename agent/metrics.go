@@ -95,6 +95,8 @@ var (
 		"Time in a kernel program; measured only while BPF statistics are enabled.", []string{"program", "hook"}, nil)
 	descCapability = prometheus.NewDesc("tare_capability",
 		"What the tracer does where the kernel allows it: 1, it does; 0, this kernel has no hook for it.", []string{"name"}, nil)
+	descDemand = prometheus.NewDesc("tare_hooks_on_demand",
+		"Hooks that cost something for all of this host: 1, they are attached since something needs them.", []string{"for"}, nil)
 	descSpans      = prometheus.NewDesc("tare_spans_total", "Spans built.", nil, nil)
 	descOpen       = prometheus.NewDesc("tare_open_spans", "Spans in progress.", nil, nil)
 	descRatio      = prometheus.NewDesc("tare_sampling_ratio", "Share of traces that root decisions keep, read back from the kernel side.", nil, nil)
@@ -186,6 +188,13 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(descCapability, prometheus.GaugeValue, there, name)
 	}
+	for demand, on := range a.discovery.demands.attached() {
+		value := 0.0
+		if on {
+			value = 1
+		}
+		ch <- prometheus.MustNewConstMetric(descDemand, prometheus.GaugeValue, value, string(demand))
+	}
 	counter(descSpans, float64(a.builds.Load()))
 	ch <- prometheus.MustNewConstMetric(descOpen, prometheus.GaugeValue, float64(a.openSpans.Load()))
 	if threshold, err := a.tracer.Threshold(); err == nil {
@@ -215,7 +224,7 @@ const (
 // listen opens the address of /metrics and /healthz.
 func (a *Agent) listen(address string) (serve func(context.Context) error, err error) {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collector{a}, collectors.NewGoCollector(),
+	reg.MustRegister(collector{a}, a.weigher, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.exporter != nil {
 		reg.MustRegister(a.exporter)
@@ -227,6 +236,7 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.Handle("GET "+weightPath, a.weigher)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if !a.healthy.Load() {
 			http.Error(w, "not tracing", http.StatusServiceUnavailable)

@@ -99,10 +99,10 @@ INLINE void call_goes_on(struct conn *c, u32 size, bool more)
 }
 
 /* Where the b->size bytes are that were just received; looked up once. */
-__noinline int received_bytes(struct conn *c, struct bytes *b)
+INLINE int received_bytes_here(struct conn *c, struct bytes *b)
 {
 	u64 arg = 0, room = 0;
-	if (!c || !b || b->data)
+	if (b->data)
 		return 0;
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	enum buffer_argument kind = buffer_argument(regs, &arg, &room);
@@ -128,6 +128,12 @@ __noinline int received_bytes(struct conn *c, struct bytes *b)
 	b->data = (void *)(arg + at);
 	b->len = room - at < b->size ? room - at : b->size;
 	return 0;
+}
+
+/* The same, verified once. */
+__noinline int received_bytes(struct conn *c, struct bytes *b)
+{
+	return c && b ? received_bytes_here(c, b) : 0;
 }
 
 /* The bytes behind the first n. */
@@ -180,11 +186,10 @@ INLINE bool header_ends(const struct bytes *b)
 
 #define REST_OF_HEADER 0xffffffff
 
-/* Eight bytes hold a line end; all at once. */
+/* Eight bytes hold a line end. */
 INLINE bool has_newline(u64 w)
 {
-	w ^= '\n' * PAYLOAD_ONES;
-	return (w - PAYLOAD_ONES) & ~w & 0x80 * PAYLOAD_ONES;
+	return payload_equal(w, '\n');
 }
 
 /* Notes the number behind Content-Length. */

@@ -11,14 +11,43 @@
 
 #define TRIES 8 /* slots that a request may take */
 
+/* A CPU takes slots in their order, far from where other CPUs are: neighbours share a cache line. */
+#define SLOTS_APART 1024
+
 INLINE u64 random64(void)
 {
 	return (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} dice SEC(".maps");
+
+/*
+ * Root decisions and ids: splitmix64 (Steele, Lea, Flood, 2014, "Fast splittable pseudorandom number
+ * generators"), in line, from a random beginning on each CPU. Atomic, since a thread may lose its CPU
+ * here: no two draw the same.
+ */
+INLINE u64 draw(void)
+{
+	u32 zero = 0;
+	u64 *state = bpf_map_lookup_elem(&dice, &zero);
+	if (!state)
+		return random64();
+	if (!*state)
+		__sync_val_compare_and_swap(state, 0, random64());
+	u64 z = __sync_fetch_and_add(state, 0x9e3779b97f4a7c15);
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
 INLINE u64 random_id(void)
 {
-	u64 id = random64();
+	u64 id = draw();
 	return id ? id : 1;
 }
 
@@ -32,7 +61,13 @@ INLINE bool in_flight(const struct context *ctx)
 /* Some request counts as in flight though it seems answered. */
 INLINE bool in_grace(void)
 {
-	return grace_until && bpf_ktime_get_ns() < grace_until;
+	u64 until = grace_until;
+	if (!until)
+		return false;
+	if (bpf_ktime_get_ns() < until)
+		return true;
+	__sync_val_compare_and_swap(&grace_until, until, 0);
+	return false;
 }
 
 INLINE bool any_in_flight(void)
@@ -45,8 +80,10 @@ __noinline int exchange_begin(struct conn *c, struct server_exchange *x, struct 
 {
 	if (!c || !x || !ctx)
 		return 0;
+	struct counters *n = counters_here();
+	u32 first = n ? (u32)n->slots++ + bpf_get_smp_processor_id() * SLOTS_APART : 0;
 	for (u32 i = 0; i < TRIES; i++) {
-		u32 slot = ((u32)ctx->span + i * 0x4001) & (SLOTS - 1);
+		u32 slot = (first + i * 0x4001) & (SLOTS - 1);
 		u64 *held = bpf_map_lookup_elem(&requests, &slot);
 		if (held && !__sync_val_compare_and_swap(held, 0, ctx->span)) {
 			struct service_state *svc = service_of(c->service);

@@ -411,14 +411,10 @@ INLINE void header_blind(struct conn *c, struct service_state *svc)
 	__sync_fetch_and_add(&svc->blind, 1);
 }
 
-/*
- * The request of a connection is over; b: its answer, if there is one. One that failed may be asked
- * again while the application still works for it.
- */
-__noinline int header_over(struct conn *c, const struct bytes *b)
+__noinline int header_forget(struct conn *c, const struct bytes *b)
 {
 	u8 head[HEAD] = {};
-	if (!c || !(c->flags & (C_NOTED | C_BLIND)))
+	if (!c)
 		return 0;
 	struct service_state *svc = service_of(c->service);
 	if (c->flags & C_BLIND && svc && svc->blind > 0)
@@ -433,6 +429,16 @@ __noinline int header_over(struct conn *c, const struct bytes *b)
 	}
 	c->flags &= ~(C_NOTED | C_BLIND);
 	return 0;
+}
+
+/*
+ * The request of a connection is over; b: its answer, if there is one. One that failed may be asked
+ * again while the application still works for it.
+ */
+INLINE void header_over(struct conn *c, const struct bytes *b)
+{
+	if (c->flags & (C_NOTED | C_BLIND))
+		header_forget(c, b);
 }
 
 /* The header of what came is not known, or not whole, though it may be a request of HTTP. */
@@ -450,15 +456,15 @@ __noinline int header_unread(const struct conn *c, const struct bytes *b, u32 ki
 	       header_kind(HOOK_RECEIVES, end, HEAD) == PAYLOAD_HTTP_REQUEST;
 }
 
-/* A request begins on an accepted connection, sampled or not. */
-__noinline int header_received(struct conn *c, struct bytes *b)
+__noinline int header_notes(struct conn *c, struct bytes *b)
 {
-	struct header_scan *s = header_scan_in(HOOK_RECEIVES);
-	if (!c || !b || !s)
+	if (!c || !b)
 		return 0;
-	header_over(c, 0);
 	struct service_state *svc = service_of(c->service);
 	if (!svc || !svc->headers_since)
+		return 0;
+	struct header_scan *s = header_scan_in(HOOK_RECEIVES);
+	if (!s)
 		return 0;
 	received_bytes(c, b);
 	int kind = header_find(HOOK_RECEIVES, b, 0, svc->headers);
@@ -475,6 +481,14 @@ __noinline int header_received(struct conn *c, struct bytes *b)
 		c->flags |= C_NOTED;
 	}
 	return 0;
+}
+
+/* A request begins on an accepted connection, sampled or not. */
+INLINE void header_received(struct conn *c, struct bytes *b)
+{
+	header_over(c, 0);
+	if (headers_noted)
+		header_notes(c, b);
 }
 
 /* The same of one whose bytes were read before its turn came. */
@@ -580,8 +594,10 @@ __noinline int header_decides(struct conn *c, u32 why, struct context *ctx)
 INLINE bool header_begun(struct service_state *svc)
 {
 	u64 now = bpf_ktime_get_ns();
-	if (!svc->headers_since)
+	if (!svc->headers_since) {
 		svc->headers_since = now;
+		headers_noted = true;
+	}
 	return now - svc->headers_since >= HEADER_SETTLE;
 }
 

@@ -49,22 +49,14 @@ INLINE void received(struct conn *c, struct tcp_view *v, u32 from)
 				break;
 }
 
-SEC("tp_btf/tcp_rcv_space_adjust")
-int BPF_PROG(tare_recv, struct sock *sk)
+INLINE void recv_on(struct conn *c, struct sock *sk)
 {
-	struct conn *c = conn_of(sk);
-	if (!sk->sk_lock.owned) /* kernel users of tcp_read_sock may call from softirq */
-		return 0;
-	if (!c) {
-		worker_turned();
-		return 0;
-	}
-	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct tcp_sock *tp = tcp_of(sk);
 	if (!tp)
-		return 0;
+		return;
 	u32 from = c->rcv_seq, to = tp->copied_seq;
 	if (!before(from, to))
-		return 0;
+		return;
 	c->rcv_seq = to;
 	struct bytes b = {.size = to - from};
 	call_goes_on(c, b.size, tp->rcv_nxt != to || (sk->sk_backlog.tail && blocks(sk)));
@@ -72,15 +64,15 @@ int BPF_PROG(tare_recv, struct sock *sk)
 		measure_received(c, b, tp->write_seq);
 	if (c->flags & C_CLIENT) {
 		if (!(c->flags & C_STANDS))
-			return 0;
+			return;
 		if (cfg_tag == TARE_TAG_IP)
 			client_heard(c, tp->snd_una);
 		if (!(c->flags & C_HTTP2)) {
 			client_received(c, b);
-			return 0;
+			return;
 		}
 	} else if (!(c->flags & C_SERVER) || is_closing(sk->__sk_common.skc_state)) {
-		return 0; /* what is read now will not be answered: a lingering close */
+		return; /* what is read now will not be answered: a lingering close */
 	} else if (cfg_tag == TARE_TAG_TCP && c->flags & C_TRUSTED &&
 		   !(tp->bpf_sock_ops_cb_flags & BPF_CB_PARSE)) {
 		conn_disarmed(c);
@@ -89,6 +81,20 @@ int BPF_PROG(tare_recv, struct sock *sk)
 	view(&v, sk, tp);
 	v.arrived = ARRIVED(tp, LOAD);
 	received(c, &v, from);
+}
+
+SEC("tp_btf/tcp_rcv_space_adjust")
+int BPF_PROG(tare_recv, struct sock *sk)
+{
+	u64 began = weigh_begins();
+	struct conn *c = conn_of(sk);
+	if (!sk->sk_lock.owned) /* kernel users of tcp_read_sock may call from softirq */
+		return 0;
+	if (c)
+		recv_on(c, sk);
+	else
+		worker_turned();
+	weigh_ends(began, c ? c->service : 0);
 	return 0;
 }
 
@@ -96,9 +102,11 @@ int BPF_PROG(tare_recv, struct sock *sk)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(tare_turns, struct sock *sk)
 {
+	u64 began = weigh_begins();
 	if (sk->__sk_common.skc_family == AF_UNIX ? !unix_traced(sk)
 						  : sk->sk_protocol == IPPROTO_UDP)
 		worker_turned_unseen();
+	weigh_ends(began, 0);
 	return 0;
 }
 
@@ -225,15 +233,13 @@ INLINE void sent(struct conn *c, struct tcp_view *v, struct bytes *b)
 		server_next(c, v);
 }
 
-SEC("tp_btf/tcp_sendmsg_locked")
-int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
+INLINE void send_on(struct conn *c, struct sock *sk, const struct msghdr *msg)
 {
-	struct conn *c = conn_of(sk);
 	struct bytes b = {.size = msg->msg_iter.count};
-	enum fetch fetch = c ? fetch_for(c, b.size) : FETCH_NOTHING;
-	struct tcp_sock *tp = fetch ? bpf_skc_to_tcp_sock(sk) : 0;
+	enum fetch fetch = fetch_for(c, b.size);
+	struct tcp_sock *tp = fetch ? tcp_of(sk) : 0;
 	if (!tp)
-		return 0;
+		return;
 	struct tcp_view v = {};
 	view(&v, sk, tp);
 	if (fetch == FETCH_BYTES) {
@@ -247,6 +253,16 @@ int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 	if (c->flags & C_CLIENT && guarded(c))
 		v.watched = watched(sk);
 	sent(c, &v, &b);
+}
+
+SEC("tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
+{
+	u64 began = weigh_begins();
+	struct conn *c = conn_of(sk);
+	if (c)
+		send_on(c, sk, msg);
+	weigh_ends(began, c ? c->service : 0);
 	return 0;
 }
 
@@ -256,7 +272,7 @@ int BPF_PROG(tare_sendpages, struct sock *sk, void *page, int offset, u64 size)
 {
 	struct conn *c = conn_of(sk);
 	struct bytes b = {.size = size};
-	struct tcp_sock *tp = c && fetch_for(c, size) ? bpf_skc_to_tcp_sock(sk) : 0;
+	struct tcp_sock *tp = c && fetch_for(c, size) ? tcp_of(sk) : 0;
 	if (!tp)
 		return 0;
 	struct tcp_view v = {};
@@ -291,12 +307,15 @@ INLINE void sent_read(struct conn *c, struct sock *sk, struct bytes *b, u64 more
 
 INLINE int sent_by(struct pt_regs *regs, struct bytes *b, const struct iov_iter *it)
 {
+	u64 began = weigh_begins();
 	struct sock *sk = (void *)ARGUMENT_1(regs);
 	struct conn *c = conn_at((u64)sk);
 	enum fetch fetch = c ? fetch_for(c, b->size) : FETCH_NOTHING;
 	u64 more = 0;
-	if (!fetch)
+	if (!fetch) {
+		weigh_ends(began, c ? c->service : 0);
 		return 0;
+	}
 	if (it && fetch == FETCH_BYTES) {
 		u8 type = BPF_CORE_READ(it, iter_type);
 		more =
@@ -306,6 +325,7 @@ INLINE int sent_by(struct pt_regs *regs, struct bytes *b, const struct iov_iter 
 			       BPF_CORE_READ(it, iov_offset));
 	}
 	sent_read(c, sk, b, more);
+	weigh_ends(began, c->service);
 	return 0;
 }
 

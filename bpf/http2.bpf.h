@@ -101,6 +101,7 @@ __noinline int stream_request(struct conn *c, struct tcp_view *v, const struct f
 	struct server_exchange *x = &scratch->stream.server;
 	__builtin_memset(x, 0, sizeof(*x));
 	c->http2.last = f->stream;
+	weigh_request(c);
 	a->b = frame_bytes(f);
 	bool tagged = stream_take_tag(c, f->stream, from + f->at, a);
 	bool named = stream_named(c, f->stream), apart = named && !tagged;

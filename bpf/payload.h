@@ -178,6 +178,13 @@ struct payload_parent {
 
 #define PAYLOAD_ONES 0x0101010101010101ULL
 
+/* The high bits of those of 8 bytes that equal one, all at once; above such a byte it may be wrong. */
+PAYLOAD_INLINE __u64 payload_equal(__u64 w, __u8 byte)
+{
+	w ^= byte * PAYLOAD_ONES;
+	return (w - PAYLOAD_ONES) & ~w & 0x80 * PAYLOAD_ONES;
+}
+
 /* Loops that would need a large stack if they were unrolled. */
 #ifdef __clang__
 #define PAYLOAD_ONE_BY_ONE _Pragma("clang loop unroll(disable)")

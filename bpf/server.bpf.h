@@ -86,7 +86,7 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 	a->parent = 0;
 	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED && !(c->flags & C_HTTP2)) {
 		struct payload_parent p = {};
-		received_bytes(c, &a->b);
+		received_bytes_here(c, &a->b);
 		if (find_traceparent(&a->b, &p)) {
 			__builtin_memcpy(&a->ctx.hi, p.trace_id, 8);
 			__builtin_memcpy(&a->ctx.lo, p.trace_id + 8, 8);
@@ -99,15 +99,8 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 			return (bpf_be64_to_cpu(a->ctx.lo) & RANDOM_MASK) >= threshold;
 		}
 	}
-	/* the upper half decides nearly always */
-	u64 high = bpf_get_prandom_u32(), rv = high << 24 & RANDOM_MASK;
-	if ((rv | 0xffffff) < threshold) {
-		count(TARE_C_ROOTS_UNSAMPLED);
-		return 0;
-	}
-	u64 low = bpf_get_prandom_u32();
-	rv |= low & 0xffffff;
-	if (rv < threshold) {
+	u64 low = draw();
+	if ((low & RANDOM_MASK) < threshold) {
 		count(TARE_C_ROOTS_UNSAMPLED);
 		return 0;
 	}
@@ -123,7 +116,7 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 		return 0;
 	}
 	a->ctx.hi = random_id();
-	a->ctx.lo = bpf_cpu_to_be64((low & 0xff000000) << 32 | rv);
+	a->ctx.lo = bpf_cpu_to_be64(low);
 	a->threshold = threshold;
 	a->flags |= TARE_F_ROOT;
 	if (c->flags & C_BEHIND && c->flags & C_TRUSTED)
@@ -174,6 +167,7 @@ __noinline int server_next(struct conn *c, struct tcp_view *v)
 INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct start *a)
 {
 	struct server_exchange *x = &c->server.x;
+	weigh_request(c);
 	x->ends = server_finish(c);
 	x->begin_seq = v->copied_seq - a->b.size;
 	c->msg_end = v->write_seq;

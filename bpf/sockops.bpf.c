@@ -377,6 +377,7 @@ SEC("sockops")
 int tare_sockops(struct bpf_sock_ops *o)
 {
 	struct bpf_sock *sk = o->sk;
+	u64 began = weigh_begins();
 	if (!sk)
 		return 1;
 	switch (o->op) {
@@ -401,6 +402,10 @@ int tare_sockops(struct bpf_sock_ops *o)
 	default:
 		if (cfg_tag == TARE_TAG_TCP)
 			on_options(o, sk);
+	}
+	if (began) {
+		struct conn *c = conn_find(sk);
+		weigh_ends(began, c ? c->service : 0);
 	}
 	return 1;
 }

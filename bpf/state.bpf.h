@@ -44,6 +44,9 @@ volatile u64 grace_until SEC(".data.live");
 /* The hooks for look-ups of names are attached: dns.bpf.h. */
 volatile bool lookups_watched = false;
 
+/* Some service's requests have their headers' values noted: header.bpf.h. */
+volatile bool headers_noted SEC(".data.live");
+
 /* A loop has received HTTP/2: what it sends next is not known to belong to no sampled request. */
 volatile bool loops_http2 SEC(".data.live");
 
@@ -174,26 +177,26 @@ struct go_conn {
 #define HEADER_VALUES 4 /* of correlation headers, in a request */
 
 struct server_half {
+	u32 sent_seq; /* write_seq at the last receive */
+	u32 interim;  /* bytes of interim responses (1xx) sent since */
+	u64 socket;   /* address of the struct sock */
 	struct server_exchange x;
 	u64 last_tag;	  /* that began a request */
-	u64 socket;	  /* address of the struct sock */
-	u32 sent_seq;	  /* write_seq at the last receive */
 	u32 finished_seq; /* write_seq when TLS's Finished was read */
 	u32 waiting;	  /* C_WAITING: its place in the queue of the thread */
 
 	struct go_conn go;
 	u64 value[HEADER_VALUES]; /* C_NOTED; 0: none */
-	u32 interim;		  /* bytes of interim responses (1xx) sent since */
 	u8 behind[TARE_NAME];	  /* C_BEHIND: the peer's name */
 	struct rx_tag rx[TAGS];
 };
 
 struct client_half {
-	struct client_exchange x;
 	u32 read_seq; /* copied_seq at the last send */
 	u32 why;      /* C_BOUND: enum unlinked, why no caller was bound */
-	u64 token;    /* shim.bpf.h: that of the last request */
-	u64 shared;   /* when one was sent before the answer to the one before, ns */
+	struct client_exchange x;
+	u64 token;  /* shim.bpf.h: that of the last request */
+	u64 shared; /* when one was sent before the answer to the one before, ns */
 	struct tx_tag tx[TAGS];
 };
 
@@ -254,6 +257,7 @@ enum following {
 	HPACK_FOLLOWED = 2,
 };
 
+/* What every hook looks at comes first: few cache lines, though the whole is large. */
 struct conn {
 	u32 flags;
 	u16 service;
@@ -271,6 +275,10 @@ struct conn {
 	u8 opening;
 	u8 seeks; /* client: how often the other end's inbox was looked for */
 	u8 pad;
+	union {
+		struct server_half server;
+		struct client_half client;
+	};
 	u8 local[16]; /* IPv4: the first 4 bytes */
 	u8 remote[16];
 	struct streams streams;
@@ -278,10 +286,6 @@ struct conn {
 	struct tls tls;
 	struct measured measured;
 	struct http2 http2;
-	union {
-		struct server_half server;
-		struct client_half client;
-	};
 };
 
 struct {
@@ -407,8 +411,15 @@ struct service {
 #define PORT_WATCHED(port) ((u32)(port) + 1) /* 0: none */
 #define PORT_ANY	   ~0U		     /* too many */
 
-/* What the kernel side finds out about a service, by its index. */
+/* What the kernel side finds out about a service, by its index; 0 is none's. */
 #define SERVICES 4096
+
+/* weigh.bpf.h: what its sockets' hooks took while they were timed. */
+struct weight {
+	s64 ns;
+	u64 runs;
+	u64 requests;
+};
 
 struct service_state {
 	u64 asked_at;	   /* when a proof was asked for, ns */
@@ -441,6 +452,7 @@ struct service_state {
 	u32 headers_tried;	    /* requests over HTTP/2 whose headers were read for nothing */
 	u32 pad;
 	u8 name[TARE_NAME]; /* zeroes behind it */
+	struct weight weight;
 };
 
 struct {
@@ -526,6 +538,8 @@ _Static_assert(TARE_UNLINKED_MAX <= UNLINKED_ROOM, "room for each reason");
 struct counters {
 	u64 n[TARE_C_MAX];
 	u64 unlinked[UNLINKED_ROOM]; /* by enum unlinked */
+	u64 records;		     /* of the event ring, approximately: ring_flags */
+	u64 slots;		     /* that were taken: exchange_begin */
 };
 
 struct {

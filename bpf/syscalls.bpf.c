@@ -71,6 +71,7 @@ INLINE bool is_tcp(struct sock *sk)
 SEC("tracepoint/syscalls/sys_exit_read")
 int tare_call_received(void *ctx)
 {
+	u64 began = weigh_begins();
 	struct pt_regs *regs = call_regs();
 	s64 returned = RETURNED(regs);
 	struct sock *sk = returned > 0 ? socket_at(CALL_1(regs)) : 0;
@@ -103,6 +104,7 @@ int tare_call_received(void *ctx)
 			client_heard(c, BPF_CORE_READ(tp, snd_una));
 		if (!(c->flags & C_HTTP2)) {
 			client_received(c, b);
+			weigh_ends(began, c->service);
 			return 0;
 		}
 	} else if (!(c->flags & C_SERVER) || is_closing(BPF_CORE_READ(sk, __sk_common.skc_state))) {
@@ -113,6 +115,7 @@ int tare_call_received(void *ctx)
 	v.copied_seq = copied;
 	v.arrived = ARRIVED(tp, BPF_CORE_READ);
 	received(c, &v, copied - b.size);
+	weigh_ends(began, c->service);
 	return 0;
 }
 
@@ -177,6 +180,7 @@ __noinline int call_bytes(struct bytes *b)
 SEC("tracepoint/syscalls/sys_enter_write")
 int tare_call_sends(void *ctx)
 {
+	u64 began = weigh_begins();
 	struct pt_regs *regs = call_regs();
 	struct sock *sk = socket_at(CALL(regs) == CALL_SPLICE ? CALL_3(regs) : CALL_1(regs));
 	struct conn *c = sk ? conn_at((u64)sk) : 0;
@@ -186,5 +190,6 @@ int tare_call_sends(void *ctx)
 	call_bytes(&b);
 	if (b.size && fetch_for(c, b.size))
 		sent_read(c, sk, &b, 0);
+	weigh_ends(began, c->service);
 	return 0;
 }

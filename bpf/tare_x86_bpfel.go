@@ -48,10 +48,52 @@ type TareConn struct {
 	Opening    uint8
 	Seeks      uint8
 	Pad        uint8
-	Local      [16]uint8
-	Remote     [16]uint8
-	Streams    TareStreams
-	Path       struct {
+	Server     struct {
+		_       structs.HostLayout
+		SentSeq uint32
+		Interim uint32
+		Socket  uint64
+		X       struct {
+			_          structs.HostLayout
+			Ctx        TareContext
+			Responding uint64
+			Ends       uint64
+			Holder     TareWorker
+			Got        uint32
+			BeginSeq   uint32
+			Unlinked   uint32
+			Rest       uint32
+			Open       uint8
+			Tickets    uint8
+			Answered   uint8
+			Pad        uint8
+			Inquirer   uint32
+		}
+		LastTag     uint64
+		FinishedSeq uint32
+		Waiting     uint32
+		Go          struct {
+			_         structs.HostLayout
+			Goroutine uint64
+			Context   uint64
+			Tgid      uint32
+			Sampled   uint32
+			Looks     uint32
+			Pad       uint32
+		}
+		Value  [4]uint64
+		Behind [24]uint8
+		Rx     [4]struct {
+			_     structs.HostLayout
+			Ctx   TareTagContext
+			Start uint32
+			Read  uint32
+		}
+	}
+	Local   [16]uint8
+	Remote  [16]uint8
+	Streams TareStreams
+	Path    struct {
 		_        structs.HostLayout
 		Seq      uint32
 		Told     uint8
@@ -108,50 +150,6 @@ type TareConn struct {
 		AskedSeq uint32
 		Hpack    uint32
 		Noted    uint32
-	}
-	Server struct {
-		_ structs.HostLayout
-		X struct {
-			_          structs.HostLayout
-			Ctx        TareContext
-			Responding uint64
-			Ends       uint64
-			Holder     TareWorker
-			Got        uint32
-			BeginSeq   uint32
-			Unlinked   uint32
-			Rest       uint32
-			Open       uint8
-			Tickets    uint8
-			Answered   uint8
-			Pad        uint8
-			Inquirer   uint32
-		}
-		LastTag     uint64
-		Socket      uint64
-		SentSeq     uint32
-		FinishedSeq uint32
-		Waiting     uint32
-		_           [4]byte
-		Go          struct {
-			_         structs.HostLayout
-			Goroutine uint64
-			Context   uint64
-			Tgid      uint32
-			Sampled   uint32
-			Looks     uint32
-			Pad       uint32
-		}
-		Value   [4]uint64
-		Interim uint32
-		Behind  [24]uint8
-		_       [4]byte
-		Rx      [4]struct {
-			_     structs.HostLayout
-			Ctx   TareTagContext
-			Start uint32
-			Read  uint32
-		}
 	}
 }
 
@@ -232,6 +230,8 @@ type TareCounters struct {
 	_        structs.HostLayout
 	N        [33]uint64
 	Unlinked [32]uint64
+	Records  uint64
+	Slots    uint64
 }
 
 type TareDataFlags uint32
@@ -941,6 +941,12 @@ type TareServiceState struct {
 	HeadersTried  uint32
 	Pad           uint32
 	Name          [24]uint8
+	Weight        struct {
+		_        structs.HostLayout
+		Ns       int64
+		Runs     uint64
+		Requests uint64
+	}
 }
 
 type TareStartFlags uint32
@@ -1286,6 +1292,7 @@ const (
 	TareMapConnsByAddress       = "conns_by_address"
 	TareMapControl              = "control"
 	TareMapCounters             = "counters"
+	TareMapDice                 = "dice"
 	TareMapEvents               = "events"
 	TareMapFinds                = "finds"
 	TareMapFrameScratches       = "frame_scratches"
@@ -1384,6 +1391,7 @@ const (
 	TareVarCfgTraceparent       = "cfg_traceparent"
 	TareVarCfgWakeupBytes       = "cfg_wakeup_bytes"
 	TareVarGraceUntil           = "grace_until"
+	TareVarHeadersNoted         = "headers_noted"
 	TareVarLiveRequests         = "live_requests"
 	TareVarLookupsTold          = "lookups_told"
 	TareVarLookupsWatched       = "lookups_watched"
@@ -1421,6 +1429,7 @@ const (
 	TareVarUnusedStartFlags     = "unused_start_flags"
 	TareVarUnusedTransport      = "unused_transport"
 	TareVarUnusedUnlinked       = "unused_unlinked"
+	TareVarWeighing             = "weighing"
 )
 
 // LoadTare returns the embedded CollectionSpec for Tare.
@@ -1512,6 +1521,7 @@ type TareMapSpecs struct {
 	ConnsByAddress *ebpf.MapSpec `ebpf:"conns_by_address"`
 	Control        *ebpf.MapSpec `ebpf:"control"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
+	Dice           *ebpf.MapSpec `ebpf:"dice"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
 	Finds          *ebpf.MapSpec `ebpf:"finds"`
 	FrameScratches *ebpf.MapSpec `ebpf:"frame_scratches"`
@@ -1580,6 +1590,7 @@ type TareVariableSpecs struct {
 	CfgTraceparent      *ebpf.VariableSpec `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes      *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
 	GraceUntil          *ebpf.VariableSpec `ebpf:"grace_until"`
+	HeadersNoted        *ebpf.VariableSpec `ebpf:"headers_noted"`
 	LiveRequests        *ebpf.VariableSpec `ebpf:"live_requests"`
 	LookupsTold         *ebpf.VariableSpec `ebpf:"lookups_told"`
 	LookupsWatched      *ebpf.VariableSpec `ebpf:"lookups_watched"`
@@ -1617,6 +1628,7 @@ type TareVariableSpecs struct {
 	UnusedStartFlags    *ebpf.VariableSpec `ebpf:"unused_start_flags"`
 	UnusedTransport     *ebpf.VariableSpec `ebpf:"unused_transport"`
 	UnusedUnlinked      *ebpf.VariableSpec `ebpf:"unused_unlinked"`
+	Weighing            *ebpf.VariableSpec `ebpf:"weighing"`
 }
 
 // TareObjects contains all objects after they have been loaded into the kernel.
@@ -1644,6 +1656,7 @@ type TareMaps struct {
 	ConnsByAddress *ebpf.Map `ebpf:"conns_by_address"`
 	Control        *ebpf.Map `ebpf:"control"`
 	Counters       *ebpf.Map `ebpf:"counters"`
+	Dice           *ebpf.Map `ebpf:"dice"`
 	Events         *ebpf.Map `ebpf:"events"`
 	Finds          *ebpf.Map `ebpf:"finds"`
 	FrameScratches *ebpf.Map `ebpf:"frame_scratches"`
@@ -1703,6 +1716,7 @@ func (m *TareMaps) Close() error {
 		m.ConnsByAddress,
 		m.Control,
 		m.Counters,
+		m.Dice,
 		m.Events,
 		m.Finds,
 		m.FrameScratches,
@@ -1772,6 +1786,7 @@ type TareVariables struct {
 	CfgTraceparent      *ebpf.Variable `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes      *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
 	GraceUntil          *ebpf.Variable `ebpf:"grace_until"`
+	HeadersNoted        *ebpf.Variable `ebpf:"headers_noted"`
 	LiveRequests        *ebpf.Variable `ebpf:"live_requests"`
 	LookupsTold         *ebpf.Variable `ebpf:"lookups_told"`
 	LookupsWatched      *ebpf.Variable `ebpf:"lookups_watched"`
@@ -1809,6 +1824,7 @@ type TareVariables struct {
 	UnusedStartFlags    *ebpf.Variable `ebpf:"unused_start_flags"`
 	UnusedTransport     *ebpf.Variable `ebpf:"unused_transport"`
 	UnusedUnlinked      *ebpf.Variable `ebpf:"unused_unlinked"`
+	Weighing            *ebpf.Variable `ebpf:"weighing"`
 }
 
 // TarePrograms contains all programs after they have been loaded into the kernel.

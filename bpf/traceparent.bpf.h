@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Finds the traceparent header in the first KiB of an HTTP/1 request. Eight bytes at a time: most
- * words hold no line end. Two such headers are none (W3C trace context 3.2.1): which of them is
+ * words hold no line end, and behind most line ends neither that header nor the body begins. Two such headers are none (W3C trace context 3.2.1): which of them is
  * true is not known.
  */
 #ifndef TARE_TRACEPARENT_H
 #define TARE_TRACEPARENT_H
+
+#define PARSED 16 /* words */
 
 enum scan_result { SCAN_ON = 0, SCAN_FOUND = 1, SCAN_END = 2, SCAN_BAD = 3 };
 
@@ -48,29 +50,41 @@ __noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 }
 
 struct traceparent_walk {
-	u64 len, found;
+	u32 len, found;
 	struct payload_parent parent;
 };
 
-static int parse_word(u32 i, struct traceparent_walk *w)
+/* Behind a line end among these 8 bytes may be the header or the body; next: the 8 bytes one further. */
+INLINE bool line_matters(u64 w, u64 next)
+{
+	u64 lines = payload_equal(w, '\n');
+	return lines && lines & (payload_equal(next | 0x20 * PAYLOAD_ONES, 't') |
+				 payload_equal(next, '\r') | payload_equal(next, '\n'));
+}
+
+/* Goes on with the PARSED words at. Returns 1 when there is no more to be seen. Global, too. */
+__noinline int parse_words(u32 at, struct traceparent_walk *w)
 {
 	u32 zero = 0;
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
-	u64 at = 8 * (u64)i;
-	if (!sc || at >= SCRATCH || at >= w->len)
+	if (!sc || !w || at > SCRATCH - 8 * PARSED)
 		return 1;
-	if (!has_newline(*(u64 *)&sc->bytes[at]))
-		return 0;
-	u32 result = parse_lines(at, w->len, &w->parent);
-	if (result == SCAN_ON)
-		return 0;
-	if (result == SCAN_FOUND && !w->found) {
-		w->found = 1;
-		return 0; /* there may be another */
+	u8 *p = &sc->bytes[at];
+	for (u32 j = 0; j < PARSED; j++) {
+		if (!line_matters(*(u64 *)&p[8 * j], *(u64 *)&p[8 * j + 1]))
+			continue;
+		u32 result = parse_lines(at + 8 * j, w->len, &w->parent);
+		if (result == SCAN_ON)
+			continue;
+		if (result == SCAN_FOUND && !w->found) {
+			w->found = 1; /* there may be another */
+			continue;
+		}
+		if (result != SCAN_END)
+			w->found = 0;
+		return 1;
 	}
-	if (result != SCAN_END)
-		w->found = 0;
-	return 1;
+	return 0;
 }
 
 /* Whether an HTTP/1 request carries one traceparent, and that is valid. */
@@ -86,7 +100,9 @@ __noinline int find_traceparent(const struct bytes *b, struct payload_parent *ou
 	if (payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)
 		return 0;
 	struct traceparent_walk w = {.len = len};
-	bpf_loop(SCRATCH / 8, parse_word, &w, 0);
+	for (u32 at = 0; at < SCRATCH && at < len; at += 8 * PARSED)
+		if (parse_words(at, &w))
+			break;
 	if (!w.found)
 		return 0;
 	*out = w.parent;

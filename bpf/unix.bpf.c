@@ -95,6 +95,7 @@ int BPF_PROG(tare_unix_sends, struct sock *sk)
 	if (sk->__sk_common.skc_family != AF_UNIX || sk->sk_type != SOCK_STREAM ||
 	    sk->__sk_common.skc_state != TCP_ESTABLISHED)
 		return 0;
+	u64 began = weigh_begins();
 	struct unix_sock *u = bpf_skc_to_unix_sock(sk);
 	struct sock *from = u ? u->peer : 0;
 	if (!from)
@@ -143,6 +144,7 @@ int BPF_PROG(tare_unix_sends, struct sock *sk)
 	else
 		unix_answers(c, &v, &b);
 	unix_release(e);
+	weigh_ends(began, c->service);
 	return 0;
 }
 
@@ -224,6 +226,7 @@ int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 {
 	if (sk->__sk_common.skc_family != AF_UNIX || sk->sk_type != SOCK_STREAM)
 		return 0;
+	u64 began = weigh_begins();
 	struct unix_sock *u = bpf_skc_to_unix_sock(sk);
 	struct sock *peer = u ? u->peer : 0;
 	if (!peer)
@@ -265,6 +268,7 @@ int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 	else
 		unix_asked(c, &v, e, from, peer, u);
 	unix_release(e);
+	weigh_ends(began, c->service);
 	return 0;
 }
 

@@ -79,10 +79,16 @@ INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 	t->inherited = t->http2 = t->taken = 0;
 }
 
-/* The thread's state, if it can matter: what it held is over while no sampled request is in flight. */
+/* What threads hold is over while no sampled request is in flight. */
+INLINE bool threads_matter(void)
+{
+	return any_in_flight() || loops_http2;
+}
+
+/* The thread's state, if it can matter. */
 INLINE struct thread_state *thread_held(void)
 {
-	return any_in_flight() || loops_http2 ? thread_find() : 0;
+	return threads_matter() ? thread_find() : 0;
 }
 
 /* The thread works for no sampled request. */
@@ -291,8 +297,8 @@ __noinline int guarded_received(struct conn *c, struct bytes *b)
 	return 1;
 }
 
-/* The worker receives a request on an accepted connection: x.ctx, span 0 if it is not sampled. */
-__noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
+/* The same of all modes. */
+__noinline int some_worker_received(struct conn *c, u64 socket, struct bytes *b)
 {
 	if (!c || !b)
 		return 0;
@@ -308,6 +314,15 @@ __noinline int worker_received(struct conn *c, u64 socket, struct bytes *b)
 	else
 		thread_clear();
 	return 0;
+}
+
+/* The worker receives a request on an accepted connection: x.ctx, span 0 if it is not sampled. */
+INLINE void worker_received(struct conn *c, u64 socket, struct bytes *b)
+{
+	if (c->linking == TARE_LINK_LOOP && !c->server.x.ctx.span)
+		thread_clear();
+	else
+		some_worker_received(c, socket, b);
 }
 
 /* A thread of the service asks how the connection is: it may have taken its request over. */
@@ -429,16 +444,22 @@ INLINE void worker_closes(struct conn *c, u32 copied_seq)
 		worker_turned();
 }
 
-/* The response to the request in progress begins, or may have begun. */
-__noinline int worker_seems_answered(struct conn *c)
+__noinline int thread_seems_answered(struct conn *c)
 {
-	if (!c || !by_thread(c))
+	if (!c)
 		return 0;
 	struct worker w;
 	bool known = answers(c, &w);
 	proof_ends(c);
 	handover_answered(c, known ? &w : 0);
 	return guard_end(c, known ? &w : 0);
+}
+
+/* The response to the request in progress begins, or may have begun. */
+INLINE void worker_seems_answered(struct conn *c)
+{
+	if (by_thread(c))
+		thread_seems_answered(c);
 }
 
 /* An accepted connection ends. */
@@ -466,15 +487,11 @@ INLINE void worker_answered(struct conn *c, const struct bytes *b)
 		t->ctx.span = 0;
 }
 
-/*
- * The response to a sampled request begins: if the thread works for it, as far as is known, it tells
- * which span of an SDK is current. Elsewhere the span may be another request's.
- */
-__noinline int worker_publishes(struct conn *c)
+__noinline int thread_publishes(struct conn *c)
 {
 	struct worker w = this_thread();
 	u32 tgid = bpf_get_current_task_btf()->tgid;
-	if (!c || !by_thread(c) || !bpf_map_lookup_elem(&publishers, &tgid) || service_unlinked(c))
+	if (!c || !bpf_map_lookup_elem(&publishers, &tgid) || service_unlinked(c))
 		return 0;
 	if (c->linking == TARE_LINK_TASK && task_sends(&w))
 		return 0;
@@ -485,6 +502,16 @@ __noinline int worker_publishes(struct conn *c)
 	if (held && held->span == c->server.x.ctx.span)
 		publish(held->span);
 	return 0;
+}
+
+/*
+ * The response to a sampled request begins: if the thread works for it, as far as is known, it tells
+ * which span of an SDK is current. Elsewhere the span may be another request's.
+ */
+INLINE void worker_publishes(struct conn *c)
+{
+	if (by_thread(c))
+		thread_publishes(c);
 }
 
 /* Connect: with loop linking, the first send comes after other requests' turns. */
@@ -678,13 +705,9 @@ __noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
 	return why ?: linked_first(c, svc, &w, ctx);
 }
 
-/*
- * What is sent on a connected socket: which request caused it? Returns 0 and its context, span 0
- * if it is not sampled; or enum unlinked. Not fresh: it seems to continue the request before, and
- * matters only if the worker works for another one by now.
- */
-__noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struct bytes *b,
-			   u32 fresh, struct context *ctx)
+/* The same of all modes. */
+__noinline int some_worker_asks(struct conn *c, const struct tcp_view *v, const struct bytes *b,
+				u32 fresh, struct context *ctx)
 {
 	if (!c || !v || !b || !ctx)
 		return 0;
@@ -709,6 +732,21 @@ __noinline int worker_asks(struct conn *c, const struct tcp_view *v, const struc
 	if (!fresh && !any_in_flight())
 		return 0;
 	return guarded_asks(c, v, fresh, ctx);
+}
+
+/*
+ * What is sent on a connected socket: which request caused it? Returns 0 and its context, span 0
+ * if it is not sampled; or enum unlinked. Not fresh: it seems to continue the request before, and
+ * matters only if the worker works for another one by now.
+ */
+INLINE int worker_asks(struct conn *c, const struct tcp_view *v, const struct bytes *b, u32 fresh,
+		       struct context *ctx)
+{
+	if (c->linking == TARE_LINK_LOOP && !(c->flags & C_BOUND) && !threads_matter()) {
+		ctx->span = 0;
+		return 0;
+	}
+	return some_worker_asks(c, v, b, fresh, ctx);
 }
 
 /*

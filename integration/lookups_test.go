@@ -62,6 +62,11 @@ func TestLookups(t *testing.T) {
 				t.Run(fmt.Sprint(p), func(t *testing.T) {
 					a := trace(t, sink, nil, append(slices.Clone(c.ports), ratio(strconv.FormatFloat(p, 'f', -1, 64))...)...)
 					withLookups(t, a)
+					until(t, 10*time.Second, "the first look-up has the hooks attached", func() bool {
+						ask(1, 1)
+						return a.mustMetrics()[`tare_hooks_on_demand{for="lookups"}`] == 1
+					})
+					a.settle()
 					if s.way == "n" {
 						a.proven(t, func() { ask(8, 200) })
 					}

@@ -2,9 +2,11 @@ package integration
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
@@ -55,6 +57,12 @@ func TestLoopTurnsUnseen(t *testing.T) {
 			names := strings.TrimPrefix(c.env[len(c.env)-1], "NAMES=")
 			c.answers(c.nginxUnready("service", "", fmt.Sprintf(conf, loopback(c.entry), loopback(c.backend), socket, names, c.backend)))
 			a := trace(t, s, nil, c.ports...)
+			if name == "unix socket, kept" { // the first connection over one asks for the hooks
+				send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 1, AppendPath: numbered})
+				until(t, 10*time.Second, "the hooks are attached", func() bool { return a.mustMetrics()[`tare_hooks_on_demand{for="unix"}`] == 1 })
+				until(t, 10*time.Second, "no connection is older than the hooks", func() bool { return connectedTo(t, socket) == 0 })
+				a.settle()
+			}
 			for _, connections := range []int{1, 64} {
 				before, asked, counted := s.count(), few(3000), a.mustMetrics().unlinked()
 				send(t, load.Options{Addr: loopback(c.entry), Connections: connections, First: uint64(connections) * 10000, Requests: uint64(asked), AppendPath: numbered})
@@ -74,4 +82,20 @@ func TestLoopTurnsUnseen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// connectedTo is how many connections a unix socket has accepted that are open.
+func connectedTo(t *testing.T, socket string) (n int) {
+	t.Helper()
+	list, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(list)) {
+		// Num RefCount Protocol Flags Type St Inode Path; proc(5)
+		if f := strings.Fields(line); len(f) == 8 && f[5] == "03" && f[7] == socket {
+			n++
+		}
+	}
+	return n
 }

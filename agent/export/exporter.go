@@ -62,6 +62,7 @@ type Exporter struct {
 
 	stopped       atomic.Bool
 	sentSpans     atomic.Uint64
+	sentBytes     atomic.Uint64
 	failedBatches atomic.Uint64
 }
 

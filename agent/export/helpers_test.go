@@ -161,7 +161,13 @@ func checkMetrics(t *testing.T, e *Exporter, spans, failed float64) {
 		"tare_export_failed_batches_total": failed,
 		"tare_export_queue_bytes":          0,
 	}
-	if got := metrics(t, e); !maps.Equal(got, want) {
+	got := metrics(t, e)
+	const bytes = "tare_export_bytes_total" // of requests that were taken: a span has some
+	if got[bytes] < 20*spans || (spans == 0) != (got[bytes] == 0) {
+		t.Errorf("%v bytes of %v spans", got[bytes], spans)
+	}
+	delete(got, bytes)
+	if !maps.Equal(got, want) {
 		t.Errorf("metrics %v, want %v", got, want)
 	}
 }

@@ -45,17 +45,20 @@ func (e *Exporter) send() {
 // sendBatch sends and counts one batch. failing remembers the last outcome:
 // the log tells when it changes, the counters tell the rest.
 func (e *Exporter) sendBatch(g *grouper, b *batch, failing *bool) {
-	n := uint64(len(b.spans))
+	n, size := uint64(len(b.spans)), uint64(0)
 	rejected, err := 0, context.Cause(e.ctx)
 	if err == nil {
 		slow := time.AfterFunc(e.reach.slow, func() { signal(e.reach.doubt) })
-		rejected, err = e.upload(g.request(b, e.scope), len(b.spans))
+		request := g.request(b, e.scope)
+		rejected, err = e.upload(request, len(b.spans))
+		size = uint64(len(request))
 		slow.Stop()
 	}
 	switch {
 	case err == nil:
 		signal(e.reach.sent)
 		e.sentSpans.Add(n - uint64(rejected))
+		e.sentBytes.Add(size)
 		if rejected > 0 {
 			e.loss.Lost(ReasonRejected, uint64(rejected))
 		}

@@ -29,8 +29,8 @@ type Program struct {
 	Hook Hook
 	Also []string // further places of its kind that it is attached to
 	For  string   // what the hook is for
-	// OnDemand says for what it is attached at the start, and later while that is
-	// needed; "" of what is always attached.
+	// OnDemand says for what it is attached, while that is needed; it is attached at the
+	// start, too, until the running processes are known. "" of what is always attached.
 	OnDemand Demand
 
 	// Capability names what the tracer loses where the kernel refuses the program;

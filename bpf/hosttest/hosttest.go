@@ -4,6 +4,7 @@ package hosttest
 
 /*
 #include <linux/types.h>
+#include <stdbool.h>
 #include <string.h>
 #include "../tag.h"
 #include "../payload.h"
@@ -44,10 +45,8 @@ typedef __u64 u64;
 #define AT_MOST(n, most) ((n) < (most) ? (n) : (most))
 #define bpf_map_lookup_elem(map, key) (map)
 #define bpf_probe_read_user(to, len, from) (memcpy(to, from, len), 0)
-#define bpf_loop(n, f, arg, flags) for (u32 i_ = 0; i_ < (n) && !f(i_, arg); i_++)
 static __thread struct scratch { u8 bytes[SCRATCH + 128]; } scratch;
 struct bytes { const void *data; u32 len, size; };
-INLINE int has_newline(u64 w) { w ^= '\n' * PAYLOAD_ONES; return ((w - PAYLOAD_ONES) & ~w & 0x80 * PAYLOAD_ONES) != 0; }
 #include "../traceparent.bpf.h"
 
 static int find_traceparent_(const void *p, unsigned len, void *out)

@@ -25,6 +25,6 @@ func main() {
 		Short:   "Distributed tracing that knows its own weight",
 		Version: agent.Version,
 	}
-	root.AddCommand(agent.Command(kubernetes.Open), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command(), storecommand.Command())
+	root.AddCommand(agent.Command(kubernetes.Open), agent.WeighCommand(), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command(), storecommand.Command())
 	os.Exit(cli.Main(root))
 }

@@ -18,6 +18,23 @@ type Agent struct {
 	LeftOut       map[string]float64 `json:"left_out"`   // what has no room in the kernel side's tables
 	Unanswered    []Peer             `json:"unanswered"` // the most requests first
 	Programs      []Program          `json:"programs"`   // the costliest first
+	Weight        Weight             `json:"weight"`
+}
+
+// Weight is what an agent takes: its process so far, and its kernel programs while they were timed.
+type Weight struct {
+	CPU      float64         `json:"cpu_seconds"`
+	Memory   float64         `json:"memory_bytes"` // resident
+	Exported float64         `json:"exported_bytes"`
+	Seconds  float64         `json:"weighed_seconds"` // how long the kernel programs were timed
+	Services []ServiceWeight `json:"services"`        // the heaviest first
+}
+
+// ServiceWeight is what kernel programs took on the sockets of a service.
+type ServiceWeight struct {
+	Name     string  `json:"name"` // "": of sockets that are not traced
+	Requests float64 `json:"requests"`
+	Seconds  float64 `json:"kernel_seconds"`
 }
 
 // Roots are root decisions.
@@ -60,7 +77,18 @@ func agent(s series) *Agent {
 		Unanswered:    []Peer{},
 		LeftOut:       s.by("what", "tare_left_out"),
 		Programs:      []Program{},
+		Weight: Weight{
+			CPU: s.sum("process_cpu_seconds_total"), Memory: s.sum("process_resident_memory_bytes"), Exported: s.sum("tare_export_bytes_total"),
+			Seconds: s.sum("tare_weighed_seconds_total"), Services: []ServiceWeight{},
+		},
 	}
+	requests := s.by("service", "tare_weighed_requests_total")
+	for name, seconds := range s.by("service", "tare_weighed_kernel_seconds_total") {
+		a.Weight.Services = append(a.Weight.Services, ServiceWeight{name, requests[name], seconds})
+	}
+	slices.SortFunc(a.Weight.Services, func(x, y ServiceWeight) int {
+		return cmp.Or(cmp.Compare(y.Seconds, x.Seconds), cmp.Compare(x.Name, y.Name))
+	})
 	for _, m := range s["tare_unanswered_tags"] {
 		a.Unanswered = append(a.Unanswered, Peer{m.Labels["peer"], m.Value, m.Labels["sends_tags"] == "true"})
 	}

@@ -50,6 +50,7 @@ func TestAgent(t *testing.T) {
 			{"tare_send", "fexit/tcp_sendmsg_locked", 1e6, 0.5, 500},
 			{"tare_fork", "tp/sched_process_fork", 0, 0, 0},
 		},
+		Weight: Weight{CPU: 1.5, Memory: 4.2e7, Exported: 32000, Seconds: 20, Services: []ServiceWeight{{"shop", 4000, 0.01}, {"", 0, 0.004}}},
 	}
 	if !got.Up || got.Error != "" || got.URL != url || got.Collector != nil || !reflect.DeepEqual(got.Agent, want) {
 		t.Errorf("got %+v\n%+v", got, got.Agent)

@@ -13,7 +13,8 @@ func TestHealth(t *testing.T) {
 		return eval[string](p, "document.querySelectorAll('.source')["+string(rune('0'+k))+"].innerText.replaceAll('\u00a0', ' ')")
 	}
 	first := card(0)
-	for _, want := range []string{"Agent and collector", "120 records", "2.50%", "ring_full", "did not read in time", "8 reasons at zero", "on_recv", "90 ns", "server_missing", "ends at a service: its calls are not linked", "No tag was ignored."} {
+	for _, want := range []string{"Agent and collector", "120 records", "2.50%", "ring_full", "did not read in time", "8 reasons at zero", "on_recv", "90 ns", "server_missing", "ends at a service: its calls are not linked", "No tag was ignored.",
+		"shop\t400/s\t1.50 µs\t0.06%", "sockets that are not traced\t\t–\t0.02%", "42.0 MiB"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("%q is not told: %s", want, first)
 		}
@@ -21,7 +22,7 @@ func TestHealth(t *testing.T) {
 	if strings.Contains(first, "queue_full") {
 		t.Error("a reason at zero is not folded")
 	}
-	if got := card(1); !strings.Contains(got, "Nothing was lost: every sampled request became spans") || !strings.Contains(got, "--bpf-stats") {
+	if got := card(1); !strings.Contains(got, "Nothing was lost: every sampled request became spans") || !strings.Contains(got, "--bpf-stats") || !strings.Contains(got, "Not weighed yet") {
 		t.Errorf("an agent without losses: %s", got)
 	}
 	if got := card(1); !strings.Contains(got, "Peers that do not answer tags") || !strings.Contains(got, "[fd00::2]:80\t400\thas an agent") || !strings.Contains(got, "10.0.0.1:5432\t30\thas no agent") {

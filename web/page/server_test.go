@@ -119,6 +119,8 @@ func metricsOf(losses bool) nethttp.Handler {
 			lost("ring_full", 0)
 			return
 		}
+		fmt.Fprint(w, "# TYPE tare_weighed_seconds_total counter\ntare_weighed_seconds_total 20\n# TYPE tare_weighed_kernel_seconds_total counter\n# TYPE tare_weighed_requests_total counter\n"+
+			"tare_weighed_kernel_seconds_total{service=\"shop\"} 0.012\ntare_weighed_kernel_seconds_total{service=\"\"} 0.004\ntare_weighed_requests_total{service=\"shop\"} 8000\nprocess_resident_memory_bytes 4.4e+07\n")
 		lost("ring_full", 118)
 		lost("record_orphaned", 2)
 		fmt.Fprint(w, "# TYPE tare_unlinked_total counter\ntare_unlinked_total{reason=\"runtime\"} 31\ntare_unlinked_total{reason=\"stale\"} 0\n"+

@@ -51,6 +51,20 @@ function programs(list, before, seconds) {
     ], rows, programSort, true));
 }
 
+// weight tells what the kernel programs took on the sockets of each service, while they were timed.
+function weight(w) {
+  const title = el('h3', {}, 'Weight of the kernel programs by service');
+  if (!w?.weighed_seconds) return el('section', {}, title, el('p', {class: 'dim'}, 'Not weighed yet: the agent times them for a second of each minute, and when ', el('code', {}, 'tare weigh'), ' asks.'));
+  const rateText = rateUnit(w.services.map((s) => s.requests / w.weighed_seconds));
+  const row = (s) => el('tr', {}, el('th', {scope: 'row'}, s.name || 'sockets that are not traced'),
+    el('td', {class: 'number'}, s.name ? rateText(s.requests / w.weighed_seconds) : ''),
+    el('td', {class: 'number'}, s.requests ? duration(s.kernel_seconds / s.requests * 1e9) : '–'),
+    el('td', {class: 'number'}, percent(s.kernel_seconds / w.weighed_seconds)));
+  return el('section', {}, title, el('p', {class: 'dim'}, `Timed for ${Math.round(w.weighed_seconds)} s so far, a second of each minute. A request costs its service what it receives and what it asks others; not what the kernel takes to call the programs.`),
+    el('table', {}, el('thead', {}, el('tr', {}, ['Service', 'Requests', 'Per request', 'Share of a CPU'].map((t, i) => el('th', {scope: 'col', class: i ? 'number' : ''}, t)))),
+      el('tbody', {}, w.services.map(row))));
+}
+
 // unanswered lists peers that do not answer tags.
 function unanswered(peers) {
   if (!peers?.length) return '';
@@ -66,6 +80,8 @@ function agentCard(agent, before, seconds) {
   const per = before && seconds > 0 && agent.spans >= before.spans ? rate((agent.spans - before.spans) / seconds) : '';
   const armed = agent.connections?.armed ?? 0;
   const unarmed = agent.connections?.unarmed ?? 0;
+  const w = agent.weight ?? {};
+  const cpu = before?.weight && seconds > 0 && w.cpu_seconds >= before.weight.cpu_seconds ? (w.cpu_seconds - before.weight.cpu_seconds) / seconds : NaN;
   return [
     el('p', {class: `verdict ${losses ? 'warn' : 'good'}`}, losses
       ? `${count(losses)} records, tags or spans were lost, beside ${plural(agent.spans, 'span')} that were built.`
@@ -74,6 +90,7 @@ function agentCard(agent, before, seconds) {
       tile('Roots', count(sampled + unsampled), `${count(sampled)} sampled`),
       tile('Spans', count(agent.spans), per ? `${per} now` : 'built'),
       tile('In progress', count(agent.open_spans), 'open spans'),
+      w.memory_bytes ? tile('Process', bytes(w.memory_bytes), Number.isNaN(cpu) ? 'memory' : `memory, ${percent(cpu)} of a CPU now`) : '',
       armed + unarmed ? tile('Older connections', count(armed), unarmed ? `traced, ${count(unarmed)} not` : 'traced, all of them', unarmed ? 'warn' : '') : ''),
     el('div', {class: 'columns'},
       reasons('Lost', agent.lost, (r) => explain(r, lost), 'Nothing lost.'),
@@ -81,6 +98,7 @@ function agentCard(agent, before, seconds) {
       reasons('Tags ignored', agent.tags_ignored, (r) => explain(r, tagsIgnored), 'No tag was ignored.'),
       reasons('No room for', agent.left_out, (r) => explain(r, leftOut), 'There is room for everything.')),
     unanswered(agent.unanswered),
+    weight(agent.weight),
     programs(agent.programs, before?.programs, seconds),
   ];
 }

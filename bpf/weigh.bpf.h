@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The agent's weight, service by service: for a second now and then the hooks on sockets are timed,
+ * and requests counted, sampled or not. Otherwise this costs a load and two branches for each run.
+ *
+ * What is timed is the program at the hook, without what the kernel takes to get there. A reading of
+ * the clock is within it; how long that takes is measured by another one, and taken off.
+ */
+#ifndef TARE_WEIGH_H
+#define TARE_WEIGH_H
+
+/* Hooks are timed; the agent switches it. */
+volatile bool weighing SEC(".data.live");
+
+/* When a hook began, ns; 0: it is not timed. */
+INLINE u64 weigh_begins(void)
+{
+	return weighing ? bpf_ktime_get_ns() : 0;
+}
+
+/* It ends; it was called for a service's socket, or index 0 for another. */
+INLINE void weigh_ends(u64 began, u16 index)
+{
+	if (!began)
+		return;
+	u64 now = bpf_ktime_get_ns(), later = bpf_ktime_get_ns();
+	struct service_state *svc = service_of(index);
+	if (!svc)
+		return;
+	__sync_fetch_and_add(&svc->weight.ns, 2 * now - began - later);
+	__sync_fetch_and_add(&svc->weight.runs, 1);
+}
+
+/* A request begins at a service. */
+INLINE void weigh_request(const struct conn *c)
+{
+	struct service_state *svc = weighing ? service_of(c->service) : 0;
+	if (svc)
+		__sync_fetch_and_add(&svc->weight.requests, 1);
+}
+
+#endif
