@@ -89,6 +89,7 @@ type Agent struct {
 	cluster   cluster.Source // nil: none
 	discovery *discovery
 	weigher   *weigher
+	budget    *budget
 	exporter  *export.Exporter // nil where spans are only printed
 	printer   print.Printer    // nil where spans are only exported
 	losses    *losses
@@ -151,6 +152,11 @@ func Run(ctx context.Context, o Options) error {
 		exported = a.exporter.Bytes
 	}
 	a.weigher = newWeigher(a.tracer, a.discovery.resource, a.builds.Load, exported)
+	ceiling, _, err := config.Threshold(o.Config.Sampler, o.Config.SamplerArg)
+	if err != nil {
+		return errors.Join(err, a.endExport())
+	}
+	a.budget = newBudget(&o.Config, ceiling, a.tracer.SetThreshold, spending(a.weigher), a.log)
 	serve := func(context.Context) error { return nil }
 	if o.Config.Listen != "" {
 		var err error
@@ -181,7 +187,8 @@ func Run(ctx context.Context, o Options) error {
 	g.Go(func() error { return a.discovery.watch(ctx) })
 	g.Go(func() error { return a.reloads(ctx) })
 	g.Go(func() error { return a.weigher.run(ctx) })
-	err := g.Wait()
+	g.Go(func() error { return a.budget.run(ctx) })
+	err = g.Wait()
 	if errors.Is(err, context.Canceled) || errors.Is(err, errSucceeded) {
 		err = nil
 	}
@@ -239,7 +246,7 @@ func (a *Agent) load() error {
 		Metrics:     cfg.Metrics == config.MetricsRequests,
 		SameHost:    cfg.SameHost,
 		ArmNV:       cfg.ArmOpen == config.ArmNV,
-		Threshold:   threshold,
+		Threshold:   beginThreshold(cfg.Budget, threshold),
 		Log:         a.log,
 	})
 	if err != nil {
@@ -459,7 +466,7 @@ func (a *Agent) reload() {
 		cfg.AsksCluster() != old.AsksCluster() || cfg.Kubeconfig != old.Kubeconfig || cfg.Node != old.Node {
 		a.log.Warn("payload, listen, print, metrics, sequence, tag, same_host, arm_open, kubernetes, kubeconfig, node and whether a sampler is parent based change only at a restart")
 	}
-	if err := a.tracer.SetThreshold(threshold); err != nil {
+	if err := a.budget.configure(cfg.Budget, threshold); err != nil {
 		a.log.Error("change the sampling rate", "error", err)
 		return
 	}

@@ -224,7 +224,7 @@ const (
 // listen opens the address of /metrics and /healthz.
 func (a *Agent) listen(address string) (serve func(context.Context) error, err error) {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collector{a}, a.weigher, collectors.NewGoCollector(),
+	reg.MustRegister(collector{a}, a.weigher, a.budget, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.exporter != nil {
 		reg.MustRegister(a.exporter)
@@ -242,7 +242,7 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 			http.Error(w, "not tracing", http.StatusServiceUnavailable)
 			return
 		}
-		text := "tracing\n" + a.discovery.left.String()
+		text := "tracing\n" + a.discovery.left.String() + a.budget.String()
 		if n, err := a.tracer.Counters(); err == nil && n.N[bpf.TareCounterTARE_C_DISARMED] > 0 {
 			text += fmt.Sprintf("another program has cleared sock_ops flags of %d connections, which were set again: requests meanwhile are not linked\n", n.N[bpf.TareCounterTARE_C_DISARMED])
 		}

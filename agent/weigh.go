@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -76,20 +77,14 @@ type weigher struct {
 	built    func() uint64                     // spans, so far
 	exported func() uint64                     // bytes
 
-	scales chan struct{} // holds a token while nobody weighs
-
-	mu     sync.Mutex // of what was weighed so far
-	weight map[string]kernel.Weight
-	time   time.Duration
+	mu      sync.Mutex
+	readers int // who has the hooks timed
+	weight  map[string]kernel.Weight
+	time    time.Duration // for how long, in all
 }
 
 func newWeigher(t weighs, resource func(uint16) *span.Resource, built, exported func() uint64) *weigher {
-	w := &weigher{
-		tracer: t, resource: resource, built: built, exported: exported,
-		scales: make(chan struct{}, 1), weight: map[string]kernel.Weight{},
-	}
-	w.scales <- struct{}{}
-	return w
+	return &weigher{tracer: t, resource: resource, built: built, exported: exported, weight: map[string]kernel.Weight{}}
 }
 
 // run weighs for a second of each minute.
@@ -108,45 +103,62 @@ func (w *weigher) run(ctx context.Context) error {
 	}
 }
 
-// weigh times the hooks for so long, or until ctx ends. One at a time does.
-func (w *weigher) weigh(ctx context.Context, long time.Duration) (*weight, error) {
-	select {
-	case <-w.scales:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// switches has the hooks timed while anybody wants that.
+func (w *weigher) switches(on bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.readers > 0
+	if on {
+		w.readers++
+	} else {
+		w.readers--
 	}
-	defer func() { w.scales <- struct{}{} }()
+	if now := w.readers > 0; now != was {
+		return w.tracer.Weigh(now)
+	}
+	return nil
+}
+
+// read times the hooks for so long, and returns for how long it was, and what they took,
+// by the names of services. Several may do that at once.
+func (w *weigher) read(ctx context.Context, long time.Duration) (lasted time.Duration, services map[string]kernel.Weight, err error) {
+	if err := w.switches(true); err != nil {
+		return 0, nil, err
+	}
+	defer func() { err = errors.Join(err, w.switches(false)) }()
+	began := time.Now()
 	before, err := w.weights()
 	if err != nil {
-		return nil, err
-	}
-	began, used, spans, bytes := time.Now(), processTime(), w.built(), w.exported()
-	if err := w.tracer.Weigh(true); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	pause := time.NewTimer(long)
 	defer pause.Stop()
 	select {
 	case <-pause.C:
 	case <-ctx.Done():
+		return 0, nil, ctx.Err()
 	}
-	if err := w.tracer.Weigh(false); err != nil {
-		return nil, err
-	}
-	lasted := time.Since(began)
+	lasted = time.Since(began)
 	after, err := w.weights()
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	services := map[string]kernel.Weight{}
+	services = map[string]kernel.Weight{}
 	for index, now := range after {
 		services[index.name] = plus(services[index.name], minus(now, before[index]))
 	}
 	w.note(lasted, services)
-	seconds := lasted.Seconds()
+	return lasted, services, nil
+}
+
+// weigh tells what the agent takes for so long, or until ctx ends.
+func (w *weigher) weigh(ctx context.Context, long time.Duration) (*weight, error) {
+	began, used, spans, bytes := time.Now(), processTime(), w.built(), w.exported()
+	lasted, services, err := w.read(ctx, long)
+	if err != nil {
+		return nil, err
+	}
+	seconds, whole := lasted.Seconds(), time.Since(began).Seconds()
 	out := &weight{Seconds: seconds, CPUs: runtime.NumCPU(), Services: []serviceWeight{}}
 	for name, s := range services {
 		cores := s.Time.Seconds() / seconds
@@ -166,8 +178,8 @@ func (w *weigher) weigh(ctx context.Context, long time.Duration) (*weight, error
 		return cmp.Or(cmp.Compare(b.Cores, a.Cores), cmp.Compare(a.Name, b.Name))
 	})
 	out.Agent = agentWeight{
-		Cores: (processTime() - used).Seconds() / seconds, Memory: processMemory(),
-		Spans: float64(w.built()-spans) / seconds, Bytes: float64(w.exported()-bytes) / seconds,
+		Cores: (processTime() - used).Seconds() / whole, Memory: processMemory(),
+		Spans: float64(w.built()-spans) / whole, Bytes: float64(w.exported()-bytes) / whole,
 	}
 	out.Cores += out.Agent.Cores
 	out.Share = out.Cores / float64(out.CPUs)
@@ -207,7 +219,7 @@ func (w *weigher) weights() (map[indexed]kernel.Weight, error) {
 }
 
 func plus(a, b kernel.Weight) kernel.Weight {
-	return kernel.Weight{Time: a.Time + b.Time, Runs: a.Runs + b.Runs, Requests: a.Requests + b.Requests}
+	return kernel.Weight{Time: a.Time + b.Time, Sampled: a.Sampled + b.Sampled, Runs: a.Runs + b.Runs, Requests: a.Requests + b.Requests}
 }
 
 // minus is what was timed since before; an index that another container of the service
@@ -216,7 +228,10 @@ func minus(now, before kernel.Weight) kernel.Weight {
 	if now.Runs < before.Runs || now.Requests < before.Requests {
 		return now
 	}
-	return kernel.Weight{Time: now.Time - before.Time, Runs: now.Runs - before.Runs, Requests: now.Requests - before.Requests}
+	return kernel.Weight{
+		Time: now.Time - before.Time, Sampled: now.Sampled - before.Sampled,
+		Runs: now.Runs - before.Runs, Requests: now.Requests - before.Requests,
+	}
 }
 
 func (w *weigher) note(lasted time.Duration, services map[string]kernel.Weight) {

@@ -25,7 +25,6 @@ import (
 type scale struct {
 	mu        sync.Mutex
 	perSecond map[uint16]kernel.Weight
-	weight    map[uint16]kernel.Weight
 	began     time.Time // zero: not timed
 	timed     time.Duration
 }
@@ -33,26 +32,26 @@ type scale struct {
 func (s *scale) Weigh(on bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !on {
-		lasted := time.Since(s.began)
-		s.timed += lasted
-		for i, w := range s.perSecond {
-			n := lasted.Seconds()
-			s.weight[i] = plus(s.weight[i], kernel.Weight{
-				Time: time.Duration(float64(w.Time) * n), Runs: uint64(float64(w.Runs) * n), Requests: uint64(float64(w.Requests) * n),
-			})
-		}
-		s.began = time.Time{}
+	if on {
+		s.began = time.Now()
 		return nil
 	}
-	s.began = time.Now()
+	s.timed += time.Since(s.began)
+	s.began = time.Time{}
 	return nil
 }
 
 func (s *scale) Weight(index uint16) (kernel.Weight, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.weight[index], nil
+	timed := s.timed
+	if !s.began.IsZero() {
+		timed += time.Since(s.began)
+	}
+	w, n := s.perSecond[index], timed.Seconds()
+	return kernel.Weight{
+		Time: time.Duration(float64(w.Time) * n), Runs: uint64(float64(w.Runs) * n), Requests: uint64(float64(w.Requests) * n),
+	}, nil
 }
 
 func (s *scale) Threshold() (uint64, error) { return 1 << 55, nil }
@@ -63,7 +62,6 @@ func weighing(s *scale, names map[uint16]string) *weigher {
 		resources[i] = &span.Resource{Service: name}
 	}
 	zero := func() uint64 { return 0 }
-	s.weight = map[uint16]kernel.Weight{}
 	return newWeigher(s, func(i uint16) *span.Resource { return resources[i] }, zero, zero)
 }
 

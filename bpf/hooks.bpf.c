@@ -94,7 +94,7 @@ int BPF_PROG(tare_recv, struct sock *sk)
 		recv_on(c, sk);
 	else
 		worker_turned();
-	weigh_ends(began, c ? c->service : 0);
+	weigh_ends(began, c);
 	return 0;
 }
 
@@ -262,7 +262,7 @@ int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 	struct conn *c = conn_of(sk);
 	if (c)
 		send_on(c, sk, msg);
-	weigh_ends(began, c ? c->service : 0);
+	weigh_ends(began, c);
 	return 0;
 }
 
@@ -313,7 +313,7 @@ INLINE int sent_by(struct pt_regs *regs, struct bytes *b, const struct iov_iter 
 	enum fetch fetch = c ? fetch_for(c, b->size) : FETCH_NOTHING;
 	u64 more = 0;
 	if (!fetch) {
-		weigh_ends(began, c ? c->service : 0);
+		weigh_ends(began, c);
 		return 0;
 	}
 	if (it && fetch == FETCH_BYTES) {
@@ -325,7 +325,7 @@ INLINE int sent_by(struct pt_regs *regs, struct bytes *b, const struct iov_iter 
 			       BPF_CORE_READ(it, iov_offset));
 	}
 	sent_read(c, sk, b, more);
-	weigh_ends(began, c->service);
+	weigh_ends(began, c);
 	return 0;
 }
 

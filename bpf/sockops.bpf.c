@@ -403,9 +403,7 @@ int tare_sockops(struct bpf_sock_ops *o)
 		if (cfg_tag == TARE_TAG_TCP)
 			on_options(o, sk);
 	}
-	if (began) {
-		struct conn *c = conn_find(sk);
-		weigh_ends(began, c ? c->service : 0);
-	}
+	if (began)
+		weigh_ends(began, conn_find(sk));
 	return 1;
 }

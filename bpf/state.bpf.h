@@ -417,6 +417,7 @@ struct service {
 /* weigh.bpf.h: what its sockets' hooks took while they were timed. */
 struct weight {
 	s64 ns;
+	s64 sampled_ns; /* of it, for requests that are sampled */
 	u64 runs;
 	u64 requests;
 };

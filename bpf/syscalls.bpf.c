@@ -104,7 +104,7 @@ int tare_call_received(void *ctx)
 			client_heard(c, BPF_CORE_READ(tp, snd_una));
 		if (!(c->flags & C_HTTP2)) {
 			client_received(c, b);
-			weigh_ends(began, c->service);
+			weigh_ends(began, c);
 			return 0;
 		}
 	} else if (!(c->flags & C_SERVER) || is_closing(BPF_CORE_READ(sk, __sk_common.skc_state))) {
@@ -115,7 +115,7 @@ int tare_call_received(void *ctx)
 	v.copied_seq = copied;
 	v.arrived = ARRIVED(tp, BPF_CORE_READ);
 	received(c, &v, copied - b.size);
-	weigh_ends(began, c->service);
+	weigh_ends(began, c);
 	return 0;
 }
 
@@ -190,6 +190,6 @@ int tare_call_sends(void *ctx)
 	call_bytes(&b);
 	if (b.size && fetch_for(c, b.size))
 		sent_read(c, sk, &b, 0);
-	weigh_ends(began, c->service);
+	weigh_ends(began, c);
 	return 0;
 }

@@ -942,10 +942,11 @@ type TareServiceState struct {
 	Pad           uint32
 	Name          [24]uint8
 	Weight        struct {
-		_        structs.HostLayout
-		Ns       int64
-		Runs     uint64
-		Requests uint64
+		_         structs.HostLayout
+		Ns        int64
+		SampledNs int64
+		Runs      uint64
+		Requests  uint64
 	}
 }
 

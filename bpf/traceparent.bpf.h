@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Finds the traceparent header in the first KiB of an HTTP/1 request. Eight bytes at a time: most
- * words hold no line end, and behind most line ends neither that header nor the body begins. Two such headers are none (W3C trace context 3.2.1): which of them is
- * true is not known.
+ * words hold no line end, and behind most line ends neither that header nor the body begins. Two
+ * such headers are none (W3C trace context 3.2.1): which of them is true is not known.
  */
 #ifndef TARE_TRACEPARENT_H
 #define TARE_TRACEPARENT_H

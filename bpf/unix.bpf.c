@@ -144,7 +144,7 @@ int BPF_PROG(tare_unix_sends, struct sock *sk)
 	else
 		unix_answers(c, &v, &b);
 	unix_release(e);
-	weigh_ends(began, c->service);
+	weigh_ends(began, c);
 	return 0;
 }
 
@@ -268,7 +268,7 @@ int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 	else
 		unix_asked(c, &v, e, from, peer, u);
 	unix_release(e);
-	weigh_ends(began, c->service);
+	weigh_ends(began, c);
 	return 0;
 }
 

@@ -18,16 +18,28 @@ INLINE u64 weigh_begins(void)
 	return weighing ? bpf_ktime_get_ns() : 0;
 }
 
-/* It ends; it was called for a service's socket, or index 0 for another. */
-INLINE void weigh_ends(u64 began, u16 index)
+/* The run was for a sampled request. */
+INLINE bool weigh_sampled(const struct conn *c)
+{
+	if (c->http2.live)
+		return true;
+	return c->flags & C_SERVER ? c->server.x.ctx.span | c->server.x.responding
+				   : c->client.x.span;
+}
+
+/* It ends; it was called for a service's connection, or 0 for another. */
+INLINE void weigh_ends(u64 began, const struct conn *c)
 {
 	if (!began)
 		return;
 	u64 now = bpf_ktime_get_ns(), later = bpf_ktime_get_ns();
-	struct service_state *svc = service_of(index);
+	struct service_state *svc = service_of(c ? c->service : 0);
+	s64 took = 2 * now - began - later;
 	if (!svc)
 		return;
-	__sync_fetch_and_add(&svc->weight.ns, 2 * now - began - later);
+	__sync_fetch_and_add(&svc->weight.ns, took);
+	if (c && weigh_sampled(c))
+		__sync_fetch_and_add(&svc->weight.sampled_ns, took);
 	__sync_fetch_and_add(&svc->weight.runs, 1);
 }
 

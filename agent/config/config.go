@@ -34,6 +34,7 @@ type Config struct {
 	Tag         string   // one of Tags
 	Sampler     string   // one of Samplers
 	SamplerArg  float64  // probability, of the ratio samplers
+	Budget      Budget   // what tracing may cost; the sampling rate follows, at most the sampler's
 	Payload     bool     // read the first bytes of messages, to name spans
 	Headers     []string // of requests over HTTP/2 and gRPC, that spans have as attributes
 	Listen      string   // address of /metrics and /healthz, "" for none
@@ -147,6 +148,7 @@ func Default() Config {
 		Tag:         TagTCP,
 		Sampler:     "parentbased_always_on",
 		SamplerArg:  1,
+		Budget:      Budget{Floor: 0.0001},
 		Payload:     true,
 		Listen:      "127.0.0.1:9464",
 		Events:      EventsOff,

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -27,6 +28,8 @@ func Flags(fs *pflag.FlagSet) {
 	fs.StringArray("trust", nil, `network that tags are sent to and accepted from: 10.0.0.0/8, loopback, host, cluster, or "none"; may be repeated (default loopback and host, and cluster in one)`)
 	fs.String("sampler", d.Sampler, "OpenTelemetry sampler; also OTEL_TRACES_SAMPLER")
 	fs.String("sampler-arg", "1", "probability, of the ratio samplers; also OTEL_TRACES_SAMPLER_ARG")
+	fs.String("budget", "", "what tracing may cost: a share of this host's CPUs, such as 1%, or CPU time per request, such as 5us; the sampling rate follows, at most the sampler's")
+	fs.String("budget-floor", fmt.Sprint(d.Budget.Floor), "the sampling rate does not fall below it for the budget")
 	fs.String("tier", d.Tier, "set of kernel hooks: auto (the first that works here), or only: "+strings.Join(tier.Names(), ", "))
 	fs.String("tag", d.Tag, "what carries a sampled request's context between hosts: tcp, a TCP option; ip, an option of the IP header (Linux 6.6); none, nothing: a collector joins the spans by stream offset (implies --sequence)")
 	fs.String("payload", "on", "on: read the first bytes of messages to name spans; off: read nothing")

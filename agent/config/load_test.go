@@ -35,6 +35,8 @@ max_spans: 1000
 queue: 200
 metrics: requests
 sequence: on
+budget: 2.5%
+budget_floor: 0.001
 `
 
 func load(t *testing.T, file string, environ []string, args ...string) (config.Config, error) {
@@ -74,7 +76,7 @@ func TestFile(t *testing.T) {
 	}
 	if c.Sampler != "parentbased_traceidratio" || c.SamplerArg != 0.01 || c.Payload || c.Listen != "" ||
 		c.Export.Protocol != "grpc" || c.MaxSpans != 1000 || c.Queue != 200 || c.File == "" ||
-		c.Metrics != config.MetricsRequests || !c.Sequence ||
+		c.Metrics != config.MetricsRequests || !c.Sequence || c.Budget != (config.Budget{Share: 0.025, Floor: 0.001}) || c.Budget.String() != "2.5%" ||
 		c.Resource["deployment.environment.name"] != "prod" {
 		t.Errorf("%+v", c)
 	}
@@ -327,6 +329,11 @@ func TestErrors(t *testing.T) {
 		{name: "disabled", env: []string{"OTEL_SDK_DISABLED=TRUE"}, want: []string{"OTEL_SDK_DISABLED", "always_off"}},
 		{name: "resource", env: []string{"OTEL_RESOURCE_ATTRIBUTES=a=b,c%zz=d"}, want: []string{"OTEL_RESOURCE_ATTRIBUTES", `"c%zz=d"`}},
 		{name: "protocol", env: []string{"OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}, want: []string{"http/json", "grpc"}},
+		{name: "budget", args: []string{"--budget", "1"}, want: []string{"--budget", `"1"`, "such as 1%", "such as 5us", "off"}},
+		{name: "budget of more than there is", env: []string{"TARE_BUDGET=101%"}, want: []string{"TARE_BUDGET", `"101%"`}},
+		{name: "budget of nothing", file: "budget: 0%", want: []string{":1: budget", `"0%"`}},
+		{name: "budget of a minute", args: []string{"--budget", "1m"}, want: []string{"--budget", `"1m"`}},
+		{name: "floor", args: []string{"--budget-floor", "0"}, want: []string{"--budget-floor", `"0"`, "1e-06 to 1"}},
 		{name: "payload", args: []string{"--payload", "some"}, want: []string{"--payload", `"some"`, "off"}},
 		{name: "metrics", env: []string{"TARE_METRICS=on"}, want: []string{"TARE_METRICS", `"on"`, "requests"}},
 		{name: "correlation", file: "correlation: [b3, 'x id']", want: []string{":1: correlation", `"x id"`, "or none alone"}},

@@ -37,8 +37,13 @@ func Threshold(sampler string, arg float64) (th uint64, parentBased bool, err er
 	if math.IsNaN(arg) || arg < 0 || arg > 1 {
 		return Never, parentBased, &Error{"sampler_arg", fmt.Sprint(arg), probabilityRange}
 	}
-	// Not (1-arg)*2^56: scaling by a power of two is exact, 1-arg is not.
-	return Never - uint64(math.Round(arg*float64(Never))), parentBased, nil
+	return ThresholdOf(arg), parentBased, nil
+}
+
+// ThresholdOf is the threshold that samples a share of the traces, 0 to 1.
+func ThresholdOf(p float64) uint64 {
+	// Not (1-p)*2^56: scaling by a power of two is exact, 1-p is not.
+	return Never - uint64(math.Round(p*float64(Never)))
 }
 
 // TraceState is the tracestate member with the threshold: 14 hexadecimal digits without

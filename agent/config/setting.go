@@ -36,6 +36,18 @@ var settings = []setting{
 		c.SamplerArg, c.argGiven = p, true
 		return nil
 	}},
+	{"budget", "TARE_BUDGET", "budget", func(c *Config, where, v string) (err error) {
+		c.Budget.Share, c.Budget.PerRequest, err = parseBudget(where, v)
+		return err
+	}},
+	{"budget_floor", "TARE_BUDGET_FLOOR", "budget-floor", func(c *Config, where, v string) error {
+		p, err := strconv.ParseFloat(v, 64)
+		if err != nil || math.IsNaN(p) || p < minFloor || p > 1 {
+			return &Error{where, v, fmt.Sprintf("a probability from %v to 1", minFloor)}
+		}
+		c.Budget.Floor = p
+		return nil
+	}},
 	{"kubernetes", "TARE_KUBERNETES", "kubernetes", func(c *Config, where, v string) error {
 		c.Kubernetes = v
 		return oneOf(where, v, KubernetesModes...)

@@ -12,6 +12,7 @@ import (
 // not traced, with what is called for sockets of all kinds.
 type Weight struct {
 	Time     time.Duration
+	Sampled  time.Duration // of it, for requests that are sampled
 	Runs     uint64
 	Requests uint64 // that the service received, sampled or not
 }
@@ -30,5 +31,5 @@ func (t *Tracer) Weight(index uint16) (Weight, error) {
 	if err := t.objs.Services.Lookup(uint32(index), &s); err != nil {
 		return Weight{}, fmt.Errorf("read the weight of a service: %w", err)
 	}
-	return Weight{time.Duration(s.Weight.Ns), s.Weight.Runs, s.Weight.Requests}, nil
+	return Weight{time.Duration(s.Weight.Ns), time.Duration(s.Weight.SampledNs), s.Weight.Runs, s.Weight.Requests}, nil
 }

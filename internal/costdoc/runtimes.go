@@ -42,6 +42,16 @@ func readLinks(results string) (links, error) {
 	return l, nil
 }
 
+// has reports whether a service's calls were counted.
+func (l links) has(service string) bool {
+	for at, n := range l.counted {
+		if at.workload == service && n.Calls > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // measured says what a table is of.
 func (l links) measured(n record.Links) string {
 	return fmt.Sprintf("\n%d calls, %d of them linked wrongly; measured by `make runtimes` on %d CPUs, Linux %s, at commit %s.\n", n.Calls, n.Wrong, l.manifest.Machine.CPUs, l.manifest.Machine.Kernel, l.manifest.Commit)
@@ -54,13 +64,13 @@ func runtimes(results, ways, doc, readme string) error {
 	if err != nil {
 		return err
 	}
-	services, languages, total := l.services()
-	many, err := readLinks(ways)
-	switch {
-	case err == nil:
-		services += many.ways()
-	case !errors.Is(err, fs.ErrNotExist): // measured apart, as it takes long
+	many, err := readLinks(ways) // measured apart, as it takes long
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	services, languages, total := l.services(many)
+	if err == nil {
+		services += many.ways()
 	}
 	return errors.Join(
 		replace(doc, "runtimes-report", services),
@@ -86,9 +96,10 @@ func (l links) ways() string {
 	return b.String() + l.measured(total)
 }
 
-// services is the table of all services, with the lines of languages, and all calls.
-func (l links) services() (string, []*language, record.Links) {
-	m, counted, cost := l.manifest, l.counted, l.cost
+// services is the table of all services, with the lines of languages, and all calls. Those
+// that are not measured here are as they are in the results of many requests.
+func (l links) services(many links) (string, []*language, record.Links) {
+	m := l.manifest
 	loads := m.Experiment.Loads
 	var b strings.Builder
 	b.WriteString("Of the calls that sampled requests make, those that are linked, by requests in flight. All requests are sampled, but in the last column of them.\n\n| service | who works for a request |")
@@ -97,32 +108,43 @@ func (l links) services() (string, []*language, record.Links) {
 		fmt.Fprintf(&b, " %d |", load.Connections)
 		rule += "---|"
 	}
-	many := loads[0]
+	busy := loads[0]
 	for _, load := range loads {
 		if load.Connections == 64 {
-			many = load
+			busy = load
 		}
 	}
-	fmt.Fprintf(&b, " 10%% sampled | linked wrongly | kernel programs, µs per request (%d) | what could tell whose a call is |\n%s---|---|---|---|\n", many.Connections, rule)
+	fmt.Fprintf(&b, " 10%% sampled | linked wrongly | kernel programs, µs per request (%d) | what could tell whose a call is |\n%s---|---|---|---|\n", busy.Connections, rule)
 	var total record.Links
 	var languages []*language
+	var apart []string
 	for _, s := range polyglot.All() {
 		var all, tenth record.Links
 		var cells strings.Builder
+		of, later := l, !l.has(s.Name) && many.has(s.Name)
+		if later {
+			of = many
+			apart = append(apart, s.Name)
+		}
 		for _, load := range loads {
-			n := counted[linksAt{s.Name, load.Name, 1}]
+			n := of.counted[linksAt{s.Name, load.Name, 1}]
 			fmt.Fprintf(&cells, " %s |", linkedText(n))
-			all, tenth = addLinks(all, n), addLinks(tenth, counted[linksAt{s.Name, load.Name, 0.1}])
+			all, tenth = addLinks(all, n), addLinks(tenth, of.counted[linksAt{s.Name, load.Name, 0.1}])
 		}
 		if all = addLinks(all, tenth); all.Calls == 0 {
 			continue // not in the experiment, or left out
 		}
-		total = addLinks(total, all)
+		if !later {
+			total = addLinks(total, all)
+		}
 		fmt.Fprintf(&b, "| %s | %s |%s %s | %d of %d | %.1f | %s |\n", s.Name, s.Worker, cells.String(), linkedText(tenth), all.Wrong, all.Calls,
-			cost[linksAt{s.Name, many.Name, 1}], s.By)
+			of.cost[linksAt{s.Name, busy.Name, 1}], s.By)
 		languages = addTo(languages, s, all)
 	}
 	b.WriteString(l.measured(total))
+	if len(apart) > 0 {
+		fmt.Fprintf(&b, "Measured later, with the table below: %s.\n", strings.Join(apart, ", "))
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.LeftOut)) {
 		fmt.Fprintf(&b, "Left out: %s (%s).\n", name, m.LeftOut[name])
 	}

@@ -1,0 +1,261 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/kernel"
+)
+
+const (
+	budgetTick = time.Second
+	budgetRead = 50 * time.Millisecond // of each, in which the hooks are timed
+	// The rate that is aimed at leaves a tenth of the budget, since a rate that rises is felt a
+	// little later; it at most doubles each second, and falls at once.
+	budgetAim  = 0.9
+	budgetRise = 2.0
+	// What counts is the last second or the mean of the last ones, whichever is more: a short reading
+	// of few requests may miss what they cost. So much of the mean is the last second's.
+	budgetRecent = 0.3
+	budgetBegin  = 0.01 // the rate before anything was measured, if the sampler's is higher
+	budgetIdle   = 10   // with fewer spans in a second than this, what the process takes is not for requests
+)
+
+// spends is what tracing takes, in CPUs.
+type spends struct {
+	idle     float64 // without any request
+	whatever float64 // for requests, sampled or not
+	sampled  float64 // for those that are sampled, above all by the agent itself
+	requests float64 // per second, that traced services receive
+}
+
+// meanOf is the mean of the last seconds, with one more.
+func meanOf(mean, now float64) float64 { return mean + budgetRecent*(now-mean) }
+
+// account is how many CPUs a budget allows, and how many count as spent: a budget per request
+// does not pay for what the agent takes without any.
+func account(b config.Budget, cpus int, s spends) (allowed, spent float64) {
+	if b.PerRequest > 0 {
+		return b.PerRequest.Seconds() * s.requests, s.whatever + s.sampled
+	}
+	return b.Share * float64(cpus), s.idle + s.whatever + s.sampled
+}
+
+// follow is the sampling rate by which a budget is kept that allows so many CPUs, if requests
+// take whatever CPUs, sampled or not, and would take perRate more if all were sampled.
+func follow(rate, whatever, perRate, allowed, floor, ceiling float64) float64 {
+	room := budgetAim*allowed - whatever
+	want := ceiling
+	switch {
+	case room <= 0:
+		want = floor
+	case perRate > 0:
+		want = room / perRate
+	}
+	return min(max(min(want, rate*budgetRise), floor), ceiling)
+}
+
+// budget lets the sampling rate follow what tracing takes: never above the sampler's own, and
+// not below a floor. The threshold of each trace is the one that its root decision was made
+// by, and is told with it, so that counts scale by it whatever the rate was.
+type budget struct {
+	set     func(threshold uint64) error // at the kernel side
+	measure func(context.Context) (spends, error)
+	cpus    int
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	cfg      config.Budget
+	ceiling  uint64 // the sampler's threshold
+	rate     float64
+	recent   spends  // means of the last seconds
+	perRate  float64 // likewise, of what sampled requests would take if all were sampled
+	measured bool
+	over     bool // it costs more than the budget at the floor
+}
+
+func newBudget(cfg *config.Config, ceiling uint64, set func(uint64) error, measure func(context.Context) (spends, error), log *slog.Logger) *budget {
+	b := &budget{set: set, measure: measure, cpus: runtime.NumCPU(), log: log}
+	b.cfg, b.ceiling, b.rate = cfg.Budget, ceiling, beginning(cfg.Budget, ceiling)
+	return b
+}
+
+// beginning is the rate before anything was measured.
+func beginning(b config.Budget, ceiling uint64) float64 {
+	p := config.Probability(ceiling)
+	if !b.On() {
+		return p
+	}
+	return min(p, max(budgetBegin, b.Floor))
+}
+
+// beginThreshold is the threshold before anything was measured.
+func beginThreshold(b config.Budget, ceiling uint64) uint64 {
+	return max(ceiling, config.ThresholdOf(beginning(b, ceiling)))
+}
+
+// configure changes the budget and the sampler's own threshold.
+func (b *budget) configure(cfg config.Budget, ceiling uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := config.Probability(ceiling)
+	switch {
+	case !cfg.On():
+		b.rate = p
+	case !b.cfg.On() || b.rate == 0:
+		b.rate = beginning(cfg, ceiling)
+	default:
+		b.rate = min(b.rate, p)
+	}
+	b.cfg, b.ceiling, b.over = cfg, ceiling, false
+	return b.set(b.threshold())
+}
+
+func (b *budget) threshold() uint64 { return max(b.ceiling, config.ThresholdOf(b.rate)) }
+
+func (b *budget) on() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cfg.On()
+}
+
+// run keeps the budget.
+func (b *budget) run(ctx context.Context) error {
+	tick := time.NewTicker(budgetTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if !b.on() {
+			b.mu.Lock()
+			b.measured = false
+			b.mu.Unlock()
+			continue
+		}
+		now, err := b.measure(ctx)
+		if err == nil {
+			err = b.step(now)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// step takes what tracing took in the last second.
+func (b *budget) step(now spends) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ceiling := config.Probability(b.ceiling)
+	if !b.cfg.On() || ceiling == 0 || b.rate == 0 {
+		return nil // reconfigured meanwhile; or nothing is ever sampled
+	}
+	if b.cfg.PerRequest > 0 && now.requests == 0 {
+		return nil // nothing to judge by
+	}
+	perRate := now.sampled / b.rate
+	if !b.measured {
+		b.recent, b.perRate, b.measured = now, perRate, true
+	}
+	b.recent = spends{
+		meanOf(b.recent.idle, now.idle), meanOf(b.recent.whatever, now.whatever),
+		meanOf(b.recent.sampled, now.sampled), meanOf(b.recent.requests, now.requests),
+	}
+	b.perRate = meanOf(b.perRate, perRate)
+	floor := min(b.cfg.Floor, ceiling)
+	may, spent := account(b.cfg, b.cpus, b.recent)
+	whatever, each := b.recent.whatever, b.perRate
+	if b.cfg.PerRequest == 0 {
+		whatever, each = b.recent.idle+max(now.whatever, b.recent.whatever), max(perRate, b.perRate)
+	}
+	b.rate = follow(b.rate, whatever, each, may, floor, ceiling)
+	if over := b.rate <= floor && spent > may; over != b.over {
+		b.over = over
+		if over {
+			b.log.Warn("tracing costs more than its budget, though no more is sampled than budget_floor says", "budget", b.cfg.String(), "floor", b.cfg.Floor, "cpus", spent, "allowed", may)
+		} else {
+			b.log.Info("tracing is within its budget again", "cpus", spent, "allowed", may)
+		}
+	}
+	return b.set(b.threshold())
+}
+
+var (
+	descBudget = prometheus.NewDesc("tare_budget_cores",
+		"What tracing may cost on this host, in CPUs, as budget says; absent without one.", nil, nil)
+	descSpent = prometheus.NewDesc("tare_budget_spent_cores",
+		"What it has cost in the last seconds, in CPUs: kernel programs on sockets, and the agent's process.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (b *budget) Describe(ch chan<- *prometheus.Desc) {
+	ch <- descBudget
+	ch <- descSpent
+}
+
+// Collect implements prometheus.Collector.
+func (b *budget) Collect(ch chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cfg.On() && b.measured {
+		allowed, spent := account(b.cfg, b.cpus, b.recent)
+		ch <- prometheus.MustNewConstMetric(descBudget, prometheus.GaugeValue, allowed)
+		ch <- prometheus.MustNewConstMetric(descSpent, prometheus.GaugeValue, spent)
+	}
+}
+
+// String says of a budget that is exceeded, a line; "" if it is not.
+func (b *budget) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		return ""
+	}
+	return "tracing costs more than its budget of " + b.cfg.String() + ", though no more is sampled than budget_floor says\n"
+}
+
+// spending measures what tracing takes: the kernel programs for a moment, the process since
+// the last time.
+func spending(w *weigher) func(context.Context) (spends, error) {
+	var used time.Duration
+	var at time.Time
+	var built uint64
+	idle := 0.0
+	return func(ctx context.Context) (spends, error) {
+		lasted, services, err := w.read(ctx, budgetRead)
+		if err != nil {
+			return spends{}, err
+		}
+		var all kernel.Weight
+		for _, s := range services {
+			all = plus(all, s)
+		}
+		seconds := lasted.Seconds()
+		now := spends{
+			whatever: max((all.Time-all.Sampled).Seconds()/seconds, 0),
+			sampled:  max(all.Sampled.Seconds()/seconds, 0),
+			requests: float64(all.Requests) / seconds,
+		}
+		spent, when, spans := processTime(), time.Now(), w.built()
+		if !at.IsZero() {
+			seconds := when.Sub(at).Seconds()
+			process := (spent - used).Seconds() / seconds
+			if float64(spans-built) < budgetIdle*seconds {
+				idle = meanOf(idle, process)
+			}
+			now.idle = min(idle, process)
+			now.sampled += process - now.idle
+		}
+		used, at, built = spent, when, spans
+		return now, nil
+	}
+}

@@ -1,0 +1,72 @@
+package integration
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/span"
+)
+
+// The sampling rate follows a budget while the load rises and falls by ten; each trace says
+// by which threshold it was sampled, and scaled by that their number is the requests'.
+func TestBudget(t *testing.T) {
+	need(t, "nginx")
+	c, s := newServers(t, "backend"), newSink(t)
+	c.nginx("service", "", proxyTo(loopback(c.entry), loopback(c.backend)), loopback(c.entry))
+	a := trace(t, s, nil, append(c.ports, "--budget", "1%")...)
+	requests := 0
+	for i, phase := range []struct {
+		rate     float64
+		requests int
+	}{{400, 1600}, {4000, 12000}, {400, 1600}} {
+		r, err := load.Run(t.Context(), load.Options{
+			Addr: loopback(c.entry), Connections: 16, Rate: phase.rate, Requests: uint64(phase.requests),
+			First: uint64(i) * 100_000, AppendPath: numbered,
+		})
+		if err != nil || int(r.OK) != phase.requests {
+			t.Fatalf("%d of %d requests answered, %v", r.OK, phase.requests, err)
+		}
+		requests += phase.requests
+	}
+	m := a.settle()
+	spans := s.all()
+	wantNoErrors(t, spans)
+	wantComplete(t, judge(t, spans, serve("service", "/n/", call("service", "/n/", serve("backend", "/n/")))), m, m.sampled(), 0.999)
+	wantRoots(t, m, m.sampled()+m.unsampled(), requests)
+
+	rates := map[float64]int{}
+	estimate, variance := 0.0, 0.0
+	for i := range spans {
+		if spans[i].Parent != (span.ID{}) || spans[i].Resource.Service != "service" {
+			continue
+		}
+		p := probabilityOf(t, spans[i].TraceState)
+		rates[p]++
+		estimate += 1 / p
+		variance += (1 - p) / (p * p)
+	}
+	if len(rates) < 4 {
+		t.Errorf("the rate did not follow: %v", rates)
+	}
+	if d := math.Abs(estimate - float64(requests)); d > 6*math.Sqrt(variance) {
+		t.Errorf("%v requests by the traces' thresholds, of %d: %v standard deviations", estimate, requests, d/math.Sqrt(variance))
+	}
+	t.Logf("%.0f ± %.0f requests by the traces' thresholds, of %d; traces by rate: %v", estimate, math.Sqrt(variance), requests, rates)
+	if m["tare_budget_cores"] <= 0 || m["tare_budget_spent_cores"] <= 0 || m["tare_sampling_ratio"] < 0.0001*0.999 {
+		t.Errorf("%v", m)
+	}
+}
+
+// probabilityOf is the rate at which a trace was sampled, as its tracestate says.
+func probabilityOf(t *testing.T, tracestate string) float64 {
+	t.Helper()
+	digits, ok := strings.CutPrefix(tracestate, "ot=th:")
+	th, err := strconv.ParseUint(digits+strings.Repeat("0", 14-len(digits)), 16, 64)
+	if !ok || err != nil {
+		t.Fatalf("no threshold in the tracestate %q", tracestate)
+	}
+	return 1 - float64(th)/(1<<56)
+}
