@@ -24,6 +24,7 @@ const (
 	// of few requests may miss what they cost. So much of the mean is the last second's.
 	budgetRecent = 0.3
 	budgetBegin  = 0.01 // the rate before anything was measured, if the sampler's is higher
+	budgetLong   = 10   // seconds: it is told that the budget is exceeded for longer
 	budgetIdle   = 10   // with fewer spans in a second than this, what the process takes is not for requests
 )
 
@@ -77,7 +78,8 @@ type budget struct {
 	recent   spends  // means of the last seconds
 	perRate  float64 // likewise, of what sampled requests would take if all were sampled
 	measured bool
-	over     bool // it costs more than the budget at the floor
+	beyond   int  // seconds for which it has cost more than the budget at the floor
+	over     bool // that was told
 }
 
 func newBudget(cfg *config.Config, ceiling uint64, set func(uint64) error, measure func(context.Context) (spends, error), log *slog.Logger) *budget {
@@ -113,7 +115,7 @@ func (b *budget) configure(cfg config.Budget, ceiling uint64) error {
 	default:
 		b.rate = min(b.rate, p)
 	}
-	b.cfg, b.ceiling, b.over = cfg, ceiling, false
+	b.cfg, b.ceiling, b.beyond, b.over = cfg, ceiling, 0, false
 	return b.set(b.threshold())
 }
 
@@ -178,7 +180,11 @@ func (b *budget) step(now spends) error {
 		whatever, each = b.recent.idle+max(now.whatever, b.recent.whatever), max(perRate, b.perRate)
 	}
 	b.rate = follow(b.rate, whatever, each, may, floor, ceiling)
-	if over := b.rate <= floor && spent > may; over != b.over {
+	b.beyond++
+	if b.rate > floor || spent <= may {
+		b.beyond = 0
+	}
+	if over := b.beyond > budgetLong || b.over && b.beyond > 0; over != b.over {
 		b.over = over
 		if over {
 			b.log.Warn("tracing costs more than its budget, though no more is sampled than budget_floor says", "budget", b.cfg.String(), "floor", b.cfg.Floor, "cpus", spent, "allowed", may)

@@ -60,7 +60,7 @@ function weight(w) {
     el('td', {class: 'number'}, s.name ? rateText(s.requests / w.weighed_seconds) : ''),
     el('td', {class: 'number'}, s.requests ? duration(s.kernel_seconds / s.requests * 1e9) : '–'),
     el('td', {class: 'number'}, percent(s.kernel_seconds / w.weighed_seconds)));
-  return el('section', {}, title, el('p', {class: 'dim'}, `Timed for ${Math.round(w.weighed_seconds)} s so far, a second of each minute. A request costs its service what it receives and what it asks others; not what the kernel takes to call the programs.`),
+  return el('section', {class: 'reasons'}, title, el('p', {class: 'dim'}, `Timed for ${Math.round(w.weighed_seconds)} s so far, a second of each minute. A request costs its service what it receives and what it asks others; not what the kernel takes to call the programs.`),
     el('table', {}, el('thead', {}, el('tr', {}, ['Service', 'Requests', 'Per request', 'Share of a CPU'].map((t, i) => el('th', {scope: 'col', class: i ? 'number' : ''}, t)))),
       el('tbody', {}, w.services.map(row))));
 }
