@@ -99,10 +99,10 @@ INLINE void call_goes_on(struct conn *c, u32 size, bool more)
 }
 
 /* Where the b->size bytes are that were just received; looked up once. */
-INLINE int received_bytes_here(struct conn *c, struct bytes *b)
+__noinline int received_bytes(struct conn *c, struct bytes *b)
 {
 	u64 arg = 0, room = 0;
-	if (b->data)
+	if (!c || !b || b->data)
 		return 0;
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	enum buffer_argument kind = buffer_argument(regs, &arg, &room);
@@ -128,12 +128,6 @@ INLINE int received_bytes_here(struct conn *c, struct bytes *b)
 	b->data = (void *)(arg + at);
 	b->len = room - at < b->size ? room - at : b->size;
 	return 0;
-}
-
-/* The same, verified once. */
-__noinline int received_bytes(struct conn *c, struct bytes *b)
-{
-	return c && b ? received_bytes_here(c, b) : 0;
 }
 
 /* The bytes behind the first n. */

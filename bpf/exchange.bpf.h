@@ -51,6 +51,12 @@ INLINE u64 random_id(void)
 	return id ? id : 1;
 }
 
+/* The same where it is seldom needed, and the stack has no room. */
+__noinline u64 random_id_apart(void)
+{
+	return random_id();
+}
+
 INLINE bool in_flight(const struct context *ctx)
 {
 	u32 slot = ctx->slot;
@@ -61,13 +67,7 @@ INLINE bool in_flight(const struct context *ctx)
 /* Some request counts as in flight though it seems answered. */
 INLINE bool in_grace(void)
 {
-	u64 until = grace_until;
-	if (!until)
-		return false;
-	if (bpf_ktime_get_ns() < until)
-		return true;
-	__sync_val_compare_and_swap(&grace_until, until, 0);
-	return false;
+	return grace_until && bpf_ktime_get_ns() < grace_until;
 }
 
 INLINE bool any_in_flight(void)

@@ -51,7 +51,7 @@ INLINE void http2_begin(struct conn *c, bool preface)
 	struct frames *f = c->flags & C_CLIENT ? &c->http2.out : &c->http2.in;
 	u64 id = c->http2.id; /* streams_came */
 	__builtin_memset(&c->http2, 0, sizeof(c->http2));
-	c->http2.id = id ?: random_id();
+	c->http2.id = id ?: random_id_apart();
 	c->http2.named = id != 0;
 	if (preface) {
 		f->known = 1;

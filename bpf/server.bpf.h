@@ -86,7 +86,7 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 	a->parent = 0;
 	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED && !(c->flags & C_HTTP2)) {
 		struct payload_parent p = {};
-		received_bytes_here(c, &a->b);
+		received_bytes(c, &a->b);
 		if (find_traceparent(&a->b, &p)) {
 			__builtin_memcpy(&a->ctx.hi, p.trace_id, 8);
 			__builtin_memcpy(&a->ctx.lo, p.trace_id + 8, 8);

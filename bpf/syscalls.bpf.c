@@ -71,7 +71,6 @@ INLINE bool is_tcp(struct sock *sk)
 SEC("tracepoint/syscalls/sys_exit_read")
 int tare_call_received(void *ctx)
 {
-	u64 began = weigh_begins();
 	struct pt_regs *regs = call_regs();
 	s64 returned = RETURNED(regs);
 	struct sock *sk = returned > 0 ? socket_at(CALL_1(regs)) : 0;
@@ -104,7 +103,6 @@ int tare_call_received(void *ctx)
 			client_heard(c, BPF_CORE_READ(tp, snd_una));
 		if (!(c->flags & C_HTTP2)) {
 			client_received(c, b);
-			weigh_ends(began, c);
 			return 0;
 		}
 	} else if (!(c->flags & C_SERVER) || is_closing(BPF_CORE_READ(sk, __sk_common.skc_state))) {
@@ -115,7 +113,6 @@ int tare_call_received(void *ctx)
 	v.copied_seq = copied;
 	v.arrived = ARRIVED(tp, BPF_CORE_READ);
 	received(c, &v, copied - b.size);
-	weigh_ends(began, c);
 	return 0;
 }
 
