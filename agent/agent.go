@@ -147,16 +147,6 @@ func Run(ctx context.Context, o Options) error {
 		Peers:      a.peers,
 	})
 
-	exported := func() uint64 { return 0 }
-	if a.exporter != nil {
-		exported = a.exporter.Bytes
-	}
-	a.weigher = newWeigher(a.tracer, a.discovery.resource, a.builds.Load, exported)
-	ceiling, _, err := config.Threshold(o.Config.Sampler, o.Config.SamplerArg)
-	if err != nil {
-		return errors.Join(err, a.endExport())
-	}
-	a.budget = newBudget(&o.Config, ceiling, a.tracer.SetThreshold, spending(a.weigher), a.log)
 	serve := func(context.Context) error { return nil }
 	if o.Config.Listen != "" {
 		var err error
@@ -188,7 +178,7 @@ func Run(ctx context.Context, o Options) error {
 	g.Go(func() error { return a.reloads(ctx) })
 	g.Go(func() error { return a.weigher.run(ctx) })
 	g.Go(func() error { return a.budget.run(ctx) })
-	err = g.Wait()
+	err := g.Wait()
 	if errors.Is(err, context.Canceled) || errors.Is(err, errSucceeded) {
 		err = nil
 	}
@@ -233,6 +223,8 @@ func (a *Agent) load() error {
 	if want == config.AutoTier {
 		want = ""
 	}
+	a.budget = newBudget(cfg.Budget, threshold,
+		func(threshold uint64) error { return a.tracer.SetThreshold(threshold) }, nil, a.log)
 	a.tracer, err = kernel.Load(kernel.Options{
 		Tier:        want,
 		Cgroup:      a.cgroup,
@@ -246,7 +238,7 @@ func (a *Agent) load() error {
 		Metrics:     cfg.Metrics == config.MetricsRequests,
 		SameHost:    cfg.SameHost,
 		ArmNV:       cfg.ArmOpen == config.ArmNV,
-		Threshold:   beginThreshold(cfg.Budget, threshold),
+		Threshold:   a.budget.threshold(),
 		Log:         a.log,
 	})
 	if err != nil {
@@ -261,6 +253,12 @@ func (a *Agent) load() error {
 		a.log.Warn("this kernel allows less", "capability", l.Capability, "without", l.Without, "reason", l.Reason)
 	}
 	a.discovery = newDiscovery(a.tracer, *cfg, a.log, a.cluster, func(cfg config.Config) system { return host{discover.New("", cfg, a.cluster)} })
+	exported := func() uint64 { return 0 }
+	if a.exporter != nil {
+		exported = a.exporter.Bytes
+	}
+	a.weigher = newWeigher(a.tracer, a.discovery.resource, a.builds.Load, exported)
+	a.budget.measure = spending(a.weigher)
 	return nil
 }
 

@@ -82,13 +82,11 @@ type budget struct {
 	over     bool // that was told
 }
 
-func newBudget(cfg *config.Config, ceiling uint64, set func(uint64) error, measure func(context.Context) (spends, error), log *slog.Logger) *budget {
-	b := &budget{set: set, measure: measure, cpus: runtime.NumCPU(), log: log}
-	b.cfg, b.ceiling, b.rate = cfg.Budget, ceiling, beginning(cfg.Budget, ceiling)
-	return b
+func newBudget(cfg config.Budget, ceiling uint64, set func(uint64) error, measure func(context.Context) (spends, error), log *slog.Logger) *budget {
+	return &budget{set: set, measure: measure, cpus: runtime.NumCPU(), log: log, cfg: cfg, ceiling: ceiling, rate: beginning(cfg, ceiling)}
 }
 
-// beginning is the rate before anything was measured.
+// beginning is the rate before anything was measured; without a budget, the sampler's.
 func beginning(b config.Budget, ceiling uint64) float64 {
 	p := config.Probability(ceiling)
 	if !b.On() {
@@ -97,23 +95,15 @@ func beginning(b config.Budget, ceiling uint64) float64 {
 	return min(p, max(budgetBegin, b.Floor))
 }
 
-// beginThreshold is the threshold before anything was measured.
-func beginThreshold(b config.Budget, ceiling uint64) uint64 {
-	return max(ceiling, config.ThresholdOf(beginning(b, ceiling)))
-}
-
 // configure changes the budget and the sampler's own threshold.
 func (b *budget) configure(cfg config.Budget, ceiling uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := config.Probability(ceiling)
 	switch {
-	case !cfg.On():
-		b.rate = p
-	case !b.cfg.On() || b.rate == 0:
-		b.rate = beginning(cfg, ceiling)
+	case !cfg.On() || !b.cfg.On() || b.rate == 0:
+		b.rate, b.measured = beginning(cfg, ceiling), false
 	default:
-		b.rate = min(b.rate, p)
+		b.rate = min(b.rate, config.Probability(ceiling))
 	}
 	b.cfg, b.ceiling, b.beyond, b.over = cfg, ceiling, 0, false
 	return b.set(b.threshold())
@@ -129,28 +119,16 @@ func (b *budget) on() bool {
 
 // run keeps the budget.
 func (b *budget) run(ctx context.Context) error {
-	tick := time.NewTicker(budgetTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return every(ctx, budgetTick, func() error {
 		if !b.on() {
-			b.mu.Lock()
-			b.measured = false
-			b.mu.Unlock()
-			continue
+			return nil
 		}
 		now, err := b.measure(ctx)
-		if err == nil {
-			err = b.step(now)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			return err
 		}
-	}
+		return b.step(now)
+	})
 }
 
 // step takes what tracing took in the last second.

@@ -37,12 +37,9 @@ func (h *weighed) measure(r *rand.Rand) spends {
 
 func budgetOf(t *testing.T, h *weighed, b config.Budget, sampler float64, log *bytes.Buffer) *budget {
 	t.Helper()
-	cfg := config.Default()
-	cfg.Budget = b
-	ceiling := config.ThresholdOf(sampler)
-	h.threshold.Store(beginThreshold(b, ceiling))
-	x := newBudget(&cfg, ceiling, h.set, nil, slog.New(slog.NewTextHandler(log, nil)))
+	x := newBudget(b, config.ThresholdOf(sampler), h.set, nil, slog.New(slog.NewTextHandler(log, nil)))
 	x.cpus = 2
+	h.threshold.Store(x.threshold())
 	return x
 }
 

@@ -89,14 +89,22 @@ func newWeigher(t weighs, resource func(uint16) *span.Resource, built, exported 
 
 // run weighs for a second of each minute.
 func (w *weigher) run(ctx context.Context) error {
-	tick := time.NewTicker(weighEvery)
+	return every(ctx, weighEvery, func() error {
+		_, err := w.weigh(ctx, weighFor)
+		return err
+	})
+}
+
+// every calls a function again and again, until ctx ends or the function fails.
+func every(ctx context.Context, interval time.Duration, call func() error) error {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if _, err := w.weigh(ctx, weighFor); err != nil && ctx.Err() == nil {
+			if err := call(); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}

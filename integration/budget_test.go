@@ -2,8 +2,6 @@ package integration
 
 import (
 	"math"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/load"
@@ -43,7 +41,11 @@ func TestBudget(t *testing.T) {
 		if spans[i].Parent != (span.ID{}) || spans[i].Resource.Service != "service" {
 			continue
 		}
-		p := probabilityOf(t, spans[i].TraceState)
+		th, ok := thresholdOf(spans[i].TraceState)
+		if !ok {
+			t.Fatalf("no threshold in the tracestate %q", spans[i].TraceState)
+		}
+		p := 1 - float64(th)/(1<<56)
 		rates[p]++
 		estimate += 1 / p
 		variance += (1 - p) / (p * p)
@@ -58,15 +60,4 @@ func TestBudget(t *testing.T) {
 	if m["tare_budget_cores"] <= 0 || m["tare_budget_spent_cores"] <= 0 || m["tare_sampling_ratio"] < 0.0001*0.999 {
 		t.Errorf("%v", m)
 	}
-}
-
-// probabilityOf is the rate at which a trace was sampled, as its tracestate says.
-func probabilityOf(t *testing.T, tracestate string) float64 {
-	t.Helper()
-	digits, ok := strings.CutPrefix(tracestate, "ot=th:")
-	th, err := strconv.ParseUint(digits+strings.Repeat("0", 14-len(digits)), 16, 64)
-	if !ok || err != nil {
-		t.Fatalf("no threshold in the tracestate %q", tracestate)
-	}
-	return 1 - float64(th)/(1<<56)
 }

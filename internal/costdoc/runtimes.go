@@ -68,13 +68,13 @@ func runtimes(results, ways, doc, readme string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	services, languages, total := l.services(many)
+	services, languages, foot := l.services(many)
 	if err == nil {
 		services += many.ways()
 	}
 	return errors.Join(
 		replace(doc, "runtimes-report", services),
-		replace(readme, "runtimes-report", byLanguage(languages)+l.measured(total)))
+		replace(readme, "runtimes-report", byLanguage(languages)+foot))
 }
 
 // ways is the table of many requests to some services.
@@ -96,9 +96,9 @@ func (l links) ways() string {
 	return b.String() + l.measured(total)
 }
 
-// services is the table of all services, with the lines of languages, and all calls. Those
-// that are not measured here are as they are in the results of many requests.
-func (l links) services(many links) (string, []*language, record.Links) {
+// services is the table of all services, with the lines of languages, and what was measured
+// when. Those that are not measured here are as they are in the results of many requests.
+func (l links) services(many links) (table string, languages []*language, foot string) {
 	m := l.manifest
 	loads := m.Experiment.Loads
 	var b strings.Builder
@@ -116,7 +116,6 @@ func (l links) services(many links) (string, []*language, record.Links) {
 	}
 	fmt.Fprintf(&b, " 10%% sampled | linked wrongly | kernel programs, µs per request (%d) | what could tell whose a call is |\n%s---|---|---|---|\n", busy.Connections, rule)
 	var total record.Links
-	var languages []*language
 	var apart []string
 	for _, s := range polyglot.All() {
 		var all, tenth record.Links
@@ -141,14 +140,15 @@ func (l links) services(many links) (string, []*language, record.Links) {
 			of.cost[linksAt{s.Name, busy.Name, 1}], s.By)
 		languages = addTo(languages, s, all)
 	}
-	b.WriteString(l.measured(total))
+	foot = l.measured(total)
 	if len(apart) > 0 {
-		fmt.Fprintf(&b, "Measured later, with the table below: %s.\n", strings.Join(apart, ", "))
+		foot += fmt.Sprintf("Not among these calls, measured at commit %s: %s.\n", many.manifest.Commit, strings.Join(apart, ", "))
 	}
+	b.WriteString(foot)
 	for _, name := range slices.Sorted(maps.Keys(m.LeftOut)) {
 		fmt.Fprintf(&b, "Left out: %s (%s).\n", name, m.LeftOut[name])
 	}
-	return b.String(), languages, total
+	return b.String(), languages, foot
 }
 
 // language is a line of README's table: services by the share of their calls that are linked.
