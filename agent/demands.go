@@ -43,6 +43,7 @@ func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands
 			lost: "calls of services that are new are not linked: what shows how their threads wait",
 		},
 		{
+			// traced processes that begin to ask say so, and scans find sockets that have
 			of: tier.Lookups, by: bpf.TareControlTypeTARE_LOOKS_UP, keep: time.Minute, begins: true,
 			lost: "look-ups of names have no spans: what sees them",
 		},
@@ -91,7 +92,7 @@ func (d *demands) began() {
 	}
 }
 
-// hold notes that so many processes more, or fewer, need hooks.
+// hold notes that so many processes more, or fewer, need hooks; 0: that one needs them now.
 func (d *demands) hold(of tier.Demand, processes int) {
 	for _, x := range d.all {
 		if x.of == of {

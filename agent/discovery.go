@@ -205,8 +205,10 @@ func (d *discovery) scan() error {
 	if err := d.recycle(); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(found, func(p discover.Process) bool { return p.ListensUnix }) {
-		d.demands.control(bpf.Control{Type: uint32(bpf.TareControlTypeTARE_UNIX)})
+	for i := range found {
+		for _, need := range found[i].Needs {
+			d.demands.hold(need, 0)
+		}
 	}
 	return d.watchLoops(d.services.any(config.Loop))
 }

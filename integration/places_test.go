@@ -57,11 +57,18 @@ func TestLoopTurnsUnseen(t *testing.T) {
 			names := strings.TrimPrefix(c.env[len(c.env)-1], "NAMES=")
 			c.answers(c.nginxUnready("service", "", fmt.Sprintf(conf, loopback(c.entry), loopback(c.backend), socket, names, c.backend)))
 			a := trace(t, s, nil, c.ports...)
-			if name == "unix socket, kept" { // the first connection over one asks for the hooks
+			switch name {
+			case "unix socket, kept": // the first connection over one asks for the hooks
 				send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 1, AppendPath: numbered})
 				until(t, 10*time.Second, "the hooks are attached", func() bool { return a.mustMetrics()[`tare_hooks_on_demand{for="unix"}`] == 1 })
 				until(t, 10*time.Second, "no connection is older than the hooks", func() bool { return connectedTo(t, socket) == 0 })
 				a.settle()
+			case "names": // so does the first look-up
+				if m := a.mustMetrics(); m[`tare_capability{name="lookups"}`] == 1 {
+					send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 1, AppendPath: numbered})
+					until(t, 10*time.Second, "the hooks are attached", func() bool { return a.mustMetrics()[`tare_hooks_on_demand{for="lookups"}`] == 1 })
+					a.settle()
+				}
 			}
 			for _, connections := range []int{1, 64} {
 				before, asked, counted := s.count(), few(3000), a.mustMetrics().unlinked()

@@ -46,7 +46,7 @@ type Process struct {
 	Rule        int              // index of the rule that selects it
 	Sockets     []uint64         // inodes of its sockets, of any family, sorted
 	Listening   []uint16         // TCP ports that it listens on, sorted
-	ListensUnix bool             // it had a unix stream socket that listened at the last scan
+	Needs       []tier.Demand    // what hooks its open sockets needed at the last scan
 	Runtime     *runtime.Runtime // nil if a rule says how it is linked
 
 	run *runtime.Process // as the runtime sees it
@@ -161,9 +161,9 @@ type Scanner struct {
 
 	mu       sync.Mutex
 	runtimes runtime.Detector
-	diag     bool              // the kernel answers sock_diag, as far as is known since the last scan
-	ports    map[uint64]uint16 // of listening sockets by inode, of all namespaces at the last scan
-	unix     map[uint64]bool   // unix stream sockets that listened, likewise
+	diag     bool                   // the kernel answers sock_diag, as far as is known since the last scan
+	ports    map[uint64]uint16      // of listening sockets by inode, of all namespaces at the last scan
+	needs    map[uint64]tier.Demand // unix stream sockets that listened and sockets that asked servers of names, likewise
 	stats    Stats
 }
 
@@ -171,7 +171,7 @@ type Scanner struct {
 // is mounted, "" for /proc; in is the cluster that this host is a node of, nil for none.
 func New(proc string, c config.Config, in cluster.Source) *Scanner {
 	hostname, _ := os.Hostname() // without it, host.name is left out
-	s := &Scanner{root: cmp.Or(proc, "/proc"), config: c, cluster: in, hostname: hostname, ports: map[uint64]uint16{}, unix: map[uint64]bool{}}
+	s := &Scanner{root: cmp.Or(proc, "/proc"), config: c, cluster: in, hostname: hostname, ports: map[uint64]uint16{}, needs: map[uint64]tier.Demand{}}
 	s.diag = s.root == "/proc"
 	return s
 }
@@ -214,10 +214,10 @@ func (s *Scanner) Scan() ([]Process, error) {
 
 	var stats Stats
 	clear(s.ports)
-	clear(s.unix)
+	clear(s.needs)
 	s.diag = s.root == "/proc" // once more, if it failed: that may have passed
 	t := s.tables()
-	t.unix = s.unix
+	t.needs = s.needs
 	var all []*process
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
@@ -363,13 +363,23 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 		Rule: i,
 		PID:  p.pid, StartTime: start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
 		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, run: run,
-		ListensUnix: slices.ContainsFunc(sockets, func(inode uint64) bool { return s.unix[inode] }),
+		Needs: s.needsOf(sockets),
 		Service: Service{
 			Name:    cmp.Or(r.Name, s.config.ServiceName, name, nameOfUnit(unit), p.program()),
 			Linking: linking, Why: why, Published: r.Published, Correlation: s.config.CorrelationOf(r),
 			Attrs: s.attributes(p.exe, container, in),
 		},
 	}, true, nil
+}
+
+// needsOf says what hooks sockets need, each once.
+func (s *Scanner) needsOf(sockets []uint64) (all []tier.Demand) {
+	for _, inode := range sockets {
+		if d, ok := s.needs[inode]; ok && !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 // rule returns the index of the first rule that matches, or -1. What is cheap

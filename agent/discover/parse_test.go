@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/tare-trace/tare/agent/tier"
 )
 
 func TestCgroup(t *testing.T) {
@@ -79,11 +81,11 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte(tableHead + row(80, 10, 5) + row(80, 1, 0)))
 	f.Add([]byte("a b:zz c 0A e f g h i 1\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		into := map[uint64]uint16{}
-		_ = parseTable(bytes.NewReader(text), into) // an error is fine, a panic is not
-		if _, ok := into[0]; ok {
-			t.Error("a socket of nobody")
-		}
+		_ = parseTable(bytes.NewReader(text), func(l line) { // an error is fine, a panic is not
+			if l.inode == 0 {
+				t.Error("a socket of nobody")
+			}
+		})
 	})
 }
 
@@ -98,7 +100,7 @@ func FuzzBracketed(f *testing.F) {
 
 // Of unix sockets, the stream sockets that listen are found.
 func TestUnixTable(t *testing.T) {
-	found := tables{unix: map[uint64]bool{}}
+	found := tables{needs: map[uint64]tier.Demand{}}
 	err := found.parseUnix(strings.NewReader(`Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01    11 /run/a b.sock
 0000000000000000: 00000002 00000000 00010000 0001 01    12 @abstract
@@ -107,7 +109,22 @@ func TestUnixTable(t *testing.T) {
 0000000000000000: 00000002 00000000 00000000 0002 01    15
 cut off
 `))
-	if err != nil || len(found.unix) != 2 || !found.unix[11] || !found.unix[12] {
-		t.Errorf("%v, %v", found.unix, err)
+	if err != nil || len(found.needs) != 2 || found.needs[11] != tier.Unix || found.needs[12] != tier.Unix {
+		t.Errorf("%v, %v", found.needs, err)
+	}
+}
+
+// Of UDP sockets, those that are connected to a server of names are found.
+func TestUDPTable(t *testing.T) {
+	found := tables{needs: map[uint64]tier.Demand{}}
+	err := found.parseUDP(strings.NewReader(`   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  100: 0100007F:C350 3500007F:0035 01 00000000:00000000 00:00000000 00000000     0        0 11 2 0000000000000000 0
+  101: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 12 2 0000000000000000 0
+  102: 0100007F:0035 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 13 2 0000000000000000 0
+  103: 00000000000000000000000001000000:C350 00000000000000000000000001000000:0035 01 00000000:00000000 00:00000000 00000000     0        0 14 2 0000000000000000 0
+cut off
+`))
+	if err != nil || len(found.needs) != 2 || found.needs[11] != tier.Lookups || found.needs[14] != tier.Lookups {
+		t.Errorf("%v, %v", found.needs, err)
 	}
 }

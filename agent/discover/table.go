@@ -10,7 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/tare-trace/tare/agent/tier"
 )
+
+const portOfNames = 53 // RFC 1035, 4.2
 
 // tables are the listening TCP sockets of the network namespaces that were
 // asked, by inode number: unique across namespaces.
@@ -19,7 +23,7 @@ type tables struct {
 	diag  *bool            // whether the kernel answers sock_diag, as far as known
 	done  map[uint32]error // by namespace
 	ports map[uint64]uint16
-	unix  map[uint64]bool // unix stream sockets that listen; nil: not asked for
+	needs map[uint64]tier.Demand // sockets that need hooks on demand; nil: not asked for
 }
 
 // read asks for the listeners of the process's network namespace, once.
@@ -32,8 +36,10 @@ func (t *tables) read(p *process) error {
 		return err
 	}
 	err = t.ask(p)
-	if err == nil && t.unix != nil {
-		_ = t.readFile(filepath.Join(p.dir, "net/unix"), t.parseUnix) // a kernel without unix sockets has no such file
+	if err == nil && t.needs != nil { // a kernel without such sockets has no such file
+		_ = t.readFile(filepath.Join(p.dir, "net/unix"), t.parseUnix)
+		_ = t.readFile(filepath.Join(p.dir, "net/udp"), t.parseUDP)
+		_ = t.readFile(filepath.Join(p.dir, "net/udp6"), t.parseUDP)
 	}
 	if !gone(err) { // else another process of the namespace may be there
 		t.done[ns] = err
@@ -71,15 +77,37 @@ func (t *tables) readFile(path string, parse func(io.Reader) error) error {
 	return nil
 }
 
-func (t *tables) parsePorts(r io.Reader) error { return parseTable(r, t.ports) }
+func (t *tables) parsePorts(r io.Reader) error {
+	return parseTable(r, func(l line) {
+		if l.state == tcpListen {
+			t.ports[l.inode] = l.local
+		}
+	})
+}
 
-// parseTable reads the listeners of /proc/net/tcp or tcp6:
+// parseUDP notes the sockets that are connected to servers of names.
+func (t *tables) parseUDP(r io.Reader) error {
+	return parseTable(r, func(l line) {
+		if l.remote == portOfNames {
+			t.needs[l.inode] = tier.Lookups
+		}
+	})
+}
+
+// line is what is read of a line of /proc/net/tcp, tcp6, udp or udp6.
+type line struct {
+	local, remote uint16 // ports
+	state         uint8
+	inode         uint64 // never 0
+}
+
+// parseTable reads such a file:
 //
 //	sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
 //	 0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 …
 //
 // Lines that do not look so are skipped: the format may grow.
-func parseTable(r io.Reader, into map[uint64]uint16) error {
+func parseTable(r io.Reader, each func(line)) error {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		var fields [10][]byte // no slice from the heap: there may be many thousands of lines
@@ -93,16 +121,22 @@ func parseTable(r io.Reader, into map[uint64]uint16) error {
 		if n < len(fields) {
 			continue
 		}
-		colon := bytes.LastIndexByte(fields[1], ':')
-		port, err1 := strconv.ParseUint(string(fields[1][colon+1:]), 16, 16)
-		state, err2 := strconv.ParseUint(string(fields[3]), 16, 8)
-		inode, err3 := strconv.ParseUint(string(fields[9]), 10, 64)
-		if colon < 0 || err1 != nil || err2 != nil || err3 != nil || inode == 0 || state != tcpListen {
-			continue
+		local, ok1 := portOf(fields[1])
+		remote, ok2 := portOf(fields[2])
+		state, err1 := strconv.ParseUint(string(fields[3]), 16, 8)
+		inode, err2 := strconv.ParseUint(string(fields[9]), 10, 64)
+		if ok1 && ok2 && err1 == nil && err2 == nil && inode != 0 {
+			each(line{local, remote, uint8(state), inode})
 		}
-		into[inode] = uint16(port)
 	}
 	return lines.Err()
+}
+
+// portOf is the port of an address as the kernel writes it: 0100007F:1F90.
+func portOf(address []byte) (uint16, bool) {
+	colon := bytes.LastIndexByte(address, ':')
+	port, err := strconv.ParseUint(string(address[colon+1:]), 16, 16)
+	return uint16(port), colon >= 0 && err == nil
 }
 
 // parseUnix reads the stream sockets that listen of /proc/net/unix:
@@ -117,7 +151,7 @@ func (t *tables) parseUnix(r io.Reader) error {
 			continue
 		}
 		if inode, err := strconv.ParseUint(string(f[6]), 10, 64); err == nil {
-			t.unix[inode] = true
+			t.needs[inode] = tier.Unix
 		}
 	}
 	return lines.Err()

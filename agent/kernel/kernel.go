@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -160,9 +161,10 @@ func (t *Tracer) Demand(d tier.Demand, on bool) error {
 	return t.watches()
 }
 
+// detach detaches what was attached last first.
 func (t *Tracer) detach(d tier.Demand) error {
 	var errs []error
-	for _, l := range t.demanded[d] {
+	for _, l := range slices.Backward(t.demanded[d]) {
 		errs = append(errs, l.Close())
 	}
 	t.demanded[d] = nil

@@ -164,14 +164,15 @@ func ofUnix(name string, hook Hook, of Demand, what string) Program {
 }
 
 // lookups are the programs for look-ups of names, where a program of control groups
-// reaches the state of threads (Linux 6.16).
+// reaches the state of threads (Linux 6.16). What sees answers comes before what sees
+// questions: a question that is seen has its answer seen, or would look unanswered.
 var lookups = []Program{
 	resolves("tare_connect4", ebpf.AttachCGroupInet4Connect),
 	resolves("tare_connect6", ebpf.AttachCGroupInet6Connect),
 	resolves("tare_sendmsg4", ebpf.AttachCGroupUDP4Sendmsg),
 	resolves("tare_sendmsg6", ebpf.AttachCGroupUDP6Sendmsg),
-	lookup("tare_asks_name", ebpf.AttachCGroupInetEgress, "names that services look up"),
 	lookup("tare_hears_name", ebpf.AttachCGroupInetIngress, "answers to names that services look up"),
+	lookup("tare_asks_name", ebpf.AttachCGroupInetEgress, "names that services look up"),
 }
 
 func resolves(name string, at ebpf.AttachType) Program {
