@@ -326,6 +326,15 @@ cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 mi
 cost-report: ## write the tables again from the results in docs/cost/
 	go run ./internal/costdoc agent docs/cost docs/cost.md README.md
 
+.PHONY: weight
+weight: build ## measure what each stage of the agent weighs (root; a quarter of an hour, on an idle machine)
+	$(call record,weight,weight,quick)
+	@$(MAKE) --no-print-directory weight-report
+
+.PHONY: weight-report
+weight-report: ## write docs/cost.md's table of stages again from docs/results
+	go run ./internal/costdoc weight docs/results/weight docs/cost.md
+
 # The benchmarks of the libraries that their README shows: package, pattern, numbers of CPUs.
 OTEL_BENCHMARKS := \
 	lean:SetAttributes|TypedSetters|UnsampledRoot|UnsampledChild:2 \

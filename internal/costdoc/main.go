@@ -31,6 +31,7 @@ var parts = map[string]struct {
 	"go":        {[]string{"CALLS", "docs/results", "docs/linking.md", "README.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2:]...) }},
 	"runtimes":  {[]string{"RESULTS-DIRECTORY", "RESULTS-DIRECTORY", "docs/linking.md", "README.md"}, func(a []string) error { return runtimes(a[0], a[1], a[2], a[3]) }},
 	"shims":     {[]string{"RESULTS-DIRECTORY", "docs/linking.md"}, func(a []string) error { return shims(a[0], a[1]) }},
+	"weight":    {[]string{"RESULTS-DIRECTORY", "docs/cost.md"}, func(a []string) error { return weight(a[0], a[1]) }},
 	"kernels":   {[]string{"RESULTS", "docs/kernels.md"}, func(a []string) error { return matrix(a[0], a[1]) }},
 	"collector": {[]string{"BENCHMARKS", "FLOODS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3], a[4]) }},
 }
