@@ -64,7 +64,7 @@ func TestLookups(t *testing.T) {
 					withLookups(t, a)
 					until(t, 10*time.Second, "the first look-up has the hooks attached", func() bool {
 						ask(1, 1)
-						return a.mustMetrics()[`tare_hooks_on_demand{for="lookups"}`] == 1
+						return a.hooksFor("lookups")
 					})
 					a.settle()
 					if s.way == "n" {
@@ -85,6 +85,11 @@ func TestLookups(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hooksFor reports whether the hooks are attached that are only on demand.
+func (a *tracer) hooksFor(what string) bool {
+	return a.mustMetrics()[fmt.Sprintf("tare_hooks_on_demand{for=%q}", what)] == 1
 }
 
 // withLookups skips the test in a tier that has no hooks for look-ups.

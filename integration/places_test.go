@@ -60,13 +60,13 @@ func TestLoopTurnsUnseen(t *testing.T) {
 			switch name {
 			case "unix socket, kept": // the first connection over one asks for the hooks
 				send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 1, AppendPath: numbered})
-				until(t, 10*time.Second, "the hooks are attached", func() bool { return a.mustMetrics()[`tare_hooks_on_demand{for="unix"}`] == 1 })
+				until(t, 10*time.Second, "the hooks are attached", func() bool { return a.hooksFor("unix") })
 				until(t, 10*time.Second, "no connection is older than the hooks", func() bool { return connectedTo(t, socket) == 0 })
 				a.settle()
 			case "names": // so does the first look-up
 				if m := a.mustMetrics(); m[`tare_capability{name="lookups"}`] == 1 {
 					send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 1, AppendPath: numbered})
-					until(t, 10*time.Second, "the hooks are attached", func() bool { return a.mustMetrics()[`tare_hooks_on_demand{for="lookups"}`] == 1 })
+					until(t, 10*time.Second, "the hooks are attached", func() bool { return a.hooksFor("lookups") })
 					a.settle()
 				}
 			}

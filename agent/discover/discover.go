@@ -163,7 +163,7 @@ type Scanner struct {
 	runtimes runtime.Detector
 	diag     bool                   // the kernel answers sock_diag, as far as is known since the last scan
 	ports    map[uint64]uint16      // of listening sockets by inode, of all namespaces at the last scan
-	needs    map[uint64]tier.Demand // unix stream sockets that listened and sockets that asked servers of names, likewise
+	needs    map[uint64]tier.Demand // of unix stream sockets that listened and UDP sockets connected to servers of names, likewise
 	stats    Stats
 }
 

@@ -16,8 +16,8 @@ import (
 
 const portOfNames = 53 // RFC 1035, 4.2
 
-// tables are the listening TCP sockets of the network namespaces that were
-// asked, by inode number: unique across namespaces.
+// tables are sockets of the network namespaces that were asked, by inode number: unique
+// across namespaces. They are TCP sockets that listen, and what needs hooks on demand.
 type tables struct {
 	root  string
 	diag  *bool            // whether the kernel answers sock_diag, as far as known

@@ -153,13 +153,25 @@ type claim struct {
 	number   int
 }
 
-// summary analyses the records of an experiment.
-func summary(dir string) (*analysis.Summary, error) {
+// read reads and analyses the results of an experiment.
+func read(dir string) (*record.Manifest, *analysis.Summary, error) {
 	m, runs, err := bench.Read(dir)
 	if err != nil {
-		return nil, fmt.Errorf("no results of this experiment (make results, make collector-cost): %w", err)
+		return nil, nil, fmt.Errorf("no results of this experiment (make help names the targets that measure): %w", err)
 	}
-	return analysis.Analyse(m, runs)
+	s, err := analysis.Analyse(m, runs)
+	return m, s, err
+}
+
+// summary is what an experiment found.
+func summary(dir string) (*analysis.Summary, error) {
+	_, s, err := read(dir)
+	return s, err
+}
+
+// measuredOn says how, where and of what the results of an experiment were measured.
+func measuredOn(m *record.Manifest) string {
+	return fmt.Sprintf("%d rounds, profile %s; %d CPUs, Linux %s, at commit %s.", m.Experiment.Profiles[m.Profile].Rounds, m.Profile, m.Machine.CPUs, m.Machine.Kernel, m.Commit)
 }
 
 // claims lists what an experiment found about some of its claims, finding by

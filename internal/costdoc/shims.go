@@ -6,17 +6,12 @@ import (
 	"strings"
 
 	"github.com/tare-trace/tare/lab/analysis"
-	"github.com/tare-trace/tare/lab/bench"
 	"github.com/tare-trace/tare/lab/record"
 )
 
 // shims writes what a shim costs beside OpenTelemetry's instrumentation, as the experiment shims measured it.
 func shims(results, doc string) error {
-	m, runs, err := bench.Read(results)
-	if err != nil {
-		return fmt.Errorf("%w: run make shims-cost", err)
-	}
-	s, err := analysis.Analyse(m, runs)
+	m, s, err := read(results)
 	if err != nil {
 		return err
 	}
@@ -54,7 +49,7 @@ func shims(results, doc string) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\n%d rounds, profile %s; %d CPUs, Linux %s, at commit %s.\n", m.Experiment.Profiles[m.Profile].Rounds, m.Profile, m.Machine.CPUs, m.Machine.Kernel, m.Commit)
+	fmt.Fprintf(&b, "\n%s\n", measuredOn(m))
 	return replace(doc, "shims-report", b.String())
 }
 

@@ -5,24 +5,25 @@ import (
 	"strings"
 
 	"github.com/tare-trace/tare/lab/analysis"
-	"github.com/tare-trace/tare/lab/bench"
 	"github.com/tare-trace/tare/lab/record"
 )
 
 // weight writes what each stage of the agent adds, beside programs that do nothing at
 // the same hooks, which are the floor, and what became of the targets.
 func weight(results, doc string) error {
-	m, runs, err := bench.Read(results)
-	if err != nil {
-		return fmt.Errorf("%w: run make weight", err)
-	}
-	s, err := analysis.Analyse(m, runs)
+	m, s, err := read(results)
 	if err != nil {
 		return err
 	}
 	titles := map[string]string{}
 	for _, t := range m.Experiment.Tracers {
 		titles[t.Name] = t.Title
+	}
+	stage := func(tracer string, rate float64) string {
+		if tracer == "tare" {
+			return "all stages, " + analysis.RatePercent(rate) + " sampled"
+		}
+		return titles[tracer]
 	}
 	columns := []string{record.CPUMachine, record.CPUTraced, record.CPUTracerSpan, record.KernelPrograms}
 	var b strings.Builder
@@ -34,14 +35,11 @@ func weight(results, doc string) error {
 	b.WriteString(" machine, against no tracing |\n|---|---|" + strings.Repeat("---|", len(columns)+1) + "\n")
 	for _, c := range s.Cells {
 		for _, v := range c.Variants {
-			stage := titles[v.Tracer]
-			switch {
-			case v.Role == analysis.Again:
-				stage += ", its second run"
-			case v.Tracer == "tare":
-				stage = "all stages, " + analysis.RatePercent(v.Rate) + " sampled"
+			name := stage(v.Tracer, v.Rate)
+			if v.Role == analysis.Again {
+				name += ", its second run"
 			}
-			fmt.Fprintf(&b, "| %s | %s |", c.Workload, stage)
+			fmt.Fprintf(&b, "| %s | %s |", c.Workload, name)
 			for _, key := range columns {
 				fmt.Fprintf(&b, " %s |", strings.ReplaceAll(scaled(v, key, "%.3g", 1), "not measured", "–"))
 			}
@@ -68,10 +66,9 @@ func weight(results, doc string) error {
 			return err
 		}
 		for _, f := range c.Findings {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", w.said, f.Workload, f.Variant, f.Text)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", w.said, f.Workload, stage(f.Tracer, f.Rate), f.Text)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d rounds, profile %s; %d CPUs, Linux %s, at commit %s. Kernel programs were timed in runs of their own, by BPF statistics, which take 40 to 50 ns of each run themselves.\n",
-		m.Experiment.Profiles[m.Profile].Rounds, m.Profile, m.Machine.CPUs, m.Machine.Kernel, m.Commit)
+	fmt.Fprintf(&b, "\n%s Kernel programs were timed in runs of their own, by BPF statistics, which are part of what they measure.\n", measuredOn(m))
 	return replace(doc, "weight", b.String())
 }
