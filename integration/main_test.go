@@ -202,12 +202,20 @@ func sh(t *testing.T, argv ...string) {
 }
 
 // until polls until the condition holds; what says what it waited for.
-func until(t *testing.T, within time.Duration, what string, holds func() bool) {
+func until(t *testing.T, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
-	within = 4 * patient(within) // it costs nothing but where the test fails
-	for deadline := time.Now().Add(within); !holds(); time.Sleep(10 * time.Millisecond) {
+	if !comesTrue(limit, holds) {
+		t.Fatalf("not within %v: %s", 4*patient(limit), what)
+	}
+}
+
+// comesTrue polls until the condition holds, or for four times the limit, which costs nothing but
+// where the test fails.
+func comesTrue(limit time.Duration, holds func() bool) bool {
+	for deadline := time.Now().Add(4 * patient(limit)); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", within, what)
+			return false
 		}
 	}
+	return true
 }
