@@ -63,7 +63,7 @@ func Analyse(m *record.Manifest, runs []record.Run) (*Summary, error) {
 		return nil, err
 	}
 	s.Overheads = own(a)
-	s.Found = found(a, s)
+	s.Smoke, s.Found = found(a, s)
 	s.Notes = notes(m, s)
 	return s, nil
 }

@@ -22,6 +22,13 @@ func (a *grid) answers(s *Summary) []Answer {
 		for _, c := range q.Claims {
 			answer.Claims = append(answer.Claims, a.claim(s, c))
 		}
+		// The report begins with the claims that have a sentence, else with the first.
+		for i, c := range q.Claims {
+			answer.Claims[i].First = c.Say != ""
+		}
+		if len(q.Claims) > 0 && !slices.ContainsFunc(q.Claims, func(c experiment.Claim) bool { return c.Say != "" }) {
+			answer.Claims[0].First = true
+		}
 		out = append(out, answer)
 	}
 	return out
@@ -35,7 +42,7 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 	}
 	if !known {
 		out.Summary = fmt.Sprintf("there is no metric %q", c.Metric)
-		out.Missing = []string{out.Summary}
+		out.Missing, out.Short = []string{out.Summary}, "We cannot tell: "+out.Summary+"."
 		return out
 	}
 	for _, name := range a.cellNames {
@@ -58,6 +65,7 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 		out.Findings = a.ofWorkloads(out.Findings, m, c)
 	}
 	a.sumUp(&out, m, c.ShareOfAdded || c.AtMost > 0 || c.AtLeast > 0)
+	out.Short = a.short(s, c, m, &out)
 	return out
 }
 
@@ -84,7 +92,8 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 	if len(both(x, y)) > 0 {
 		as := p.comparedAs(m)
 		f.Effect = a.effect(p, m, as, x, y, said)
-		f.Text = target(f.Effect, c) + f.Effect.Text
+		f.Text = f.Effect.Text
+		f.aims(targetOf(f.Effect, c))
 		if against == "" {
 			f.Effect.Rounds = nil // they are in the cell's table
 		}
@@ -127,27 +136,38 @@ func (a *grid) ofWorkloads(findings []Finding, m record.Metric, c experiment.Cla
 		p := proportion(right, n)
 		f.Cell, f.Workload = plural(len(groups[key]), "workload"), ""
 		f.Effect, f.Value, f.Proportion = nil, nil, &p
-		f.Text = targetShare(p, c) + p.String() + " of the runs"
+		f.Text = p.String() + " of the runs"
+		f.aims(targetShare(p, c))
 		out = append(out, f)
 	}
 	return out
 }
 
-// target says whether a ratio is as the claim wants it.
-func target(e *Effect, c experiment.Claim) string {
-	switch {
-	case e.As != Ratio || c.AtMost == 0 && c.AtLeast == 0:
-		return ""
-	case c.AtMost > 0:
-		return fmt.Sprintf("target (at most %g times): %s; ", c.AtMost, stats.AtMost(e.Estimate, c.AtMost))
+// aims puts before a finding whether it is as the claim wants it; verdict "": it wants nothing.
+func (f *Finding) aims(bound, verdict string) {
+	f.Target = verdict
+	if verdict != "" {
+		f.Text = fmt.Sprintf("target (%s): %s; %s", bound, verdict, f.Text)
 	}
-	return fmt.Sprintf("target (at least %g times): %s; ", c.AtLeast, stats.AtLeast(e.Estimate, c.AtLeast))
+}
+
+// targetOf says whether a ratio is as the claim wants it.
+func targetOf(e *Effect, c experiment.Claim) (bound, verdict string) {
+	switch {
+	case e.As != Ratio:
+		return "", ""
+	case c.AtMost > 0:
+		return fmt.Sprintf("at most %g times", c.AtMost), stats.AtMost(e.Estimate, c.AtMost)
+	case c.AtLeast > 0:
+		return fmt.Sprintf("at least %g times", c.AtLeast), stats.AtLeast(e.Estimate, c.AtLeast)
+	}
+	return "", ""
 }
 
 // targetShare says whether a share of the traces is as the claim wants it, by its
 // interval.
-func targetShare(p Proportion, c experiment.Claim) string {
-	verdict := func(met, missed, leans bool) string {
+func targetShare(p Proportion, c experiment.Claim) (bound, verdict string) {
+	judged := func(met, missed, leans bool) string {
 		switch {
 		case met:
 			return "met"
@@ -160,11 +180,11 @@ func targetShare(p Proportion, c experiment.Claim) string {
 	}
 	switch {
 	case c.AtMost > 0:
-		return fmt.Sprintf("target (at most %g%%): %s; ", 100*c.AtMost, verdict(p.Hi <= c.AtMost, p.Lo > c.AtMost, p.Share <= c.AtMost))
+		return fmt.Sprintf("at most %g%%", 100*c.AtMost), judged(p.Hi <= c.AtMost, p.Lo > c.AtMost, p.Share <= c.AtMost)
 	case c.AtLeast > 0:
-		return fmt.Sprintf("target (at least %g%%): %s; ", 100*c.AtLeast, verdict(p.Lo >= c.AtLeast, p.Hi < c.AtLeast, p.Share >= c.AtLeast))
+		return fmt.Sprintf("at least %g%%", 100*c.AtLeast), judged(p.Lo >= c.AtLeast, p.Hi < c.AtLeast, p.Share >= c.AtLeast)
 	}
-	return ""
+	return "", ""
 }
 
 // peer is another tracer at the same rate in the same cell; one without rates is
@@ -188,7 +208,8 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 		}
 		if part, of, ok := fid.part(m.Key); ok {
 			f.Proportion = &part
-			f.Text = targetShare(part, c) + part.String() + " of the " + of
+			f.Text = part.String() + " of the " + of
+			f.aims(targetShare(part, c))
 			return true
 		}
 	}

@@ -37,12 +37,20 @@ func golden(t *testing.T, name string, got []byte) {
 // writeAnswers is every sentence that a reader may meet.
 func writeAnswers(s *analysis.Summary) []byte {
 	var b bytes.Buffer
+	if s.Smoke != "" {
+		fmt.Fprintf(&b, "%s\n", s.Smoke)
+	}
 	for _, f := range s.Found {
 		fmt.Fprintf(&b, "found: %s\n", f)
 	}
 	for _, q := range s.Answers {
 		fmt.Fprintf(&b, "\n%s: %s\n", q.ID, q.Ask)
 		for _, c := range q.Claims {
+			if c.First {
+				fmt.Fprintf(&b, "  first: %s\n", c.Short)
+			} else {
+				fmt.Fprintf(&b, "  short: %s\n", c.Short)
+			}
 			fmt.Fprintf(&b, "  %s: %s\n", c.Metric, c.Summary)
 			for _, r := range c.Ranges {
 				fmt.Fprintf(&b, "    %s\n", r.Text)

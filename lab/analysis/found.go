@@ -11,8 +11,8 @@ import (
 )
 
 // found are the answers in short. Where no effect rests on enough rounds, the experiment was
-// a smoke test, and what remains are the answers that count traces or calls.
-func found(a *grid, s *Summary) []string {
+// a smoke test, which smoke says, and what remains are the answers that count traces or calls.
+func found(a *grid, s *Summary) (smoke string, answers []string) {
 	told, few := []string{}, []string{}
 	rounds := 0 // the most that an effect rests on
 	add := func(text string, n int) {
@@ -49,11 +49,11 @@ func found(a *grid, s *Summary) []string {
 	}
 	switch {
 	case len(few) == 0 && (len(told) > 0 || s.Runs.Measured == 0): // else the rules may have excluded all
-		return told
+		return "", told
 	case effects > 0:
-		return append(told, few...)
+		return "", append(told, few...)
 	}
-	return append([]string{fmt.Sprintf("smoke: shows that it runs. An effect needs at least %d rounds to be told from noise, and at most %d count here.", stats.MinSamples, rounds)}, told...)
+	return fmt.Sprintf("smoke: shows that it runs. An effect needs at least %d rounds to be told from noise, and at most %d count here.", stats.MinSamples, rounds), told
 }
 
 // restsOn is the number of values that the best of the findings rests on, and whether these

@@ -43,7 +43,7 @@ func share(f *Finding, x, y, base byRound, said string, target float64) string {
 	}
 	f.Text = fmt.Sprintf("%s of what %s adds (%s to %s, n=%d)", hundredths(e.Median), said, hundredths(e.Lo), hi, e.N)
 	if target > 0 {
-		f.Text = fmt.Sprintf("target (at most %g): %s; %s", target, stats.AtMost(e, target), f.Text)
+		f.aims(fmt.Sprintf("at most %g", target), stats.AtMost(e, target))
 	}
 	return ""
 }

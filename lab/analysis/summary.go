@@ -24,6 +24,8 @@ type Summary struct {
 	End        time.Time `json:"end"`
 	// Baseline is the variant that all others are compared with.
 	Baseline string `json:"baseline"`
+	// Smoke says that no effect rests on enough rounds; "": at least one does.
+	Smoke string `json:"smoke,omitempty"`
 	// Found are the answers in short, one sentence for each claim, or for each
 	// cell and variant if the experiment asks nothing.
 	Found    []string          `json:"found"`
@@ -196,6 +198,9 @@ type ClaimAnswer struct {
 	Metric  string `json:"metric"`
 	Against string `json:"against"` // tracer; the baseline's name if the claim names none
 	Source  string `json:"source,omitempty"`
+	// Short is the answer in one plain sentence; First: it is among the report's first ones.
+	Short string `json:"short"`
+	First bool   `json:"first,omitempty"`
 
 	Comparisons     int       `json:"comparisons"`
 	Distinguishable int       `json:"distinguishable"`
@@ -229,7 +234,9 @@ type Finding struct {
 	Effect     *Effect         `json:"effect,omitempty"`
 	Value      *stats.Estimate `json:"value,omitempty"`
 	Proportion *Proportion     `json:"proportion,omitempty"`
-	Text       string          `json:"text"`
+	// Target is whether what the claim wants is met; "": it wants nothing.
+	Target string `json:"target,omitempty"`
+	Text   string `json:"text"`
 }
 
 // Figure is the data of a plot.

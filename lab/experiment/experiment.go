@@ -188,6 +188,9 @@ type Question struct {
 // Claim compares variants: every variant that Where selects against the baseline,
 // or against another tracer at the same rate.
 type Claim struct {
+	// Say is a plain sentence in which {} stands for the outcome ("Tracing every request costs {}
+	// CPU."): reports begin with the claims that have one.
+	Say     string `yaml:"say" json:"say,omitempty"`
 	Metric  string `yaml:"metric" json:"metric"`
 	Where   Subset `yaml:"where" json:"where"`
 	Against string `yaml:"against" json:"against,omitempty"` // tracer; "": the baseline

@@ -66,6 +66,9 @@ func (e *Experiment) validate() error {
 		for j, c := range q.Claims {
 			what := fmt.Sprintf("questions[%d] (%s), claim %d", i, q.ID, j+1)
 			e.validateSubset(&p, what, c.Where)
+			if c.Say != "" && strings.Count(c.Say, "{}") != 1 {
+				p.add("%s: say: %q needs one {}, where the outcome is put", what, c.Say)
+			}
 			if c.Against != "" {
 				p.oneOf(what+": against", c.Against, e.tracerNames())
 			}

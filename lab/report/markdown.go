@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // markdown is the report as GitHub shows it.
@@ -16,6 +17,7 @@ func (v *view) markdown() []byte {
 	if v.Description != "" {
 		w.line("%s", escape(v.Description))
 	}
+	w.answers(v)
 	w.found(v)
 	w.questions(v.Questions)
 	w.figures(v.Figures)
@@ -132,8 +134,55 @@ func (w *writer) folded(title string, t table) {
 	w.line("</details>")
 }
 
+// answers are the first screen: a sentence for each question, and one figure.
+func (w *writer) answers(v *view) {
+	if v.Smoke != "" {
+		w.line("**%s**", escape(v.Smoke))
+	}
+	if len(v.Answers) > 0 {
+		w.heading(2, "The answers")
+	}
+	var items []string
+	for _, a := range v.Answers {
+		text := fmt.Sprintf("%s ([%s](#%s))", escape(a.Ask), escape(a.ID), slug(a.ID+": "+a.Ask))
+		for _, s := range a.Says {
+			text += fmt.Sprintf("<br>**%s**", escape(s))
+		}
+		if a.Source != "" {
+			text += "<br>The source: " + escape(a.Source)
+		}
+		items = append(items, text)
+	}
+	w.list(items)
+	if len(items) > 0 {
+		w.line("%s", ends)
+	}
+	if f := v.First; f != nil {
+		w.line("![%s](%s)", escape(f.Title), filepath.ToSlash(f.File))
+		w.line("[%s](#%s)", escape(f.ID+": "+f.Title), slug(f.ID+": "+f.Title))
+	}
+}
+
+// slug is the anchor that GitHub gives to a heading.
+func slug(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		case r == ' ':
+			return '-'
+		}
+		return -1
+	}, heading)
+}
+
+// found is the evidence in short, folded where there are answers before it.
 func (w *writer) found(v *view) {
+	folded := len(v.Answers) > 0
 	w.heading(2, "What was found")
+	if folded {
+		w.line("<details><summary>Claim by claim, with intervals and notes</summary>")
+	}
 	if len(v.Found) == 0 {
 		w.line("Nothing could be compared.")
 	}
@@ -150,6 +199,9 @@ func (w *writer) found(v *view) {
 		items = append(items, "Note: "+escape(n))
 	}
 	w.list(items)
+	if folded {
+		w.line("</details>")
+	}
 }
 
 func (w *writer) questions(questions []question) {

@@ -19,20 +19,40 @@ const (
 	panelHeight vg.Length = 205
 	// slanted labels of variants need room below the axis
 	labelledHeight vg.Length = 255
+	// a panel of more labels is as wide as they need, and they are steeper
+	manyLabels                = 14
+	labelWidth      vg.Length = 21
+	slant, steepest           = math.Pi / 5, math.Pi / 3
 )
 
 // chart draws a figure. Series of one name have one colour in all panels.
 type chart struct {
 	fig    *analysis.Figure
 	series []string
+	// of a panel
+	width, height vg.Length
+	wide          bool
+	slant         float64
 }
 
 func newChart(fig *analysis.Figure) *chart {
-	c := &chart{fig: fig}
-	for _, p := range fig.Panels {
+	c := &chart{fig: fig, width: panelWidth, height: panelHeight, slant: slant}
+	sty := lettering(11, ink, false)
+	for i := range fig.Panels {
+		p := &fig.Panels[i]
 		for _, s := range p.Series {
 			if !slices.Contains(c.series, s.Name) {
 				c.series = append(c.series, s.Name)
+			}
+		}
+		if slanted(p) {
+			c.height = max(c.height, labelledHeight)
+		}
+		if n := len(p.Labels); n > manyLabels {
+			c.wide, c.slant = true, steepest
+			c.width = max(c.width, 60+labelWidth*vg.Length(n))
+			for _, l := range p.Labels {
+				c.height = max(c.height, panelHeight+sty.Width(l)*vg.Length(math.Sin(steepest)))
 			}
 		}
 	}
@@ -51,15 +71,6 @@ func slanted(p *analysis.Panel) bool {
 		all = max(all, sty.Width(l))
 	}
 	return (all+8)*vg.Length(len(p.Labels)) > panelWidth-60
-}
-
-func (c *chart) height() vg.Length {
-	for i := range c.fig.Panels {
-		if slanted(&c.fig.Panels[i]) {
-			return labelledHeight
-		}
-	}
-	return panelHeight
 }
 
 // panel makes the plot of one panel.
@@ -130,7 +141,7 @@ func (c *chart) labels(pl *plot.Plot, p *analysis.Panel) {
 	pl.X.Tick.Marker = ticks
 	pl.X.Min, pl.X.Max = -0.5, float64(len(p.Labels))-0.5
 	if slanted(p) {
-		pl.X.Tick.Label.Rotation = math.Pi / 5
+		pl.X.Tick.Label.Rotation = c.slant
 		pl.X.Tick.Label.XAlign, pl.X.Tick.Label.YAlign = text.XRight, text.YTop
 	}
 }
@@ -166,7 +177,7 @@ func (c *chart) numbers(pl *plot.Plot, p *analysis.Panel) {
 		}
 		pl.X.Min, pl.X.Max = lo-room, hi+room
 	}
-	pl.X.Tick.Marker = xTicks(xs, c.fig.X, pl.X.Scale, panelWidth-70)
+	pl.X.Tick.Marker = xTicks(xs, c.fig.X, pl.X.Scale, c.width-70)
 }
 
 // logarithmic where it is asked for and every x is above 0.

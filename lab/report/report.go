@@ -87,14 +87,28 @@ func WriteFindings(w io.Writer, m *record.Manifest, s *analysis.Summary) {
 		title = s.Experiment
 	}
 	text := fmt.Sprintf("%s\n%s; %d of %d measured runs count\n\n", title, where(m), s.Runs.MeasuredKept, s.Runs.Measured)
-	for _, f := range s.Found {
-		text += "  " + f + "\n"
+	if s.Smoke != "" {
+		text += "  " + s.Smoke + "\n"
 	}
-	if len(s.Found) == 0 {
-		text += "  nothing could be compared\n"
+	for _, a := range s.Answers {
+		text += fmt.Sprintf("\n  %s: %s\n", a.ID, a.Ask)
+		for _, says := range first(a, "").Says {
+			text += "    " + says + "\n"
+		}
 	}
-	if explains(s) {
-		text += "\n" + distinguishable + "\n"
+	if len(s.Answers) == 0 {
+		for _, f := range s.Found {
+			text += "  " + f + "\n"
+		}
+		if len(s.Found) == 0 {
+			text += "  nothing could be compared\n"
+		}
+		if explains(s) {
+			text += "\n" + distinguishable + "\n"
+		}
+	}
+	if len(s.Notes) > 0 {
+		text += "\n"
 	}
 	for _, n := range s.Notes {
 		text += "  note: " + n + "\n"

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"html"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,6 +122,16 @@ func TestReportsOfAllShippedExperiments(t *testing.T) {
 			checkPage(t, name, page)
 			md := read(t, dir, "report.md")
 			checkMarkdown(t, name, dir, md)
+			// The first screen answers each question, and shows one figure.
+			first, _, _ := strings.Cut(html.UnescapeString(page), `<section class="found">`)
+			for _, a := range s.Answers {
+				if !slices.ContainsFunc(a.Claims, func(c analysis.ClaimAnswer) bool { return c.First && strings.Contains(first, c.Short) }) {
+					t.Errorf("%s: %s has no answer on the first screen", name, a.ID)
+				}
+			}
+			if drawn := strings.Count(first, "<svg"); drawn > 1 || drawn == 0 && strings.Contains(page, "<svg") {
+				t.Errorf("%s: the first screen shows %d figures", name, drawn)
+			}
 			for _, f := range s.Figures {
 				if len(f.Panels) > 0 && !strings.Contains(page, `id="`+anchor("figure-", f.ID)+`"`) {
 					t.Errorf("%s: figure %s is not in the page", name, f.ID)
@@ -174,6 +186,15 @@ func checkMarkdown(t *testing.T, name, dir, md string) {
 	}
 	for _, p := range regexp.MustCompile(`\]\((figures/[^)]*)\)`).FindAllStringSubmatch(md, -1) {
 		read(t, dir, p[1])
+	}
+	headings := map[string]bool{}
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(md, -1) {
+		headings[slug(html.UnescapeString(strings.ReplaceAll(h[1], `\`, "")))] = true
+	}
+	for _, l := range regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(md, -1) {
+		if !headings[l[1]] {
+			t.Errorf("%s: no heading has the anchor %s", name, l[1])
+		}
 	}
 }
 
@@ -341,7 +362,7 @@ func TestFindingsForATerminal(t *testing.T) {
 	m, _, s := made(t, "coroot", "smoke", nil)
 	var b bytes.Buffer
 	WriteFindings(&b, m, s)
-	for _, want := range append([]string{m.Experiment.Title, "10 of 10 measured runs count", "profile smoke", "note: These numbers are made up."}, s.Found...) {
+	for _, want := range []string{m.Experiment.Title, "10 of 10 measured runs count", "profile smoke", "note: These numbers are made up.", s.Smoke, s.Answers[0].Ask, s.Answers[0].Claims[0].Short} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, b.String())
 		}

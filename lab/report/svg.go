@@ -33,13 +33,12 @@ var (
 // page has as text.
 func (c *chart) inline(i int) (string, error) {
 	p := &c.fig.Panels[i]
-	h := c.height()
-	canvas := vgsvg.New(panelWidth, h)
+	canvas := vgsvg.New(c.width, c.height)
 	if err := c.draw(draw.New(canvas), p); err != nil {
 		return "", err
 	}
 	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-label="%s">`,
-		float64(panelWidth), float64(h), html.EscapeString(p.Title+": "+p.YLabel))
+		float64(c.width), float64(c.height), html.EscapeString(p.Title+": "+p.YLabel))
 	return emit(canvas, head)
 }
 
@@ -47,19 +46,22 @@ func (c *chart) inline(i int) (string, error) {
 func (c *chart) file() ([]byte, error) {
 	n := len(c.fig.Panels)
 	cols := min(n, columnsInFile)
+	if c.wide {
+		cols = 1
+	}
 	rows := (n + cols - 1) / cols
-	width := panelWidth*vg.Length(cols) + gap*vg.Length(cols+1)
+	width := c.width*vg.Length(cols) + gap*vg.Length(cols+1)
 	title := lettering(13, ink, true)
 	heads := make([][]string, n)
 	headLines := 0
 	for i, p := range c.fig.Panels {
-		heads[i] = wrap(title, p.Title, panelWidth-12)
+		heads[i] = wrap(title, p.Title, c.width-12)
 		headLines = max(headLines, len(heads[i]))
 	}
 	headHeight := vg.Length(headLines)*16 + 18
 	entries := c.legend(width - 2*gap)
 	legendHeight := vg.Length(len(entries)) * 18
-	tile := headHeight + c.height() + gap
+	tile := headHeight + c.height + gap
 	height := gap + legendHeight + tile*vg.Length(rows)
 
 	canvas := vgsvg.New(width, height)
@@ -68,7 +70,7 @@ func (c *chart) file() ([]byte, error) {
 	c.drawLegend(all, entries)
 	for i := range c.fig.Panels {
 		p := &c.fig.Panels[i]
-		left := gap + (panelWidth+gap)*vg.Length(i%cols)
+		left := gap + (c.width+gap)*vg.Length(i%cols)
 		top := height - gap - legendHeight - tile*vg.Length(i/cols)
 		for j, line := range heads[i] {
 			all.FillText(title, vg.Point{X: left, Y: top - 14 - vg.Length(j)*16}, line)
@@ -77,8 +79,8 @@ func (c *chart) file() ([]byte, error) {
 			all.FillText(lettering(11, muted, false), vg.Point{X: left, Y: top - headHeight + 6}, p.YLabel)
 		}
 		area := draw.Canvas{Canvas: canvas, Rectangle: vg.Rectangle{
-			Min: vg.Point{X: left, Y: top - headHeight - c.height()},
-			Max: vg.Point{X: left + panelWidth, Y: top - headHeight},
+			Min: vg.Point{X: left, Y: top - headHeight - c.height},
+			Max: vg.Point{X: left + c.width, Y: top - headHeight},
 		}}
 		if err := c.draw(area, p); err != nil {
 			return nil, err

@@ -19,6 +19,9 @@ import (
 type view struct {
 	Title, Description string
 	Where              string // machine, kernel, when
+	Smoke              string // that nothing rests on enough rounds
+	Answers            []answer
+	First              *figure
 	Found              []finding
 	Meaning            string // of "distinguishable", where it is said
 	Questions          []question
@@ -45,6 +48,18 @@ type view struct {
 }
 
 type pair struct{ Key, Value string }
+
+// answer to a question in plain sentences, for the first screen.
+type answer struct {
+	ID, Anchor, Ask, Source string
+	Says                    []string
+}
+
+// ends explains the numbers of the answers.
+const ends = "From the lower end of the lowest 95% interval to the upper end of the highest; the interval of each comparison is below."
+
+// Ends is ends, for the page.
+func (*view) Ends() string { return ends }
 
 // finding is a sentence whose subject is set off.
 type finding struct{ Subject, Text string }
@@ -77,6 +92,7 @@ type figure struct {
 	Panels                                         []panel
 	Legend                                         []legendEntry
 	Data                                           table
+	Wide                                           bool // each panel needs the whole width
 	svg                                            []byte
 }
 
@@ -115,7 +131,7 @@ type value struct {
 }
 
 func newView(m *record.Manifest, s *analysis.Summary, runs []record.Run) (*view, error) {
-	v := &view{Title: s.Title, Description: m.Experiment.Description, Where: where(m), Notes: s.Notes}
+	v := &view{Title: s.Title, Description: m.Experiment.Description, Where: where(m), Smoke: s.Smoke, Notes: s.Notes}
 	if v.Title == "" {
 		v.Title = s.Experiment
 	}
@@ -207,7 +223,28 @@ func (v *view) questions(m *record.Manifest, s *analysis.Summary) {
 			q.Claims = append(q.Claims, cl)
 		}
 		v.Questions = append(v.Questions, q)
+		v.Answers = append(v.Answers, first(a, q.Anchor))
 	}
+}
+
+// first are the sentences that answer a question before anything else. What the source has to
+// say is of these claims, or of the whole question.
+func first(a analysis.Answer, anchor string) answer {
+	out := answer{ID: a.ID, Anchor: anchor, Ask: a.Ask}
+	var sources []string
+	for _, c := range a.Claims {
+		if !c.First {
+			continue
+		}
+		out.Says = append(out.Says, c.Short)
+		if c.Source != "" && !slices.Contains(sources, c.Source) {
+			sources = append(sources, c.Source)
+		}
+	}
+	if out.Source = strings.Join(sources, "; "); out.Source == "" {
+		out.Source = a.Source
+	}
+	return out
 }
 
 func findingsTable(findings []analysis.Finding, m record.Metric) table {
@@ -257,6 +294,13 @@ func (v *view) figures(s *analysis.Summary) error {
 		}
 		v.Figures = append(v.Figures, fig)
 	}
+	// A wide figure is not for the first screen, if there is another.
+	for i := range v.Figures {
+		f := &v.Figures[i]
+		if f.File != "" && (v.First == nil || v.First.Wide && !f.Wide) {
+			v.First = f
+		}
+	}
 	return nil
 }
 
@@ -278,6 +322,7 @@ func (fig *figure) draw(f *analysis.Figure) error {
 			fig.Legend = append(fig.Legend, legendEntry{Name: name, Class: "s" + strconv.Itoa(i%len(palette))})
 		}
 	}
+	fig.Wide = c.wide
 	svg, err := c.file()
 	if err != nil {
 		return err
