@@ -41,6 +41,7 @@ var checks = []check{
 	{what: "1 MB in and 1 MB out by sendfile", pkg: wholeTests, test: "TestLargeBodies"},
 	{what: "a connection for each request", pkg: wholeTests, test: "TestWithoutKeepAlive"},
 	{what: "`kill -9` under load leaves nothing behind", pkg: wholeTests, test: "TestKilledUnderLoad"},
+	{what: "the clock is set, everything stands still for a while", pkg: wholeTests, test: "TestClockSteps"},
 	{what: "two hosts, IPv4 and IPv6, 2% of packets lost", pkg: wholeTests, test: "TestTwoHostsWithLoss"},
 	{what: "nothing towards networks that are not trusted", pkg: wholeTests, test: "TestUntrustedNetworkSeesNothing"},
 	{what: "peers tell that they are traced", pkg: wholeTests, test: "TestTracedPeers"},
