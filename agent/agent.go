@@ -154,6 +154,7 @@ func Run(ctx context.Context, o Options) error {
 			return errors.Join(err, a.endExport())
 		}
 	}
+	a.boundMemory()
 	a.lower()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return serve(ctx) })
@@ -291,7 +292,7 @@ func (a *Agent) output(ctx context.Context) error {
 		ScopeName:     "github.com/tare-trace/tare/agent",
 		ScopeVersion:  Version,
 		MaxQueue:      cfg.Queue,
-		MaxQueueBytes: 16 << 20,
+		MaxQueueBytes: queueBytes(),
 		Discard:       cfg.StopAt == config.StopAtSending,
 		Loss:          a.losses,
 		Log:           a.log,

@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"os"
+	"runtime/debug"
+
+	"github.com/tare-trace/tare/agent/platform"
+)
+
+const (
+	maxQueueBytes = 16 << 20
+	// What the agent needs beside the kernel's part: its heap with full queues, and its stacks.
+	enoughMemory = 48 << 20
+)
+
+// queueBytes bounds the spans that wait for the receiver, which are what gives way first where a
+// control group limits memory: they are lost and counted, before the kernel ends the agent.
+func queueBytes() int {
+	m, err := platform.ReadMemory()
+	if err != nil || m.Limit == 0 {
+		return maxQueueBytes
+	}
+	return int(min(m.Limit/8, maxQueueBytes)) //nolint:gosec // at most 16 MiB
+}
+
+// boundMemory has the garbage collector keep within what the control group leaves when the kernel
+// programs and their maps are loaded. It changes nothing if GOMEMLIMIT is set, or the agent is a
+// part of a collector, which has a limiter.
+func (a *Agent) boundMemory() {
+	if os.Getenv("GOMEMLIMIT") != "" || a.opts.Consume != nil {
+		return
+	}
+	m, err := platform.ReadMemory()
+	if err != nil {
+		a.log.Warn("cannot read how much memory this control group allows", "error", err)
+	}
+	if err != nil || m.Limit == 0 {
+		return
+	}
+	left := m.Limit - min(m.Kernel, m.Limit)
+	debug.SetMemoryLimit(int64(left - left/10)) //nolint:gosec // of a machine's memory
+	with := []any{"limit_mib", m.Limit >> 20, "kernel_mib", m.Kernel >> 20, "left_mib", left >> 20}
+	if left < enoughMemory {
+		a.log.Warn("this control group allows little memory; if the kernel ends the agent, allow more: 128 MiB are enough", with...)
+		return
+	}
+	a.log.Info("memory is limited by the control group", with...)
+}
