@@ -49,8 +49,10 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 		p := a.places[name]
 		for _, variant := range p.order {
 			b := p.variants[variant]
-			// The baseline is not compared with itself, nor a tracer.
-			if b.role != Traced || b.tracer == c.Against || !a.picks(c.Where, p, b) {
+			// The baseline is not compared with itself, nor a tracer. With another tracer it is
+			// compared where the claim names it.
+			compared := b.role == Traced || b.role == Baseline && c.Against != "" && slices.Contains(c.Where.Tracers, b.tracer)
+			if !compared || b.tracer == c.Against || !a.picks(c.Where, p, b) {
 				continue
 			}
 			f, missing := a.finding(s, p, name, b, m, c)
@@ -85,10 +87,13 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 		said = other{o.name, a.variantName(o)}
 		y = o.values(m)
 	}
-	if c.ShareOfAdded {
-		return f, share(&f, b.values(m), y, p.untraced(m), said.said, c.AtMost)
-	}
 	x := b.values(m)
+	if b.role == Baseline {
+		x = p.untraced(m)
+	}
+	if c.ShareOfAdded {
+		return f, share(&f, x, y, p.untraced(m), said.said, c.AtMost)
+	}
 	if len(both(x, y)) > 0 {
 		as := p.comparedAs(m)
 		f.Effect = a.effect(p, m, as, x, y, said)
@@ -230,8 +235,12 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 // sumUp makes the sentences about all findings together.
 func (a *grid) sumUp(c *ClaimAnswer, m record.Metric, each bool) {
 	said := baselineName(a.e)
-	if c.Against != a.baseline {
+	switch {
+	case c.Against == a.baseline:
+	case a.rated(c.Against):
 		said = c.Against + " at the same rate"
+	default:
+		said = c.Against
 	}
 	all := a.tallyOf(c.Findings)
 	c.Comparisons, c.Distinguishable = all.comparisons, all.distinguishable

@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
+
+// sizePlaceholder in a workload's path stands for its size.
+const sizePlaceholder = "{size}"
 
 // ControlSuffix ends the name of the baseline's second run in a round.
 const ControlSuffix = " again"
@@ -133,6 +137,35 @@ func (s Subset) Selects(workload, load string, t *Tracer, rate float64) bool {
 func (s Subset) SelectsCell(workload, load string) bool {
 	return (len(s.Workloads) == 0 || slices.Contains(s.Workloads, workload)) &&
 		(len(s.Loads) == 0 || slices.Contains(s.Loads, load))
+}
+
+// RequestPath is the path of every request, with its placeholder replaced.
+func (w *Workload) RequestPath() string {
+	return strings.ReplaceAll(w.Path, sizePlaceholder, strconv.Itoa(w.Size))
+}
+
+// MostRounds is how many rounds the profile has for the tracer that has most.
+func (p Profile) MostRounds() int {
+	most := p.Rounds
+	for _, n := range p.RoundsOf {
+		most = max(most, n)
+	}
+	return most
+}
+
+// Holds reports whether a variant of the cell is run in a round, counted from 0.
+// The baseline is there whenever another is, since effects are ratios within a round.
+func (p Profile) Holds(c *Cell, v Variant, round int) bool {
+	rounds := func(v Variant) int {
+		if n, ok := p.RoundsOf[v.Tracer.Name]; ok {
+			return n
+		}
+		return p.Rounds
+	}
+	if v.Tracer == c.Variants[0].Tracer {
+		return round < p.Rounds || slices.ContainsFunc(c.Variants, func(v Variant) bool { return round < rounds(v) })
+	}
+	return round < rounds(v)
 }
 
 // WarmupOf is the profile's warm-up, or the workload's if that is longer.
