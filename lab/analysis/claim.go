@@ -96,6 +96,9 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 	}
 	if len(both(x, y)) > 0 {
 		as := p.comparedAs(m)
+		if c.As == "added" {
+			as = Difference
+		}
 		f.Effect = a.effect(p, m, as, x, y, said)
 		f.Text = f.Effect.Text
 		f.aims(targetOf(f.Effect, c))

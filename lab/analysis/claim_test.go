@@ -162,6 +162,22 @@ func TestTheBaselineAgainstAnotherTracer(t *testing.T) {
 	}
 }
 
+// A claim may ask how much is added, of what is else compared by ratio.
+func TestAClaimOfWhatIsAdded(t *testing.T) {
+	m, runs := generate(t, "payload", "quick", analysistest.Model{Seed: 9, Noise: 0.01, Factor: func(_, _, tracer string, _ float64, metric string) float64 {
+		if metric == record.CPUService && tracer == "head" {
+			return 1.5
+		}
+		return 1
+	}})
+	where := experiment.Subset{Workloads: []string{"body-1MB"}, Tracers: []string{"head"}}
+	m.Experiment.Questions = []experiment.Question{{ID: "Q", Claims: []experiment.Claim{{Metric: record.CPUService, Where: where, As: "added"}}}}
+	f := analyse(t, m, runs).Answers[0].Claims[0].Findings[0]
+	if e := f.Effect; e.As != analysis.Difference || e.Estimate.Median < 60 || e.Estimate.Median > 120 || !strings.Contains(f.Text, " µs/request against no instrumentation") {
+		t.Errorf("half of 180 µs was added: %+v", f.Effect)
+	}
+}
+
 func TestWhatCannotBeComparedIsSaid(t *testing.T) {
 	m, runs := generate(t, "thesis", "smoke", analysistest.Model{Seed: 9, Noise: 0.01})
 	for i := range runs {

@@ -89,6 +89,15 @@ func schedule(cells []experiment.Cell, p experiment.Profile, seed uint64) []plan
 	return runs
 }
 
+// about is how long the runs take together.
+func about(runs []planned) time.Duration {
+	var d time.Duration
+	for _, r := range runs {
+		d += r.about()
+	}
+	return d
+}
+
 // steps are the runs as the progress line wants them.
 func steps(runs []planned) []progress.Step {
 	out := make([]progress.Step, len(runs))

@@ -93,9 +93,8 @@ func TestTheThesisConfigurations(t *testing.T) {
 	}
 	for profile, longest := range map[string]time.Duration{"matrix": 9 * time.Hour, "source": 6 * 24 * time.Hour} {
 		runs, _, p := planOf(t, "thesis", profile)
-		rounds, about := map[string]int{}, time.Duration(0)
+		rounds := map[string]int{}
 		for _, r := range runs {
-			about += r.about()
 			if !r.variant.Control {
 				rounds[r.cell.Name+" "+r.variant.Name]++
 			}
@@ -112,10 +111,17 @@ func TestTheThesisConfigurations(t *testing.T) {
 				t.Errorf("%s: %s in %d rounds, want %d", profile, name, n, most)
 			}
 		}
-		if about > longest {
-			t.Errorf("%s takes %v, longer than %v", profile, about, longest)
+		if d := about(runs); d > longest {
+			t.Errorf("%s takes %v, longer than %v", profile, d, longest)
 		}
-		t.Logf("%s: %d runs, about %v", profile, len(runs), about)
+	}
+}
+
+func TestQuickProfilesAreQuick(t *testing.T) {
+	for _, name := range []string{"thesis", "payload", "failures", "pipelines"} {
+		if runs, _, _ := planOf(t, name, "quick"); about(runs) > 40*time.Minute {
+			t.Errorf("%s takes %v", name, about(runs))
+		}
 	}
 }
 

@@ -203,6 +203,8 @@ type Claim struct {
 	Metric  string `yaml:"metric" json:"metric"`
 	Where   Subset `yaml:"where" json:"where"`
 	Against string `yaml:"against" json:"against,omitempty"` // tracer; "": the baseline
+	// As: "added" compares by difference; "" by ratio, where there is one.
+	As string `yaml:"as" json:"as,omitempty"`
 	// ShareOfAdded asks which share of what Against adds to the baseline the
 	// variant adds: (variant - baseline) / (Against - baseline), round by round.
 	ShareOfAdded bool `yaml:"share_of_added" json:"share_of_added,omitempty"`
