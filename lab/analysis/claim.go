@@ -49,8 +49,8 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 		p := a.places[name]
 		for _, variant := range p.order {
 			b := p.variants[variant]
-			// The baseline is not compared with itself, nor a tracer. With another tracer it is
-			// compared where the claim names it.
+			// No tracer is compared with itself. The baseline is compared with another tracer
+			// where the claim names both.
 			compared := b.role == Traced || b.role == Baseline && c.Against != "" && slices.Contains(c.Where.Tracers, b.tracer)
 			if !compared || b.tracer == c.Against || !a.picks(c.Where, p, b) {
 				continue
