@@ -95,6 +95,9 @@ func TestTheThesisConfigurations(t *testing.T) {
 		runs, _, p := planOf(t, "thesis", profile)
 		rounds := map[string]int{}
 		for _, r := range runs {
+			if env := r.variant.Environment(experiment.Placeholders{}); profile == "source" && r.variant.Tracer.Name == "adaptive" && env["ADAPTIVE_UPDATE_INTERVAL"] != "30" {
+				t.Fatalf("%s is not adapted every 30 s, as the thesis does: %v", r.variant.Name, env)
+			}
 			if !r.variant.Control {
 				rounds[r.cell.Name+" "+r.variant.Name]++
 			}

@@ -132,8 +132,11 @@ type Profile struct {
 	// RoundsOf overrides Rounds for tracers, by their names. The baseline, which all
 	// are compared with, is in every round that has another variant of its cell.
 	RoundsOf map[string]int `yaml:"rounds_of" json:"rounds_of,omitempty"`
-	Warmup   Duration       `yaml:"warmup" json:"warmup"`
-	Window   Duration       `yaml:"window" json:"window"`
+	// EnvOf overrides the Env of tracers, by their names, where times within it depend
+	// on the window's.
+	EnvOf  map[string]map[string]string `yaml:"env_of" json:"env_of,omitempty"`
+	Warmup Duration                     `yaml:"warmup" json:"warmup"`
+	Window Duration                     `yaml:"window" json:"window"`
 	// Cells restrict workloads, loads and tracers; empty: all with all.
 	Cells []Subset `yaml:"cells" json:"cells,omitempty"`
 	// Profiled runs per variant and cell whose workload has a profile; 0: none.

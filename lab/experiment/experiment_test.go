@@ -65,6 +65,17 @@ func TestEnvironmentOfAVariant(t *testing.T) {
 		t.Fatalf("variants: %s", got)
 	}
 	p := Placeholders{OTLP: "http://sink"}
+	e.Profiles["quick"] = Profile{EnvOf: map[string]map[string]string{"sdk": {"RATE": "mine", "MORE": "{otlp}"}}}
+	others, err := e.Cells("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := others[0].Variants[3].Environment(p); got["RATE"] != "mine" || got["MORE"] != "http://sink" || got["TO"] != "http://sink" {
+		t.Errorf("the profile's environment: %v", got)
+	}
+	if got := others[0].Variants[0].Environment(p); len(got) != 0 {
+		t.Errorf("the baseline's environment: %v", got)
+	}
 	tenth, all := cells[0].Variants[2].Environment(p), cells[0].Variants[3].Environment(p)
 	if tenth["RATE"] != "0.1" || tenth["TO"] != "http://sink" || all["RATE"] != "all" {
 		t.Errorf("environments %v and %v", tenth, all)
@@ -80,26 +91,27 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 		"name: mine|name: my own":          `the name "my own"`,
 		"rates: [0.1, 1]|rates: [0.1, 10]": "the rate 10 is not between 0 and 1",
 		`{"1": {RATE|{"0.3": {RATE`:        `tracer sdk: at: "0.3" is unknown`,
-		"driver: env, rates|driver: env, roots: -1, rates":    "roots: -1 is negative",
-		"driver: env, rates|driver: env, settling: -1, rates": "settling: -1 is negative",
-		"window: 1s|window: 1":                                "is no duration",
-		"window: 1s|window: 100ms":                            "need at least 500ms",
-		"rounds: 6|rounds: 0":                                 "need at least 1",
-		"rounds: 6|rounds: 6, rounds_of: {sdk: 0}":            "rounds_of: sdk: need at least 1 round",
-		"rounds: 6|rounds: 0, check: 9, rounds_of: {sdk: 2}":  "rounds_of: sdk: need at least 1 round",
-		"rounds: 6|rounds: 6, rounds_of: {lean: 7}":           `rounds_of: "lean" is unknown`,
-		"rounds: 6|rounds: 6, rounds_of: {none: 7}":           "none is the baseline, which is in every round",
+		"driver: env, rates|driver: env, roots: -1, rates":                                             "roots: -1 is negative",
+		"driver: env, rates|driver: env, settling: -1, rates":                                          "settling: -1 is negative",
+		"window: 1s|window: 1":                                                                         "is no duration",
+		"window: 1s|window: 100ms":                                                                     "need at least 500ms",
+		"rounds: 6|rounds: 0":                                                                          "need at least 1",
+		"rounds: 6|rounds: 6, env_of: {lean: {A: b}}":                                                  `env_of: "lean" is unknown`,
+		"rounds: 6|rounds: 6, rounds_of: {sdk: 0}":                                                     "rounds_of: sdk: need at least 1 round",
+		"rounds: 6|rounds: 0, check: 9, rounds_of: {sdk: 2}":                                           "rounds_of: sdk: need at least 1 round",
+		"rounds: 6|rounds: 6, rounds_of: {lean: 7}":                                                    `rounds_of: "lean" is unknown`,
+		"rounds: 6|rounds: 6, rounds_of: {none: 7}":                                                    "none is the baseline, which is in every round",
 		"metrics: |questions: [{id: a, claims: [{metric: p50_ms, as: added, at_most: 1}]}]\nmetrics: ": "as: a difference is no share and has no target",
-		"command: [./api]|size: -1":                                                "size: -1 bytes is not between 0 and 67108864",
-		"command: [./api]|size: 67108865":                                          "size: 67108865 bytes is not between",
-		"command: [./api]|post: true":                                              "size: post, and {size} in the path, need",
-		`command: [./api]|path: "/x?n={size}"`:                                     "size: post, and {size} in the path, need",
-		"metrics: |figures: [{id: a, x: size, y: [p50_ms], as: value}]\nmetrics: ": "the workload api has no size",
-		"rounds: 6|round: 6":                                                       "field round not found",
-		"connections: 2|connections: 0":                                            "need at least 1",
-		"metrics: [cpu_service_us]|metrics: []":                                    "name at least one",
-		"command: [./api]|path: api":                                               "must begin with a slash",
-		"[{name: slow|[{name: slow, connections: 1}, {name: slow":                  "there twice",
+		"command: [./api]|size: -1":                                                                    "size: -1 bytes is not between 0 and 67108864",
+		"command: [./api]|size: 67108865":                                                              "size: 67108865 bytes is not between",
+		"command: [./api]|post: true":                                                                  "size: post, and {size} in the path, need",
+		`command: [./api]|path: "/x?n={size}"`:                                                         "size: post, and {size} in the path, need",
+		"metrics: |figures: [{id: a, x: size, y: [p50_ms], as: value}]\nmetrics: ":                     "the workload api has no size",
+		"rounds: 6|round: 6":                                                                           "field round not found",
+		"connections: 2|connections: 0":                                                                "need at least 1",
+		"metrics: [cpu_service_us]|metrics: []":                                                        "name at least one",
+		"command: [./api]|path: api":                                                                   "must begin with a slash",
+		"[{name: slow|[{name: slow, connections: 1}, {name: slow":                                      "there twice",
 	} {
 		old, replacement, _ := strings.Cut(change, "|")
 		_, err := Parse([]byte(strings.Replace(small, old, replacement, 1)))

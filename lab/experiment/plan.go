@@ -20,6 +20,8 @@ type Variant struct {
 	Tracer  *Tracer
 	Rate    float64 // 0…1; meaningless if the tracer has no rates
 	Control bool    // the baseline, the second time in a round
+	// Env of the profile, over the tracer's.
+	Env map[string]string
 }
 
 // Cell is a workload under a load: the variants of a cell are compared.
@@ -38,19 +40,19 @@ func (e *Experiment) Baseline() string { return e.Tracers[0].Name }
 
 // Environment is what the variant adds to the environment of the service.
 func (v Variant) Environment(p Placeholders) map[string]string {
-	return v.expand(p, v.Tracer.Env, v.Tracer.At)
+	return v.expand(p, v.Tracer.Env, v.Tracer.At[FormatRate(v.Rate)], v.Env)
 }
 
 // Expected is the configuration that the running service must report.
 func (v Variant) Expected(p Placeholders) map[string]string {
-	return v.expand(p, v.Tracer.Expect, v.Tracer.ExpectAt)
+	return v.expand(p, v.Tracer.Expect, v.Tracer.ExpectAt[FormatRate(v.Rate)])
 }
 
-// expand replaces placeholders in what holds at all rates and, over it, at this.
-func (v Variant) expand(p Placeholders, all map[string]string, at map[string]map[string]string) map[string]string {
+// expand replaces placeholders in layers, of which later ones override earlier ones.
+func (v Variant) expand(p Placeholders, layers ...map[string]string) map[string]string {
 	p.Rate = v.Rate
 	out := map[string]string{}
-	for _, layer := range []map[string]string{all, at[FormatRate(v.Rate)]} {
+	for _, layer := range layers {
 		for k, s := range layer {
 			out[k] = p.Expand(s)
 		}
@@ -72,11 +74,11 @@ func (e *Experiment) Cells(profile string) ([]Cell, error) {
 	for i := range e.Workloads {
 		for j := range e.Loads {
 			w, l := &e.Workloads[i], &e.Loads[j]
-			variants := e.variants(w, l, subsets)
+			variants := e.variants(w, l, subsets, p.EnvOf)
 			if len(variants) == 0 {
 				continue
 			}
-			base := Variant{Name: e.Baseline(), Tracer: &e.Tracers[0]}
+			base := Variant{Name: e.Baseline(), Tracer: &e.Tracers[0], Env: p.EnvOf[e.Baseline()]}
 			control := base
 			control.Name, control.Control = base.Name+ControlSuffix, true
 			cells = append(cells, Cell{
@@ -93,7 +95,7 @@ func (e *Experiment) Cells(profile string) ([]Cell, error) {
 
 // variants that any of the subsets selects for a workload and a load; a cell
 // without any is not run.
-func (e *Experiment) variants(w *Workload, l *Load, subsets []Subset) []Variant {
+func (e *Experiment) variants(w *Workload, l *Load, subsets []Subset, envOf map[string]map[string]string) []Variant {
 	var out []Variant
 	for i := range e.Tracers[1:] {
 		t := &e.Tracers[1+i]
@@ -106,7 +108,7 @@ func (e *Experiment) variants(w *Workload, l *Load, subsets []Subset) []Variant 
 		}
 		for _, rate := range rates {
 			if slices.ContainsFunc(subsets, func(s Subset) bool { return s.Selects(w.Name, l.Name, t, rate) }) {
-				out = append(out, Variant{Name: t.VariantName(rate), Tracer: t, Rate: rate})
+				out = append(out, Variant{Name: t.VariantName(rate), Tracer: t, Rate: rate, Env: envOf[t.Name]})
 			}
 		}
 	}

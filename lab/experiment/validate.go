@@ -238,6 +238,9 @@ func (e *Experiment) validateProfiles(p *problems) {
 		if pr.Rounds < 1 && pr.Check == 0 {
 			p.add("%s: rounds: need at least 1, or check; below 6 there is no interval worth reading", what)
 		}
+		for tracer := range pr.EnvOf {
+			p.oneOf(what+": env_of", tracer, e.tracerNames())
+		}
 		for tracer, n := range pr.RoundsOf {
 			p.oneOf(what+": rounds_of", tracer, e.tracerNames())
 			if n < 1 || pr.Rounds < 1 {
