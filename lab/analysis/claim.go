@@ -50,8 +50,8 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 		for _, variant := range p.order {
 			b := p.variants[variant]
 			// No tracer is compared with itself. The baseline is compared with another tracer
-			// where the claim names both.
-			compared := b.role == Traced || b.role == Baseline && c.Against != "" && slices.Contains(c.Where.Tracers, b.tracer)
+			// where the claim names both, and the cell has that.
+			compared := b.role == Traced || b.role == Baseline && slices.Contains(c.Where.Tracers, b.tracer) && p.peer(a, b, c.Against) != nil
 			if !compared || b.tracer == c.Against || !a.picks(c.Where, p, b) {
 				continue
 			}

@@ -84,6 +84,13 @@ func TestTheMatrixFillsTheThesisFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := analyse(t, m, runs)
+	for _, q := range s.Answers { // of tracers that are not in the matrix
+		if q.ID == "RQ5" || q.ID == "I1" {
+			if got := q.Claims[0].Short; got != "This profile does not measure it." {
+				t.Errorf("%s: %s", q.ID, got)
+			}
+		}
+	}
 	rates := map[string]int{}
 	for _, tr := range e.Tracers {
 		rates[tr.Name] = max(1, len(tr.Rates)) // without rates, one level
