@@ -88,8 +88,12 @@ func TestBenchThesis(t *testing.T) {
 			t.Errorf("%s: %v", r.ID, r.Values)
 		}
 		switch r.Variant {
-		case "none", "none again":
-			if r.ReadBack["tracing_enabled"] != false {
+		case "noop", "noop again":
+			if r.ReadBack["tracing_enabled"] != false || r.ReadBack["instrumentation"] != "otelhttp" {
+				t.Errorf("%s: read back %v", r.ID, r.ReadBack)
+			}
+		case "bare":
+			if r.ReadBack["tracing_enabled"] != false || r.ReadBack["instrumentation"] != "none" {
 				t.Errorf("%s: read back %v", r.ID, r.ReadBack)
 			}
 		case "head@1":
@@ -101,8 +105,40 @@ func TestBenchThesis(t *testing.T) {
 			}
 		}
 	}
-	if variants["none"] != variants["none again"] || variants["head@1"] != variants["none"] || variants["none"] == 0 {
+	if n := variants["noop"]; n == 0 || variants["noop again"] != n || variants["head@1"] != n || variants["bare"] != n {
 		t.Errorf("runs by variant: %v", variants)
+	}
+}
+
+// Answers and bodies have the size of their workload, with the agent and without.
+func TestBenchPayload(t *testing.T) {
+	need(t, "ip")
+	const size = 300_000
+	file := filepath.Join(t.TempDir(), "sizes.yaml")
+	if err := os.WriteFile(file, []byte(`
+name: sizes
+workloads:
+  - {name: answer, kind: thesis, path: "/api/large-payload?size={size}", size: 300000, spans: 1, read_back: /config}
+  - {name: body, kind: thesis, path: /api/large-payload, post: true, size: 300000, spans: 1, read_back: /config}
+tracers:
+  - {name: noop, driver: none, env: {BASELINE: noop}, expect: {instrumentation: otelhttp}}
+  - {name: tare, driver: tare, expect: {instrumentation: none}}
+loads: [{name: closed, connections: 2}]
+profiles: {once: {rounds: 1, window: 1s}}
+metrics: [cpu_traced_us]
+figures: [{id: S, x: size, where: {workloads: [body]}, y: [cpu_traced_us], as: value, series: tracer}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, runs := experimentOf(t, t.TempDir(), file, "once")
+	for _, r := range runs {
+		out := valueOf(t, r, record.NetOut) // the window's ends may cut answers off
+		if r.Workload == "answer" && out < size/2 || r.Workload == "body" && out > size/10 || r.Failures > 0 {
+			t.Errorf("%s: %.0f bytes left for each request, %d of %d failed", r.ID, out, r.Failures, r.Requests)
+		}
+		if r.Tracer == "tare" && (valueOf(t, r, record.Complete) != 1 || r.ReadBack["service"] == nil) {
+			t.Errorf("%s: %v, read back %v", r.ID, r.Values, r.ReadBack)
+		}
 	}
 }
 

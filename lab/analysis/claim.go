@@ -49,8 +49,10 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 		p := a.places[name]
 		for _, variant := range p.order {
 			b := p.variants[variant]
-			// The baseline is not compared with itself, nor a tracer.
-			if b.role != Traced || b.tracer == c.Against || !a.picks(c.Where, p, b) {
+			// No tracer is compared with itself. The baseline is compared with another tracer
+			// where the claim names both, and the cell has that.
+			compared := b.role == Traced || b.role == Baseline && slices.Contains(c.Where.Tracers, b.tracer) && p.peer(a, b, c.Against) != nil
+			if !compared || b.tracer == c.Against || !a.picks(c.Where, p, b) {
 				continue
 			}
 			f, missing := a.finding(s, p, name, b, m, c)
@@ -85,12 +87,18 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 		said = other{o.name, a.variantName(o)}
 		y = o.values(m)
 	}
-	if c.ShareOfAdded {
-		return f, share(&f, b.values(m), y, p.untraced(m), said.said, c.AtMost)
-	}
 	x := b.values(m)
+	if b.role == Baseline {
+		x = p.untraced(m)
+	}
+	if c.ShareOfAdded {
+		return f, share(&f, x, y, p.untraced(m), said.said, c.AtMost)
+	}
 	if len(both(x, y)) > 0 {
 		as := p.comparedAs(m)
+		if c.As == "added" {
+			as = Difference
+		}
 		f.Effect = a.effect(p, m, as, x, y, said)
 		f.Text = f.Effect.Text
 		f.aims(targetOf(f.Effect, c))
@@ -230,8 +238,12 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 // sumUp makes the sentences about all findings together.
 func (a *grid) sumUp(c *ClaimAnswer, m record.Metric, each bool) {
 	said := baselineName(a.e)
-	if c.Against != a.baseline {
+	switch {
+	case c.Against == a.baseline:
+	case a.rated(c.Against):
 		said = c.Against + " at the same rate"
+	default:
+		said = c.Against
 	}
 	all := a.tallyOf(c.Findings)
 	c.Comparisons, c.Distinguishable = all.comparisons, all.distinguishable

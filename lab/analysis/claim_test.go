@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,55 @@ func TestAgainstAnotherTracer(t *testing.T) {
 		if r := f.Effect.Relative; r == nil || r.Median < 1.4 || r.Median > 1.6 {
 			t.Errorf("%s %s: half as many again were put in: %+v", f.Cell, f.Variant, f.Effect)
 		}
+	}
+}
+
+// What the instrumentation costs: the baseline, of which there are two runs in a round, against the service
+// without it.
+func TestTheBaselineAgainstAnotherTracer(t *testing.T) {
+	m, runs, err := analysistest.Make(mustOpen(t, "thesis"), "quick", analysistest.Model{Seed: 9, Noise: 0.01})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range runs {
+		if runs[i].Tracer == "bare" {
+			runs[i].Values[record.CPUService] /= 1.25
+		}
+	}
+	s := analyse(t, m, runs)
+	i := slices.IndexFunc(s.Answers, func(a analysis.Answer) bool { return a.ID == "I1" })
+	c := s.Answers[i].Claims[0]
+	if c.Comparisons != len(s.Cells) || c.Distinguishable != c.Comparisons || !strings.Contains(c.Summary, " against bare in ") {
+		t.Fatalf("%+v", c)
+	}
+	for _, f := range c.Findings {
+		if e := f.Effect.Estimate; f.Variant != "noop" || e.Median < 1.23 || e.Median > 1.27 || e.N != 8 {
+			t.Errorf("%s %s: %+v", f.Cell, f.Variant, f.Effect)
+		}
+	}
+	for i, q := range m.Experiment.Questions {
+		for j, of := range q.Claims {
+			compared := slices.ContainsFunc(s.Answers[i].Claims[j].Findings, func(f analysis.Finding) bool { return f.Variant == "noop" })
+			if named := slices.Contains(of.Where.Tracers, "noop"); compared != named {
+				t.Errorf("%s, claim %d names the baseline: %v, compares it: %v", q.ID, j+1, named, compared)
+			}
+		}
+	}
+}
+
+// A claim may ask how much is added, of what is else compared by ratio.
+func TestAClaimOfWhatIsAdded(t *testing.T) {
+	m, runs := generate(t, "payload", "quick", analysistest.Model{Seed: 9, Noise: 0.01, Factor: func(_, _, tracer string, _ float64, metric string) float64 {
+		if metric == record.CPUService && tracer == "head" {
+			return 1.5
+		}
+		return 1
+	}})
+	where := experiment.Subset{Workloads: []string{"body-1MB"}, Tracers: []string{"head"}}
+	m.Experiment.Questions = []experiment.Question{{ID: "Q", Claims: []experiment.Claim{{Metric: record.CPUService, Where: where, As: "added"}}}}
+	f := analyse(t, m, runs).Answers[0].Claims[0].Findings[0]
+	if e := f.Effect; e.As != analysis.Difference || e.Estimate.Median < 60 || e.Estimate.Median > 120 || !strings.Contains(f.Text, " µs/request against no instrumentation") {
+		t.Errorf("half of 180 µs was added: %+v", f.Effect)
 	}
 }
 

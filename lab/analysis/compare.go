@@ -203,6 +203,7 @@ func warnings(a, b Results) []string {
 	m, n := a.Manifest, b.Manifest
 	differ("the experiment", a.Summary.Experiment, b.Summary.Experiment)
 	differ("the profile", m.Profile, n.Profile)
+	differ("the baseline", a.Summary.Baseline, b.Summary.Baseline)
 	differ("the machine", machine(m.Machine), machine(n.Machine))
 	differ("the kernel", m.Machine.Kernel, n.Machine.Kernel)
 	names := map[string]bool{}

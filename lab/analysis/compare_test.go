@@ -102,12 +102,13 @@ func TestCompareWarnsOfOtherDefinitions(t *testing.T) {
 	p := b.Manifest.Experiment.Profiles["quick"]
 	p.Window *= 2
 	b.Manifest.Experiment.Profiles["quick"] = p
+	b.Summary.Baseline = "noop"
 	c, err := analysis.Compare(a, b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(c.Warnings, "\n")
-	for _, want := range []string{"the load 10000rps", "the tracer otel", "the workload counter", "the windows differ"} {
+	for _, want := range []string{"the baseline differs: none in a, noop in b", "the load 10000rps", "the tracer otel", "the workload counter", "the windows differ"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not among the warnings:\n%s", want, all)
 		}

@@ -89,6 +89,8 @@ func (a *grid) dim(it item, dimension string) string {
 		return ""
 	case "variant":
 		return a.variantName(it.b)
+	case "size":
+		return Tick(float64(a.sizeOf(it.p.workload)), dimension)
 	}
 	return ""
 }
@@ -103,8 +105,11 @@ type layout struct {
 func (a *grid) layout(f experiment.Figure, items []item) layout {
 	l := layout{a: a, f: f}
 	shown := map[string]bool{f.X: true, f.Series: true, f.Panel: true, f.Mean: true}
-	if f.X == "variant" {
+	switch f.X {
+	case "variant":
 		shown["tracer"], shown["rate"] = true, true
+	case "size":
+		shown["workload"] = true // there is one of each size
 	}
 	for _, d := range []string{"workload", "load", "tracer", "rate"} {
 		if shown[d] {
@@ -149,7 +154,7 @@ func (l layout) numeric(items []item) bool {
 		return false
 	}
 	switch l.f.X {
-	case "rate":
+	case "rate", "size":
 		return true
 	case "load":
 		for _, it := range items {
@@ -172,9 +177,22 @@ func (a *grid) openRate(load string) float64 {
 	return 0
 }
 
+// sizeOf is the size of a workload's payload in bytes.
+func (a *grid) sizeOf(workload string) int {
+	for _, w := range a.e.Workloads {
+		if w.Name == workload {
+			return w.Size
+		}
+	}
+	return 0
+}
+
 func (l layout) x(it item) float64 {
-	if l.f.X == "rate" {
+	switch l.f.X {
+	case "rate":
 		return it.b.rate
+	case "size":
+		return float64(l.a.sizeOf(it.p.workload))
 	}
 	return l.a.openRate(it.p.load)
 }
@@ -192,10 +210,19 @@ func groupBy[T any](items []T, key func(T) string) (order []string, groups map[s
 	return order, groups
 }
 
-// Tick writes a number of an axis of rates or loads.
+// Tick writes a number of an axis of rates, sizes (in bytes) or loads.
 func Tick(x float64, of string) string {
-	if of == "rate" {
+	unit := ""
+	switch {
+	case of == "rate":
 		return RatePercent(x)
+	case of != "size":
+	case x >= 1e6:
+		x, unit = x/1e6, " MB"
+	case x >= 1e3:
+		x, unit = x/1e3, " KB"
+	default:
+		unit = " bytes"
 	}
-	return strconv.FormatFloat(x, 'f', -1, 64)
+	return strconv.FormatFloat(x, 'f', -1, 64) + unit
 }

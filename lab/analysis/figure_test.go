@@ -76,6 +76,81 @@ func TestTheThesisFiguresCanBeDrawn(t *testing.T) {
 	}
 }
 
+// The whole matrix of the thesis fills its figures of head and parent-based sampling: every rate at every load.
+func TestTheMatrixFillsTheThesisFigures(t *testing.T) {
+	e := mustOpen(t, "thesis")
+	m, runs, err := analysistest.Make(e, "matrix", analysistest.Model{Seed: 7, Rounds: 2, Noise: 0.02})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := analyse(t, m, runs)
+	for _, q := range s.Answers { // of tracers that are not in the matrix
+		if q.ID == "RQ5" || q.ID == "I1" {
+			if got := q.Claims[0].Short; got != "This profile does not measure it." {
+				t.Errorf("%s: %s", q.ID, got)
+			}
+		}
+	}
+	rates := map[string]int{}
+	for _, tr := range e.Tracers {
+		rates[tr.Name] = max(1, len(tr.Rates)) // without rates, one level
+	}
+	for id, tracers := range map[string][]string{
+		"5.1": {"head"}, "5.2": {"head"}, "5.3": {"noop", "head"}, "5.4": {"noop", "head"},
+		"5.5": {"head", "parent"}, "5.6": {"head", "parent"}, "5.7": {"head", "parent"}, "5.8": {"head", "parent"},
+	} {
+		want := 0 // points of each metric
+		for _, tracer := range tracers {
+			want += len(e.Loads) * rates[tracer]
+		}
+		points := map[string]int{}
+		for _, p := range figureOf(t, s, id).Panels {
+			for _, series := range p.Series {
+				points[p.Metric] += len(series.Points)
+			}
+		}
+		for metric, n := range points {
+			if n != want {
+				t.Errorf("figure %s has %d points of %s, want %d", id, n, metric, want)
+			}
+		}
+		if len(points) == 0 {
+			t.Errorf("figure %s is empty", id)
+		}
+	}
+}
+
+// Workloads of different sizes are points of one line.
+func TestAnAxisOfSizes(t *testing.T) {
+	m, runs := generate(t, "payload", "quick", analysistest.Model{Seed: 7, Noise: 0.02})
+	for i := range m.Experiment.Figures {
+		m.Experiment.Figures[i].Y = []string{record.CPUService} // the records that are made up have no other CPU
+	}
+	m.Experiment.Figures[1].Form = "bar"
+	s := analyse(t, m, runs)
+	lines, bars := figureOf(t, s, "S1").Panels, figureOf(t, s, "S2").Panels
+	if len(lines) != 1 || len(lines[0].Series) != 4 || lines[0].XLabel != "size of the payload" {
+		t.Fatalf("%+v", lines)
+	}
+	for _, series := range lines[0].Series {
+		var xs []float64
+		for _, p := range series.Points {
+			xs = append(xs, p.X)
+		}
+		if !slices.Equal(xs, []float64{1e3, 1e4, 1e5, 1e6}) || strings.Contains(series.Name, "answer") {
+			t.Errorf("%s at %v", series.Name, xs)
+		}
+	}
+	if want := []string{"1 KB", "10 KB", "100 KB", "1 MB"}; len(bars) != 1 || !slices.Equal(bars[0].Labels, want) {
+		t.Errorf("bars: %+v, want labels %v", bars, want)
+	}
+	for size, want := range map[float64]string{1: "1 bytes", 999: "999 bytes", 1500: "1.5 KB", 64e6: "64 MB"} {
+		if got := analysis.Tick(size, "size"); got != want {
+			t.Errorf("%v is written %q, want %q", size, got, want)
+		}
+	}
+}
+
 // A tracer without a rate is one level for every rate.
 func TestFlatSeries(t *testing.T) {
 	m, runs := generate(t, "thesis", "full", analysistest.Model{Seed: 7, Noise: 0.02})

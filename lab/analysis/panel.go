@@ -43,6 +43,8 @@ func (l layout) xLabel(numeric bool) string {
 	switch {
 	case l.f.X == "rate":
 		return "sampling rate"
+	case l.f.X == "size":
+		return "size of the payload"
 	case l.f.X == "load" && numeric:
 		return "offered load (requests/s)"
 	}

@@ -228,6 +228,9 @@ func (b *bench) install(ctx context.Context) error {
 func (b *bench) tools() error {
 	for _, c := range b.cells {
 		d, err := load.Find(c.Load.Tool)
+		if err == nil && c.Workload.Post && !d.CanPost() {
+			err = fmt.Errorf("%s: the load generator %s sends no bodies: take a load without tool", c.Name, c.Load.Tool)
+		}
 		if err == nil {
 			err = load.Available(d)
 		}

@@ -39,7 +39,7 @@ func runnable(e *experiment.Experiment) error {
 // chainOptions are those of a workload, with its environment and command line as
 // they are given, or as they are when the placeholders are replaced.
 func chainOptions(w *experiment.Workload, env map[string]string, argv []string) workloads.Options {
-	o := workloads.Options{Env: env, Path: w.Path, ReadyWithin: w.ReadyWithin.Std()}
+	o := workloads.Options{Env: env, Path: w.RequestPath(), ReadyWithin: w.ReadyWithin.Std()}
 	if len(argv) > 0 || w.Health != "" || w.Port != 0 {
 		o.Command = &workloads.Command{Name: w.Name, Argv: argv, Health: w.Health, Port: w.Port}
 	}

@@ -54,11 +54,7 @@ func list(w io.Writer) error {
 				return err
 			}
 			runs := schedule(cells, e.Profiles[profile], 1)
-			var about time.Duration
-			for _, r := range runs {
-				about += r.about()
-			}
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", e.Name, profile, len(runs), roughly(about), title)
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", e.Name, profile, len(runs), roughly(about(runs)), title)
 			title = ""
 		}
 	}

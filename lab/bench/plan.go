@@ -37,7 +37,8 @@ func (p planned) id() string {
 func (p planned) group() string { return fmt.Sprintf("%s/%s/%d", p.kind, p.cell.Name, p.round) }
 
 func (p planned) about() time.Duration {
-	d := p.warmup + p.window + overhead
+	// Where requests take long, those in flight at the end are waited for, too.
+	d := p.warmup + p.window + p.cell.Workload.Warmup.Std() + overhead
 	if p.kind == record.Checked {
 		each := 200 * time.Microsecond
 		if rate := p.cell.Load.Rate; rate > 0 { // if it is held
@@ -55,14 +56,14 @@ func (p planned) about() time.Duration {
 func schedule(cells []experiment.Cell, p experiment.Profile, seed uint64) []planned {
 	rng := rand.New(rand.NewPCG(seed, 0x6f726465)) //nolint:gosec // an order, not a secret
 	var runs []planned
-	add := func(kind record.Kind, rounds int, window time.Duration, wanted func(*experiment.Cell, experiment.Variant) bool) {
+	add := func(kind record.Kind, rounds int, window time.Duration, wanted func(c *experiment.Cell, v experiment.Variant, round int) bool) {
 		for round := range rounds {
 			for _, i := range rng.Perm(len(cells)) {
 				c := &cells[i]
 				order := 0
 				for _, j := range rng.Perm(len(c.Variants)) {
 					v := c.Variants[j]
-					if !wanted(c, v) {
+					if !wanted(c, v, round) {
 						continue
 					}
 					runs = append(runs, planned{
@@ -74,18 +75,27 @@ func schedule(cells []experiment.Cell, p experiment.Profile, seed uint64) []plan
 			}
 		}
 	}
-	add(record.Measured, p.Rounds, p.Window.Std(), func(*experiment.Cell, experiment.Variant) bool { return true })
+	add(record.Measured, p.MostRounds(), p.Window.Std(), p.Holds)
 	if p.Check > 0 {
-		add(record.Checked, 1, 0, func(c *experiment.Cell, v experiment.Variant) bool {
+		add(record.Checked, 1, 0, func(c *experiment.Cell, v experiment.Variant, _ int) bool {
 			d, err := load.Find(c.Load.Tool)
 			facts := tracer.FactsOf(v.Tracer)
 			return err == nil && d.CanNumber() && (facts.Traces || facts.Programs)
 		})
 	}
-	add(record.Profiled, p.Profiled, p.ProfileWindow.Std(), func(c *experiment.Cell, v experiment.Variant) bool {
+	add(record.Profiled, p.Profiled, p.ProfileWindow.Std(), func(c *experiment.Cell, v experiment.Variant, _ int) bool {
 		return c.Workload.Profile != "" && !v.Control
 	})
 	return runs
+}
+
+// about is how long the runs take together.
+func about(runs []planned) time.Duration {
+	var d time.Duration
+	for _, r := range runs {
+		d += r.about()
+	}
+	return d
 }
 
 // steps are the runs as the progress line wants them.

@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
@@ -59,6 +62,68 @@ func TestScheduleHoldsEveryVariantOnceInEveryRound(t *testing.T) {
 				}
 				groups = append(groups, r.group())
 			}
+		}
+	}
+}
+
+// Strategies, rates, loads and endpoints of the thesis, from its sections 4.4.1 to 4.4.5: each
+// combination is one configuration of its table 4.1.
+func configurationsOfTheThesis() map[string]bool {
+	all := map[string]bool{}
+	for _, endpoint := range []string{"api-basic", "api-large-payload", "api-cpu-intensive", "api-long-running", "api-deep-spans"} {
+		for _, load := range []string{"50rps", "500rps", "1000rps"} {
+			for strategy, rates := range map[string]string{
+				"noop": "", "head": "@0.01 @0.05 @0.1 @0.3 @0.5 @1", "parent": "@0.01 @0.05 @0.1 @0.5 @1", "adaptive": "@0.01 @0.1 @0.3 @0.5",
+			} {
+				for rate := range strings.SplitSeq(rates, " ") {
+					all[endpoint+"/"+load+" "+strategy+rate] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+// The profiles matrix and source have the thesis' 240 configurations and no others; the first of them fits
+// into a night.
+func TestTheThesisConfigurations(t *testing.T) {
+	want := configurationsOfTheThesis()
+	if len(want) != 240 {
+		t.Fatalf("the thesis counts 240 configurations, this test %d", len(want))
+	}
+	for profile, longest := range map[string]time.Duration{"matrix": 9 * time.Hour, "source": 6 * 24 * time.Hour} {
+		runs, _, p := planOf(t, "thesis", profile)
+		rounds := map[string]int{}
+		for _, r := range runs {
+			if env := r.variant.Environment(experiment.Placeholders{}); profile == "source" && r.variant.Tracer.Name == "adaptive" && env["ADAPTIVE_UPDATE_INTERVAL"] != "30" {
+				t.Fatalf("%s is not adapted every 30 s, as the thesis does: %v", r.variant.Name, env)
+			}
+			if !r.variant.Control {
+				rounds[r.cell.Name+" "+r.variant.Name]++
+			}
+		}
+		if !maps.EqualFunc(rounds, want, func(int, bool) bool { return true }) {
+			t.Errorf("%s has %d configurations that are not those of the thesis", profile, len(rounds))
+		}
+		for name, n := range rounds {
+			most := p.Rounds
+			if profile == "source" && !strings.Contains(name, "head") && !strings.Contains(name, "parent") {
+				most = 3 // adaptive sampling, and what it is compared with
+			}
+			if n != most {
+				t.Errorf("%s: %s in %d rounds, want %d", profile, name, n, most)
+			}
+		}
+		if d := about(runs); d > longest {
+			t.Errorf("%s takes %v, longer than %v", profile, d, longest)
+		}
+	}
+}
+
+func TestQuickProfilesAreQuick(t *testing.T) {
+	for _, name := range []string{"thesis", "payload", "failures", "pipelines"} {
+		if runs, _, _ := planOf(t, name, "quick"); about(runs) > 40*time.Minute {
+			t.Errorf("%s takes %v", name, about(runs))
 		}
 	}
 }

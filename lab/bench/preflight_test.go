@@ -28,6 +28,18 @@ func TestOptionalWorkloadIsLeftOut(t *testing.T) {
 	}
 }
 
+// A load generator that sends GETs alone is refused before anything is started.
+func TestBodiesNeedALoadThatSendsThem(t *testing.T) {
+	b := &bench{cells: []experiment.Cell{{Name: "w/l", Workload: &experiment.Workload{Post: true, Size: 1}, Load: &experiment.Load{Tool: "ab"}}}}
+	if err := b.tools(); err == nil || !strings.Contains(err.Error(), "w/l: the load generator ab sends no bodies") {
+		t.Errorf("error %v", err)
+	}
+	b.cells[0].Load.Tool = ""
+	if err := b.tools(); err != nil {
+		t.Error(err)
+	}
+}
+
 // What needs another kernel is left out with the kernel's reason, and stops nothing.
 func TestWhatTheKernelDoesNotOfferIsLeftOut(t *testing.T) {
 	tare := filepath.Join(t.TempDir(), "tare")

@@ -92,6 +92,9 @@ func (r *run) loadOptions() load.Options {
 		AppendBody:   r.chain.AppendBody,
 		Header:       r.chain.Header,
 	}
+	if r.job.Workload.Post {
+		opts.BodySize = r.job.Workload.Size
+	}
 	if r.job.Requests > 0 && r.stage.Progress != nil {
 		opts.Progress = func(ok, failed uint64) {
 			r.stage.Progress(float64(ok+failed)/float64(r.job.Requests), r.session)

@@ -33,8 +33,13 @@ type Workload struct {
 	Name string `yaml:"name" json:"name"`
 	// Kind is a chain of package workloads.
 	Kind string            `yaml:"kind" json:"kind"`
-	Path string            `yaml:"path" json:"path,omitempty"` // of every request; chains have their own
+	Path string            `yaml:"path" json:"path,omitempty"` // of every request, with the placeholder {size}; chains have their own
 	Env  map[string]string `yaml:"env" json:"env,omitempty"`
+	// Size of the payload in bytes, at most MaxSize: {size} in Path, and x of figures
+	// by size; 0: unknown.
+	Size int `yaml:"size" json:"size,omitempty"`
+	// Post: requests are POSTs whose bodies have that size.
+	Post bool `yaml:"post" json:"post,omitempty"`
 	// Warmup is the least warm-up of this workload, where its requests take long.
 	Warmup Duration `yaml:"warmup" json:"warmup,omitempty"`
 	// Connections instead of the load's, where many requests are in flight.
@@ -123,9 +128,15 @@ type Load struct {
 // Profile is a size of the experiment: smoke, quick or full.
 type Profile struct {
 	// Rounds of measurements; 0: requests are checked alone.
-	Rounds int      `yaml:"rounds" json:"rounds"`
-	Warmup Duration `yaml:"warmup" json:"warmup"`
-	Window Duration `yaml:"window" json:"window"`
+	Rounds int `yaml:"rounds" json:"rounds"`
+	// RoundsOf overrides Rounds for tracers, by their names. The baseline, which all
+	// are compared with, is in every round that has another variant of its cell.
+	RoundsOf map[string]int `yaml:"rounds_of" json:"rounds_of,omitempty"`
+	// EnvOf overrides the Env of tracers, by their names, where times within it depend
+	// on the window's.
+	EnvOf  map[string]map[string]string `yaml:"env_of" json:"env_of,omitempty"`
+	Warmup Duration                     `yaml:"warmup" json:"warmup"`
+	Window Duration                     `yaml:"window" json:"window"`
 	// Cells restrict workloads, loads and tracers; empty: all with all.
 	Cells []Subset `yaml:"cells" json:"cells,omitempty"`
 	// Profiled runs per variant and cell whose workload has a profile; 0: none.
@@ -161,7 +172,7 @@ type Figure struct {
 	ID    string `yaml:"id" json:"id"` // as in the source: "5.1"
 	Title string `yaml:"title" json:"title"`
 	Where Subset `yaml:"where" json:"where"`
-	X     string `yaml:"x" json:"x"` // rate, load, tracer, workload, variant
+	X     string `yaml:"x" json:"x"` // rate, load, tracer, workload, variant, size
 	// Y is a metric's key, or one of the special ones: shares (CPU profile),
 	// programs (ns per run of kernel programs).
 	Y []string `yaml:"y" json:"y"`
@@ -186,7 +197,8 @@ type Question struct {
 }
 
 // Claim compares variants: every variant that Where selects against the baseline,
-// or against another tracer at the same rate.
+// or against another tracer at the same rate. The baseline itself is compared with
+// another tracer where Where names it.
 type Claim struct {
 	// Say is a plain sentence in which {} stands for the outcome ("Tracing every request costs {}
 	// CPU."): reports begin with the claims that have one.
@@ -194,6 +206,8 @@ type Claim struct {
 	Metric  string `yaml:"metric" json:"metric"`
 	Where   Subset `yaml:"where" json:"where"`
 	Against string `yaml:"against" json:"against,omitempty"` // tracer; "": the baseline
+	// As: "added" compares by difference; "" by ratio, where there is one.
+	As string `yaml:"as" json:"as,omitempty"`
 	// ShareOfAdded asks which share of what Against adds to the baseline the
 	// variant adds: (variant - baseline) / (Against - baseline), round by round.
 	ShareOfAdded bool `yaml:"share_of_added" json:"share_of_added,omitempty"`

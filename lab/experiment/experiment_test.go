@@ -41,33 +41,6 @@ func variantNames(c Cell) []string {
 	return out
 }
 
-// Table 4.1 of the thesis, and once more the baseline as the control.
-func TestThesisHasItsConfigurations(t *testing.T) {
-	e, err := Open("thesis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cells, err := e.Cells("full")
-	if err != nil {
-		t.Fatal(err)
-	}
-	byTracer := map[string]int{}
-	for _, c := range cells {
-		for _, v := range c.Variants {
-			if v.Control {
-				byTracer["control"]++
-			} else {
-				byTracer[v.Tracer.Name]++
-			}
-		}
-	}
-	for tracer, want := range map[string]int{"none": 15, "head": 90, "parent": 75, "adaptive": 60, "control": 15} {
-		if byTracer[tracer] != want {
-			t.Errorf("%s: %d configurations, want %d", tracer, byTracer[tracer], want)
-		}
-	}
-}
-
 const small = `
 name: mine
 workloads: [{name: api, kind: command, command: [./api], env: {A: "{otlp}"}}]
@@ -92,6 +65,17 @@ func TestEnvironmentOfAVariant(t *testing.T) {
 		t.Fatalf("variants: %s", got)
 	}
 	p := Placeholders{OTLP: "http://sink"}
+	e.Profiles["quick"] = Profile{EnvOf: map[string]map[string]string{"sdk": {"RATE": "mine", "MORE": "{otlp}"}}}
+	others, err := e.Cells("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := others[0].Variants[3].Environment(p); got["RATE"] != "mine" || got["MORE"] != "http://sink" || got["TO"] != "http://sink" {
+		t.Errorf("the profile's environment: %v", got)
+	}
+	if got := others[0].Variants[0].Environment(p); len(got) != 0 {
+		t.Errorf("the baseline's environment: %v", got)
+	}
 	tenth, all := cells[0].Variants[2].Environment(p), cells[0].Variants[3].Environment(p)
 	if tenth["RATE"] != "0.1" || tenth["TO"] != "http://sink" || all["RATE"] != "all" {
 		t.Errorf("environments %v and %v", tenth, all)
@@ -107,16 +91,27 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 		"name: mine|name: my own":          `the name "my own"`,
 		"rates: [0.1, 1]|rates: [0.1, 10]": "the rate 10 is not between 0 and 1",
 		`{"1": {RATE|{"0.3": {RATE`:        `tracer sdk: at: "0.3" is unknown`,
-		"driver: env, rates|driver: env, roots: -1, rates":        "roots: -1 is negative",
-		"driver: env, rates|driver: env, settling: -1, rates":     "settling: -1 is negative",
-		"window: 1s|window: 1":                                    "is no duration",
-		"window: 1s|window: 100ms":                                "need at least 500ms",
-		"rounds: 6|rounds: 0":                                     "need at least 1",
-		"rounds: 6|round: 6":                                      "field round not found",
-		"connections: 2|connections: 0":                           "need at least 1",
-		"metrics: [cpu_service_us]|metrics: []":                   "name at least one",
-		"command: [./api]|path: api":                              "must begin with a slash",
-		"[{name: slow|[{name: slow, connections: 1}, {name: slow": "there twice",
+		"driver: env, rates|driver: env, roots: -1, rates":                                             "roots: -1 is negative",
+		"driver: env, rates|driver: env, settling: -1, rates":                                          "settling: -1 is negative",
+		"window: 1s|window: 1":                                                                         "is no duration",
+		"window: 1s|window: 100ms":                                                                     "need at least 500ms",
+		"rounds: 6|rounds: 0":                                                                          "need at least 1",
+		"rounds: 6|rounds: 6, env_of: {lean: {A: b}}":                                                  `env_of: "lean" is unknown`,
+		"rounds: 6|rounds: 6, rounds_of: {sdk: 0}":                                                     "rounds_of: sdk: need at least 1 round",
+		"rounds: 6|rounds: 0, check: 9, rounds_of: {sdk: 2}":                                           "rounds_of: sdk: need at least 1 round",
+		"rounds: 6|rounds: 6, rounds_of: {lean: 7}":                                                    `rounds_of: "lean" is unknown`,
+		"rounds: 6|rounds: 6, rounds_of: {none: 7}":                                                    "none is the baseline, which is in every round",
+		"metrics: |questions: [{id: a, claims: [{metric: p50_ms, as: added, at_most: 1}]}]\nmetrics: ": "as: a difference is no share and has no target",
+		"command: [./api]|size: -1":                                                                    "size: -1 bytes is not between 0 and 67108864",
+		"command: [./api]|size: 67108865":                                                              "size: 67108865 bytes is not between",
+		"command: [./api]|post: true":                                                                  "size: post, and {size} in the path, need",
+		`command: [./api]|path: "/x?n={size}"`:                                                         "size: post, and {size} in the path, need",
+		"metrics: |figures: [{id: a, x: size, y: [p50_ms], as: value}]\nmetrics: ":                     "the workload api has no size",
+		"rounds: 6|round: 6":                                                                           "field round not found",
+		"connections: 2|connections: 0":                                                                "need at least 1",
+		"metrics: [cpu_service_us]|metrics: []":                                                        "name at least one",
+		"command: [./api]|path: api":                                                                   "must begin with a slash",
+		"[{name: slow|[{name: slow, connections: 1}, {name: slow":                                      "there twice",
 	} {
 		old, replacement, _ := strings.Cut(change, "|")
 		_, err := Parse([]byte(strings.Replace(small, old, replacement, 1)))
@@ -127,8 +122,57 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, failures, null, pipelines, placement, runtimes, shims, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, failures, null, payload, pipelines, placement, runtimes, shims, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
+	}
+}
+
+// An axis of sizes has one workload at each.
+func TestSizesOfAFigureDiffer(t *testing.T) {
+	two := strings.Replace(small, "command: [./api], env", "size: 9}, {name: b, kind: counter, size: 9, env", 1)
+	for where, want := range map[string]string{"": "the workloads api and b have the same size", "where: {workloads: [b]}, ": ""} {
+		_, err := Parse([]byte(two + "figures: [{id: a, " + where + "x: size, y: [p50_ms], as: value}]\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: error %v, want %q in it", where, err, want)
+		}
+	}
+}
+
+// A round has the baseline if it has any other variant of the cell.
+func TestRoundsOfATracer(t *testing.T) {
+	for rounds, want := range map[string]string{
+		"rounds: 1, rounds_of: {sdk: 2}": "none none again sdk@0.1 sdk@1|none none again sdk@0.1 sdk@1",
+		"rounds: 2, rounds_of: {sdk: 1}": "none none again sdk@0.1 sdk@1|none none again",
+		"rounds: 2":                      "none none again sdk@0.1 sdk@1|none none again sdk@0.1 sdk@1",
+	} {
+		e, err := Parse([]byte(strings.Replace(small, "rounds: 6", rounds, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells, err := e.Cells("quick")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, got := e.Profiles["quick"], []string{}
+		for round := range p.MostRounds() {
+			var names []string
+			for _, v := range cells[0].Variants {
+				if p.Holds(&cells[0], v, round) {
+					names = append(names, v.Name)
+				}
+			}
+			got = append(got, strings.Join(names, " "))
+		}
+		if text := strings.Join(got, "|"); text != want {
+			t.Errorf("%s: %s, want %s", rounds, text, want)
+		}
+	}
+}
+
+func TestSizeInAPath(t *testing.T) {
+	w := Workload{Path: "/x?n={size}", Size: 1000}
+	if got := w.RequestPath(); got != "/x?n=1000" {
+		t.Error(got)
 	}
 }
 

@@ -51,7 +51,10 @@ func (e *Experiment) validate() error {
 	for i, f := range e.Figures {
 		what := fmt.Sprintf("figures[%d] (%s)", i, f.ID)
 		e.validateSubset(&p, what, f.Where)
-		p.oneOf(what+": x", f.X, []string{"rate", "load", "tracer", "workload", "variant"})
+		p.oneOf(what+": x", f.X, []string{"rate", "load", "tracer", "workload", "variant", "size"})
+		if f.X == "size" {
+			e.validateSizes(&p, what, f.Where)
+		}
 		p.oneOf(what+": as", f.As, []string{"value", "ratio", "added"})
 		dims := []string{"", "load", "tracer", "workload"}
 		p.oneOf(what+": series", f.Series, dims)
@@ -71,6 +74,10 @@ func (e *Experiment) validate() error {
 			}
 			if c.Against != "" {
 				p.oneOf(what+": against", c.Against, e.tracerNames())
+			}
+			p.oneOf(what+": as", c.As, []string{"", "added"})
+			if c.As != "" && (c.ShareOfAdded || c.OfWorkloads || c.AtMost != 0 || c.AtLeast != 0) {
+				p.add("%s: as: a difference is no share and has no target: leave out share_of_added, of_workloads, at_most and at_least", what)
 			}
 			if c.ShareOfAdded && c.Against == "" {
 				p.add("%s: share_of_added: name the tracer in against", what)
@@ -171,6 +178,31 @@ func (e *Experiment) validateWorkloads(p *problems) {
 		if w.Spans < 0 {
 			p.add("%s: spans: %d is negative", what, w.Spans)
 		}
+		if w.Size < 0 || w.Size > MaxSize {
+			p.add("%s: size: %d bytes is not between 0 and %d", what, w.Size, MaxSize)
+		}
+		if w.Size == 0 && (w.Post || strings.Contains(w.Path, sizePlaceholder)) {
+			p.add("%s: size: post, and %s in the path, need the payload's size in bytes", what, sizePlaceholder)
+		}
+	}
+}
+
+// MaxSize of a payload in bytes: the load generator holds each body that it sends in memory.
+const MaxSize = 64 << 20
+
+// validateSizes asks that an axis of sizes has one workload for each.
+func (e *Experiment) validateSizes(p *problems, what string, where Subset) {
+	taken := map[int]string{}
+	for _, w := range e.Workloads {
+		if len(where.Workloads) > 0 && !slices.Contains(where.Workloads, w.Name) {
+			continue
+		}
+		if w.Size == 0 {
+			p.add("%s: x: the workload %s has no size: give it one, or leave it out by where", what, w.Name)
+		} else if other, ok := taken[w.Size]; ok {
+			p.add("%s: x: the workloads %s and %s have the same size: choose one of them by where", what, other, w.Name)
+		}
+		taken[w.Size] = w.Name
 	}
 }
 
@@ -205,6 +237,18 @@ func (e *Experiment) validateProfiles(p *problems) {
 		p.name("profiles", name)
 		if pr.Rounds < 1 && pr.Check == 0 {
 			p.add("%s: rounds: need at least 1, or check; below 6 there is no interval worth reading", what)
+		}
+		for tracer := range pr.EnvOf {
+			p.oneOf(what+": env_of", tracer, e.tracerNames())
+		}
+		for tracer, n := range pr.RoundsOf {
+			p.oneOf(what+": rounds_of", tracer, e.tracerNames())
+			if n < 1 || pr.Rounds < 1 {
+				p.add("%s: rounds_of: %s: need at least 1 round, here and in rounds", what, tracer)
+			}
+			if len(e.Tracers) > 0 && tracer == e.Baseline() {
+				p.add("%s: rounds_of: %s is the baseline, which is in every round: leave it out", what, tracer)
+			}
 		}
 		if pr.Rounds > 0 && pr.Window.Std() < 500*time.Millisecond {
 			p.add("%s: window: need at least 500ms, since the kernel counts idle time in steps of 10 ms", what)

@@ -31,6 +31,7 @@ type ab struct{}
 
 func (ab) Program() (executable, debian string) { return "ab", "apache2-utils" }
 func (ab) CanRate() bool                        { return false }
+func (ab) CanPost() bool                        { return false }
 func (ab) CanNumber() bool                      { return false }
 
 // Start sends nothing yet: every Interval is a run of ab.

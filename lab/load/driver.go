@@ -20,6 +20,8 @@ type Driver interface {
 	// CanRate reports whether it can send requests at a rate; else it is a
 	// closed loop.
 	CanRate() bool
+	// CanPost reports whether its requests can have bodies.
+	CanPost() bool
 	// CanNumber reports whether each request has a number of its own, by which
 	// its trace can be compared with the ground truth.
 	CanNumber() bool
@@ -78,6 +80,7 @@ type own struct{}
 
 func (own) Program() (executable, debian string) { return "", "" }
 func (own) CanRate() bool                        { return true }
+func (own) CanPost() bool                        { return true }
 func (own) CanNumber() bool                      { return true }
 
 // Start sends load until Finish, where the options have no end.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"html"
 	"io"
 	"os"
@@ -131,6 +132,11 @@ func TestReportsOfAllShippedExperiments(t *testing.T) {
 			}
 			if drawn := strings.Count(first, "<svg"); drawn > 1 || drawn == 0 && strings.Contains(page, "<svg") {
 				t.Errorf("%s: the first screen shows %d figures", name, drawn)
+			}
+			for tracer, n := range e.Profiles[profile].RoundsOf {
+				if want := fmt.Sprintf("(of %s %d); in each", tracer, n); !strings.Contains(md, want) {
+					t.Errorf("%s: %q is not in the report", name, want)
+				}
 			}
 			for _, f := range s.Figures {
 				if len(f.Panels) > 0 && !strings.Contains(page, `id="`+anchor("figure-", f.ID)+`"`) {

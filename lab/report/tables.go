@@ -261,7 +261,11 @@ func (v *view) method(m *record.Manifest, s *analysis.Summary) {
 	}
 	p := m.Experiment.Profiles[m.Profile]
 	add("experiment", "%s, profile %s", m.Experiment.Name, m.Profile)
-	add("rounds", "%d; in each, every variant once, the baseline twice, in an order drawn by the seed %d", p.Rounds, m.Seed)
+	others := ""
+	for _, t := range slices.Sorted(maps.Keys(p.RoundsOf)) {
+		others += fmt.Sprintf(" (of %s %d)", t, p.RoundsOf[t])
+	}
+	add("rounds", "%d%s; in each, every variant once, the baseline twice, in an order drawn by the seed %d", p.Rounds, others, m.Seed)
 	add("windows", "%s after a warm-up of at least %s", p.Window, p.Warmup)
 	add("compared", "within rounds, with the mean of the baseline's two runs; medians with 95%% intervals; an effect counts only beyond what the baseline differs from itself by")
 	add("runs", "%d of %d measured ones count, %d of %d profiled, %d of %d checked", s.Runs.MeasuredKept, s.Runs.Measured,

@@ -80,7 +80,8 @@ func (tare) Start(ctx context.Context, t Target) (Session, error) {
 type agent struct {
 	group   *workloads.Group
 	process *workloads.Process
-	behind  *behind // nil: the agent sends to the sink
+	behind  *behind  // nil: the agent sends to the sink
+	service *service // what the workload itself has to say; nil: it is not asked
 	asked   map[string]string
 	all     bool   // without sampling
 	blind   bool   // it sees no request
@@ -106,6 +107,9 @@ type agentService struct {
 }
 
 func (a *agent) start(ctx context.Context, t Target) error {
+	if len(t.Variant.Tracer.Expect) > 0 {
+		a.service = newService(t)
+	}
 	file, err := a.writeConfig(t)
 	if err != nil {
 		return err
@@ -220,7 +224,7 @@ func (a *agent) get(ctx context.Context, path string) (*http.Response, error) {
 	return resp, nil
 }
 
-// ReadBack reads the agent's /metrics.
+// ReadBack reads the agent's /metrics, then what is expected of the workload itself.
 func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 	if err := a.Alive(); err != nil {
 		return Reading{}, err
@@ -240,6 +244,13 @@ func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 	}
 	r.Config = map[string]any{
 		"sampling_ratio": r.Rate, "roots_sampled": r.Sampled, "roots_unsampled": r.Unsampled,
+	}
+	if a.service != nil {
+		s, err := a.service.ReadBack(ctx)
+		r.Config["service"] = s.Config
+		if err != nil {
+			return r, err
+		}
 	}
 	if a.behind != nil {
 		return r, a.behind.read(ctx, &r)

@@ -86,6 +86,43 @@ func TestServiceIsBelievedNotTheCommandLine(t *testing.T) {
 	}
 }
 
+// Beside the agent, the service that it traces says what it runs with, too.
+func TestTheTracedServiceIsAskedToo(t *testing.T) {
+	agentSays := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("# TYPE tare_roots_total counter\ntare_roots_total{sampled=\"true\"} 10\n# TYPE tare_sampling_ratio gauge\ntare_sampling_ratio 1\n"))
+	}))
+	t.Cleanup(agentSays.Close)
+	group, err := workloads.NewGroup("tracer-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := group.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	idle, err := group.Start("agent", []string{"sleep", "infinity"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for config, want := range map[string]string{
+		`{"baseline": "bare", "tracing_enabled": false}`: "",
+		`{"baseline": "noop", "tracing_enabled": false}`: "says baseline=noop, and should say bare",
+	} {
+		a := &agent{
+			group: group, process: idle, all: true, base: agentSays.URL, client: agentSays.Client(),
+			service: newService(answers(t, config, map[string]string{"baseline": "bare"})),
+		}
+		r, err := a.ReadBack(t.Context())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: error %v, want %q in it", config, err, want)
+		}
+		if said, _ := lookUp(r.Config, "service"); said == nil || r.Config["sampling_ratio"] != 1.0 {
+			t.Errorf("%s: read back %v", config, r.Config)
+		}
+	}
+}
+
 func TestLookUpFollowsDots(t *testing.T) {
 	var config map[string]any
 	if err := json.Unmarshal([]byte(`{"a": {"b": {"c": 1}}, "x.y": 2}`), &config); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -19,8 +20,8 @@ import (
 // endpoint is one kind of work. What it does depends on nothing but the
 // request and the count of requests.
 type endpoint struct {
-	path string
-	kind string // of work, as its span's attribute app.operation has it
+	method, path string
+	kind         string // of work, as its span's attribute app.operation has it
 	http.HandlerFunc
 }
 
@@ -28,11 +29,12 @@ func endpoints(s settings) []endpoint {
 	// The tracer of the provider that is in force: tracing has been started.
 	tracer := otel.Tracer("github.com/tare-trace/tare/workloads/thesis")
 	return []endpoint{
-		{"/api/basic", "computation", basic},
-		{"/api/large-payload", "payload", largePayload(s.payload)},
-		{"/api/long-running", "delay", longRunning(s.longMin, s.longMax)},
-		{"/api/deep-spans", "nesting", deepSpans(tracer, s.deepDelay)},
-		{"/api/cpu-intensive", "cpu", cpuIntensive(s.primes)},
+		{http.MethodGet, "/api/basic", "computation", basic},
+		{http.MethodGet, "/api/large-payload", "payload", largePayload(s.payload)},
+		{http.MethodPost, "/api/large-payload", "payload", receivePayload},
+		{http.MethodGet, "/api/long-running", "delay", longRunning(s.longMin, s.longMax)},
+		{http.MethodGet, "/api/deep-spans", "nesting", deepSpans(tracer, s.deepDelay)},
+		{http.MethodGet, "/api/cpu-intensive", "cpu", cpuIntensive(s.primes)},
 	}
 }
 
@@ -77,6 +79,26 @@ func largePayload(unset int) http.HandlerFunc {
 func payload(size int) []byte {
 	const line = "The quick brown fox jumps over the lazy dog.\n"
 	return bytes.Repeat([]byte(line), size/len(line)+1)[:size]
+}
+
+// receivePayload reads all of the request's body into memory, as a service that
+// decodes it would, and answers with its size.
+func receivePayload(w http.ResponseWriter, r *http.Request) {
+	var body bytes.Buffer
+	if n := r.ContentLength; n > 0 && n <= maxPayload {
+		body.Grow(int(n) + bytes.MinRead)
+	}
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxPayload))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		service.WriteError(w, status, fmt.Sprintf("body: %v: it may have up to %d bytes", err, maxPayload))
+		return
+	}
+	annotate(r.Context(), attribute.Int("app.payload.size", body.Len()))
+	service.WriteJSON(w, http.StatusOK, map[string]any{"endpoint": "large-payload", "received": body.Len()})
 }
 
 // longRunning takes min, three steps between, and max, one after the other.

@@ -28,7 +28,8 @@
 //	BASELINE             without tracing: bare (default) leaves the HTTP
 //	                     instrumentation out; noop keeps it, with the no-op
 //	                     provider
-//	PAYLOAD_SIZE         bytes of /api/large-payload (102400)
+//	PAYLOAD_SIZE         bytes of /api/large-payload (102400); what is POSTed there
+//	                     is read, up to 64 MiB
 //	LONG_RUNNING_MIN, LONG_RUNNING_MAX
 //	                     of /api/long-running (1s, 5s)
 //	DEEP_SPANS_DELAY     in each span of /api/deep-spans (1ms)
@@ -78,6 +79,7 @@ func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handle
 	tracing.Register(reg)
 	metrics := newMetrics(reg)
 	faults := newFaults(s)
+	around := "" // the handlers, in place of the pipeline's instrumentation
 	mux := http.NewServeMux()
 	for _, e := range endpoints(s) {
 		var h http.Handler = faults.inject(e)
@@ -85,11 +87,11 @@ func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handle
 		case s.tracing:
 			h = tracing.Handler(h, e.path)
 		case s.baseline == noop:
-			h = otelhttp.NewHandler(h, e.path)
+			h, around = otelhttp.NewHandler(h, e.path), "otelhttp"
 		}
-		mux.Handle("GET "+e.path, metrics.observe(e.path, h))
+		mux.Handle(e.method+" "+e.path, metrics.observe(e.path, h))
 	}
-	service.Pages(mux, reg, func() map[string]any { return s.config(tracing, addr) })
+	service.Pages(mux, reg, func() map[string]any { return s.config(tracing, around, addr) })
 	mux.Handle("GET /adaptive-metrics", tracing.AdaptiveMetrics())
 	return mux
 }

@@ -58,7 +58,7 @@ func TestAdaptive(t *testing.T) {
 			"INJECT_ERRORS": "0.01",
 		}))
 		c := p.Config()
-		if c["sampling_strategy"] != "adaptive" || c["adaptive_base_rate"] != 0.2 || c["sampling_rate"] != nil {
+		if c["sampling_strategy"] != "adaptive" || c["adaptive_base_rate"] != 0.2 || c["adaptive_update_interval"] != 0.05 || c["sampling_rate"] != nil {
 			t.Errorf("read back: %v", c)
 		}
 		rate := func() float64 {

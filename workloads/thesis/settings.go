@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	maxPayload = 64 << 20 // bytes: a request may ask for it, and many may at once
+	maxPayload = 64 << 20 // bytes: a request may ask for it or send it, and many may at once
 	maxSeconds = 60       // of /api/long-running
 	maxPrimes  = 5_000_000
 )
@@ -72,8 +72,9 @@ func readSettings(env *service.Env) settings {
 }
 
 // config is what runs, for /config: the tracing as its objects have it, and
-// the settings that shape a request.
-func (s settings) config(tracing *service.Tracing, addr net.Addr) map[string]any {
+// the settings that shape a request. around is the instrumentation that is around
+// the handlers without tracing, "" if there is none.
+func (s settings) config(tracing *service.Tracing, around string, addr net.Addr) map[string]any {
 	c := tracing.Config()
 	if name, ok := thesisNames[c["sampling_strategy"].(string)]; ok {
 		c["sampling_strategy"] = name
@@ -83,8 +84,8 @@ func (s settings) config(tracing *service.Tracing, addr net.Addr) map[string]any
 	c["baseline"] = ""
 	if c["tracing_enabled"] == false {
 		c["baseline"] = s.baseline
-		if s.baseline == noop {
-			c["instrumentation"] = "otelhttp"
+		if around != "" {
+			c["instrumentation"] = around
 		}
 	}
 	c["payload_size"] = s.payload

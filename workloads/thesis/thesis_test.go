@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -129,6 +132,35 @@ func TestAnswers(t *testing.T) {
 		if !contains(text, want) {
 			t.Errorf("no %q in the metrics", want)
 		}
+	}
+}
+
+// Bodies of all sizes are read to their ends, with a length and without (chunked).
+func TestPostedPayloads(t *testing.T) {
+	r := servicetest.NewReceiver(t, "127.0.0.1")
+	p := servicetest.Start(t, "thesis", traced(r, nil))
+	for _, size := range []int{0, 1000, 1 << 20} {
+		for _, body := range []io.Reader{bytes.NewReader(make([]byte, size)), io.MultiReader(bytes.NewReader(make([]byte, size)))} {
+			if status, answer := p.Post("/api/large-payload", body); status != http.StatusOK || !contains(answer, fmt.Sprintf(`"received":%d}`, size)) {
+				t.Errorf("%d bytes: %d %q", size, status, answer)
+			}
+		}
+	}
+	if status, answer := p.Post("/api/large-payload", bytes.NewReader(make([]byte, maxPayload+1))); status != http.StatusRequestEntityTooLarge || !contains(answer, "up to 67108864 bytes") {
+		t.Errorf("a body that is too large: %d %q", status, answer)
+	}
+	if status, _ := p.Post("/api/basic", nil); status != http.StatusMethodNotAllowed {
+		t.Errorf("a POST where none is read: %d", status)
+	}
+	if code := p.Terminate(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	sizes := map[string]int{}
+	for _, s := range r.Spans() {
+		sizes[s.Attribute("app.payload.size")]++
+	}
+	if len(r.Spans()) != 7 || sizes["int_value:1000"] != 2 || sizes["int_value:1048576"] != 2 {
+		t.Errorf("sizes that spans have: %v", sizes)
 	}
 }
 

@@ -74,9 +74,11 @@ type generator struct {
 }
 
 func (g *generator) cell(c *experiment.Cell) {
-	for round := range g.p.Rounds {
+	for round := range g.p.MostRounds() {
 		for i, v := range c.Variants {
-			g.add(c, v, record.Measured, round, i)
+			if g.p.Holds(c, v, round) {
+				g.add(c, v, record.Measured, round, i)
+			}
 		}
 	}
 	for i, v := range c.Variants {

@@ -19,7 +19,8 @@ import (
 //
 // sampling_rate is the share of the traces that begin here and are exported, and
 // is there only if it is fixed; the sampler's share under keep is head_rate, the
-// adaptive one's base is adaptive_base_rate.
+// adaptive one's base is adaptive_base_rate, its interval in seconds
+// adaptive_update_interval.
 func (t *Tracing) Config() map[string]any {
 	_, off := otel.GetTracerProvider().(noop.TracerProvider)
 	c := map[string]any{
@@ -58,6 +59,7 @@ func (t *Tracing) Config() map[string]any {
 	switch {
 	case t.learns != nil:
 		c["adaptive_base_rate"] = t.learns.Config().BaseRate
+		c["adaptive_update_interval"] = t.learns.Config().UpdateInterval.Seconds()
 	case fixed && t.pipeline.keeps():
 		c["head_rate"] = rate
 	case fixed:

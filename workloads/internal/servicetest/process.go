@@ -124,7 +124,18 @@ func (p *Process) Get(path string) (status int, body string) {
 // Do asks for a path with some headers.
 func (p *Process) Do(path string, header map[string]string) (status int, body string) {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.URL+path, nil)
+	return p.do(http.MethodGet, path, header, nil)
+}
+
+// Post sends a body to a path.
+func (p *Process) Post(path string, body io.Reader) (status int, answer string) {
+	p.t.Helper()
+	return p.do(http.MethodPost, path, nil, body)
+}
+
+func (p *Process) do(method, path string, header map[string]string, body io.Reader) (status int, answer string) {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.t.Context(), method, p.URL+path, body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -133,7 +144,7 @@ func (p *Process) Do(path string, header map[string]string) (status int, body st
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		p.t.Fatalf("GET %s: %v", path, err)
+		p.t.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)
