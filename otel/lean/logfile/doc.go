@@ -15,8 +15,8 @@
 // since numbers beyond 2^53 are rounded by many readers; ids are hexadecimal. Timestamp is the span's
 // start, Body its name, the severity ERROR (17) if its status is an error and else INFO (9), and
 // EventName is [EventName]. What a log record has no field for is in one attribute, [SpanKey]: parent,
-// kind, duration, status, tracestate, events, links, counts of what was dropped. An attribute that the
-// service itself gives this name is replaced.
+// kind, duration, status, tracestate, events, links, counts of what was dropped. Attributes of the service
+// that have this name, or [BelowKey], are left out.
 //
 // Integers are written without, doubles with a decimal point or an exponent. Bytes, NaN and infinities,
 // which JSON has not, are objects as in OTLP's JSON: {"bytesValue":"…"}, {"doubleValue":"NaN"}.

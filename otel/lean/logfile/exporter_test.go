@@ -48,7 +48,7 @@ func TestLine(t *testing.T) {
 				Values: []*commonpb.AnyValue{str("x"), double(-0.5)}}}}},
 			{Key: "map", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_KvlistValue{KvlistValue: &commonpb.KeyValueList{
 				Values: []*commonpb.KeyValue{{Key: "k", Value: str("v")}}}}}},
-			{Key: logfile.SpanKey, Value: str("replaced")},
+			{Key: logfile.SpanKey, Value: str("left out")}, {Key: logfile.BelowKey, Value: str("left out")},
 		}
 		s.Events = []*tracepb.Span_Event{{TimeUnixNano: 7, Name: "e", DroppedAttributesCount: 4,
 			Attributes: []*commonpb.KeyValue{{Key: "k", Value: str("v")}}}, {Name: "f"}}

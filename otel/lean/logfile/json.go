@@ -78,9 +78,9 @@ func pair(kv []byte) (key, value []byte, err error) {
 	return key, value, err
 }
 
-// appendPairs appends KeyValues as an object, without its closing brace. Those with the key skip are
-// left out, unless it is empty.
-func appendPairs(b []byte, kvs [][]byte, skip string) ([]byte, error) {
+// appendPairs appends KeyValues as an object, without its closing brace. Those of a span may not have the
+// keys that lines use themselves.
+func appendPairs(b []byte, kvs [][]byte, ofSpan bool) ([]byte, error) {
 	b = append(b, '{')
 	first := len(b)
 	for _, kv := range kvs {
@@ -88,7 +88,7 @@ func appendPairs(b []byte, kvs [][]byte, skip string) ([]byte, error) {
 		if err != nil {
 			return b, err
 		}
-		if skip != "" && string(key) == skip {
+		if ofSpan && (string(key) == SpanKey || string(key) == BelowKey) {
 			continue
 		}
 		if len(b) > first {

@@ -57,7 +57,7 @@ func (l *lines) readResource(rs []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	l.resource, err = appendPairs(l.resource[:0], l.attrs, "")
+	l.resource, err = appendPairs(l.resource[:0], l.attrs, false)
 	l.resource = append(l.resource, '}')
 	return err
 }
@@ -96,7 +96,7 @@ func (l *lines) readScope(ss []byte) error {
 	b = optional(b, `,"Version":`, version)
 	b = optional(b, `,"SchemaUrl":`, schema)
 	if len(l.attrs) > 0 {
-		if b, err = appendPairs(append(b, `,"Attributes":`...), l.attrs, ""); err != nil {
+		if b, err = appendPairs(append(b, `,"Attributes":`...), l.attrs, false); err != nil {
 			return err
 		}
 		b = append(b, '}')

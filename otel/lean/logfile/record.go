@@ -123,7 +123,7 @@ func (p *parts) append(b []byte, schema []byte) ([]byte, error) {
 	}
 	b = appendText(b, p.name)
 	b = append(b, `,"Attributes":`...)
-	b, err := appendPairs(b, p.attrs, SpanKey)
+	b, err := appendPairs(b, p.attrs, true)
 	if err != nil {
 		return b, err
 	}
@@ -243,7 +243,7 @@ func (p *parts) appendLinks(b []byte) ([]byte, error) {
 func appendRest(b []byte, attrs [][]byte, dropped uint64) ([]byte, error) {
 	if len(attrs) > 0 {
 		var err error
-		if b, err = appendPairs(append(b, `,"attributes":`...), attrs, ""); err != nil {
+		if b, err = appendPairs(append(b, `,"attributes":`...), attrs, false); err != nil {
 			return b, err
 		}
 		b = append(b, '}')
