@@ -25,11 +25,11 @@ func request() ptrace.Traces {
 	rs := td.ResourceSpans().AppendEmpty()
 	rs.Resource().Attributes().PutStr("service.name", "shop")
 	spans := rs.ScopeSpans().AppendEmpty().Spans()
-	for i, kind := range []ptrace.SpanKind{ptrace.SpanKindClient, ptrace.SpanKindServer} {
+	for i, kind := range []ptrace.SpanKind{ptrace.SpanKindServer, ptrace.SpanKindClient} {
 		s := spans.AppendEmpty()
 		s.SetTraceID(pcommon.TraceID{1})
-		s.SetSpanID(pcommon.SpanID{byte(2 - i)})
-		s.SetParentSpanID(pcommon.SpanID{byte(1 - i)})
+		s.SetSpanID(pcommon.SpanID{byte(i + 1)})
+		s.SetParentSpanID(pcommon.SpanID{byte(i)})
 		s.SetKind(kind)
 	}
 	return td

@@ -84,6 +84,7 @@ func (e *Exporter) Export(ctx context.Context, request []byte, spans int) (rejec
 		e.lose(max(0, spans-e.lines.taken), err)
 	}
 	if e.lines.held != nil {
+		e.lines.complete(e.count)
 		until := now.Add(-e.config.HoldFor)
 		if e.config.HoldFor < 0 {
 			until = now.Add(time.Hour)

@@ -148,6 +148,20 @@ func TestPerRequest(t *testing.T) {
 	}
 }
 
+// The spans of a batch are in any order.
+func TestRootBeforeItsSpans(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spans.jsonl")
+	e := open(t, logfile.Config{Path: path, PerRequest: true, HoldFor: -1})
+	mustExport(t, e, span(1, 0, nil), span(3, 2, nil), span(9, 8, nil), span(2, 1, nil))
+	got := lines(t, path)
+	if len(got) != 2 || len(got[0].below(t)) != 2 || got[1].SpanID != "0000000000000009" {
+		t.Errorf("%+v", got)
+	}
+	if s := e.Stats(); s.Spans != 4 || s.Held != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // What is held for too long, beyond the bound, or by who exports whole traces, has lines of its own.
 func TestHeldIsReleased(t *testing.T) {
 	for name, c := range map[string]logfile.Config{

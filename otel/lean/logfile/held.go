@@ -9,10 +9,11 @@ import (
 // maxHeld bounds the spans that wait for their local root, in bytes of JSON.
 const maxHeld = 16 << 20
 
-// held are spans that wait for the end of their local root.
+// held are the spans of a request, and those of earlier ones that wait for the end of their local root.
 type held struct {
 	traces map[[16]byte]*waiting
 	order  []*waiting // by the first span's arrival; emptied ones stay until they are the first
+	ready  []*waiting // with a local root
 	spans  int
 	bytes  int
 	max    int
@@ -24,11 +25,13 @@ type waiting struct {
 	since time.Time
 	spans []fragment
 	bytes int
+	ready bool
 }
 
 // fragment is the record of a span, without the parts that a line has once.
 type fragment struct {
 	id, parent [8]byte
+	root       bool
 	resource   []byte
 	record     []byte
 }
@@ -45,7 +48,8 @@ func (l *lines) hold() error {
 	if err != nil {
 		return err
 	}
-	f := fragment{id: [8]byte(p.id), parent: [8]byte(p.parent), record: record}
+	f := fragment{id: [8]byte(p.id), root: p.localRoot(), record: record}
+	copy(f.parent[:], p.parent) // none is zero
 	w := h.traces[[16]byte(p.traceID)]
 	if w == nil {
 		w = &waiting{id: [16]byte(p.traceID), since: time.Now()}
@@ -62,56 +66,78 @@ func (l *lines) hold() error {
 		f.resource = bytes.Clone(l.resource)
 		size += len(f.resource)
 	}
-	w.spans = append(w.spans, f)
+	if w.spans = append(w.spans, f); f.root && !w.ready {
+		w.ready = true
+		h.ready = append(h.ready, w)
+	}
 	w.bytes += size
 	h.bytes += size
 	h.spans++
 	return nil
 }
 
-// below appends the spans below a local root to its attributes, and forgets them.
-func (l *lines) below(b []byte, root *parts) []byte {
-	w := l.held.traces[[16]byte(root.traceID)]
-	if w == nil {
-		return b
+// complete makes the lines of the local roots that the request had. Its spans are in no order: those of one
+// trace may have waited in several shards of lean's queue.
+func (l *lines) complete(done func()) {
+	for _, w := range l.held.ready {
+		l.requests(w, done)
 	}
+	clear(l.held.ready)
+	l.held.ready = l.held.ready[:0]
+}
+
+// requests makes the lines of a trace's local roots, and leaves the spans that are below none of them.
+func (l *lines) requests(w *waiting, done func()) {
 	children := make(map[[8]byte][]int, len(w.spans))
 	for i, f := range w.spans {
-		if bytes.Equal(f.resource, l.resource) {
+		if !f.root {
 			children[f.parent] = append(children[f.parent], i)
 		}
 	}
-	below := make([]bool, len(w.spans))
-	for next := [][8]byte{[8]byte(root.id)}; len(next) > 0; {
-		id := next[len(next)-1]
-		next = next[:len(next)-1]
-		for _, i := range children[id] {
-			below[i] = true
-			next = append(next, w.spans[i].id)
+	written := make([]bool, len(w.spans))
+	write := func(b []byte, i int) []byte {
+		written[i] = true
+		size := len(w.spans[i].record)
+		w.bytes -= size
+		l.held.bytes -= size
+		l.held.spans--
+		return append(b, w.spans[i].record...)
+	}
+	for i, root := range w.spans {
+		if !root.root {
+			continue
 		}
-		delete(children, id) // ids that occur twice, and cycles
+		b := write(append(l.open(l.out, w.id[:], root.resource), ','), i)
+		l.spans = 1
+		for next := [][8]byte{root.id}; len(next) > 0; {
+			parent := next[len(next)-1]
+			next = next[:len(next)-1]
+			for _, c := range children[parent] {
+				if written[c] || !bytes.Equal(w.spans[c].resource, root.resource) {
+					continue
+				}
+				b = append(b, between(l.spans-1, `,"`+BelowKey+`":[`)...)
+				b = append(write(append(b, '{'), c), "}}"...)
+				next = append(next, w.spans[c].id)
+				l.spans++
+			}
+		}
+		if l.spans > 1 {
+			b = append(b, ']')
+		}
+		l.close(b, done)
 	}
 	rest := w.spans[:0]
 	for i, f := range w.spans {
-		if !below[i] {
+		if !written[i] {
 			rest = append(rest, f)
-			continue
 		}
-		b = append(b, between(l.spans-1, `,"`+BelowKey+`":[`)...)
-		b = append(append(append(b, '{'), f.record...), "}}"...)
-		w.bytes -= len(f.record)
-		l.held.bytes -= len(f.record)
-		l.held.spans--
-		l.spans++
-	}
-	if l.spans > 1 {
-		b = append(b, ']')
 	}
 	clear(w.spans[len(rest):])
+	w.ready = false
 	if w.spans = rest; len(rest) == 0 {
 		l.held.forget(w)
 	}
-	return b
 }
 
 // forget removes a trace; its place in the order goes when it is the first.

@@ -114,7 +114,7 @@ func (l *lines) take(span []byte, done func()) error {
 	if len(p.traceID) != 16 || len(p.id) != 8 || len(p.parent) != 0 && len(p.parent) != 8 {
 		return fmt.Errorf("a span has ids of %d, %d and %d bytes", len(p.traceID), len(p.id), len(p.parent))
 	}
-	if l.held != nil && !p.localRoot() {
+	if l.held != nil {
 		return l.hold()
 	}
 	b := l.open(l.out, p.traceID, l.resource)
@@ -124,9 +124,6 @@ func (l *lines) take(span []byte, done func()) error {
 		return err
 	}
 	l.spans = 1
-	if l.held != nil {
-		b = l.below(b, p)
-	}
 	l.close(b, done)
 	return nil
 }
