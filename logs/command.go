@@ -5,7 +5,6 @@ package logs
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -78,11 +77,10 @@ It prints the traces that took longest, or those that are named, as trees.`,
 }
 
 func parseTraceID(text string) (id pcommon.TraceID, err error) {
-	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != len(id) || pcommon.TraceID(b).IsEmpty() {
+	if parseID(text, id[:]) != nil {
 		return id, cli.Usagef("--trace %q: write it as 32 hexadecimal digits that are not all 0", text)
 	}
-	return pcommon.TraceID(b), nil
+	return id, nil
 }
 
 func (o *options) validate(number bool) error {

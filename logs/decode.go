@@ -94,8 +94,8 @@ func decode(line []byte, td ptrace.Traces) (spans int, err error) {
 	if r.EventName != logfile.EventName {
 		return 0, errOther
 	}
-	trace, err := parseID[pcommon.TraceID](r.TraceID)
-	if err != nil {
+	var trace pcommon.TraceID
+	if err := parseID(r.TraceID, trace[:]); err != nil {
 		return 0, err
 	}
 	fresh := ptrace.NewTraces()
@@ -118,8 +118,8 @@ func decode(line []byte, td ptrace.Traces) (spans int, err error) {
 
 // decode appends the span of a record. below receives the records below it, nil: there may be none.
 func (r *record) decode(trace pcommon.TraceID, rs ptrace.ResourceSpans, below *[]record) error {
-	id, err := parseID[pcommon.SpanID](r.SpanID)
-	if err != nil {
+	var id, parent pcommon.SpanID
+	if err := parseID(r.SpanID, id[:]); err != nil {
 		return err
 	}
 	ss, err := r.scope(rs)
@@ -150,12 +150,11 @@ func (r *record) decode(trace pcommon.TraceID, rs ptrace.ResourceSpans, below *[
 	s.SetTraceID(trace)
 	s.SetSpanID(id)
 	if o.Parent != "" {
-		parent, err := parseID[pcommon.SpanID](o.Parent)
-		if err != nil {
+		if err := parseID(o.Parent, parent[:]); err != nil {
 			return err
 		}
-		s.SetParentSpanID(parent)
 	}
+	s.SetParentSpanID(parent)
 	s.SetName(r.Body)
 	s.SetKind(kind)
 	s.SetStartTimestamp(pcommon.Timestamp(r.Timestamp))
@@ -185,12 +184,9 @@ func (o *own) details(s ptrace.Span) error {
 	}
 	for _, l := range o.Links {
 		to := s.Links().AppendEmpty()
-		trace, err := linkID[pcommon.TraceID](l.TraceID)
-		if err != nil {
-			return err
-		}
-		id, err := linkID[pcommon.SpanID](l.SpanID)
-		if err != nil {
+		var trace pcommon.TraceID
+		var id pcommon.SpanID
+		if err := errors.Join(linkID(l.TraceID, trace[:]), linkID(l.SpanID, id[:])); err != nil {
 			return err
 		}
 		to.SetTraceID(trace)
@@ -222,21 +218,22 @@ func (r *record) scope(rs ptrace.ResourceSpans) (ptrace.ScopeSpans, error) {
 	return ss, decodeMap(from.Attributes, ss.Scope().Attributes(), nil)
 }
 
-func parseID[T pcommon.TraceID | pcommon.SpanID](text string) (T, error) {
+// parseID reads an id of as many bytes as id has.
+func parseID(text string, id []byte) error {
 	b, err := hex.DecodeString(text)
-	var id T
-	if err != nil || len(b) != len(id) || T(b) == id {
-		return id, fmt.Errorf("%q is no id of %d bytes", text, len(id))
+	if err != nil || len(b) != len(id) || strings.Trim(text, "0") == "" {
+		return fmt.Errorf("%q is no id of %d bytes", text, len(id))
 	}
-	return T(b), nil
+	copy(id, b)
+	return nil
 }
 
-// linkID is an id of a link, which careless senders leave out or have zeros for.
-func linkID[T pcommon.TraceID | pcommon.SpanID](text string) (id T, err error) {
+// linkID reads an id of a link, which careless senders leave out or have zeros for.
+func linkID(text string, id []byte) error {
 	if strings.Trim(text, "0") == "" {
-		return id, nil
+		return nil
 	}
-	return parseID[T](text)
+	return parseID(text, id)
 }
 
 // decodeMap decodes an object, or nothing. special may decode the value of a key itself.
