@@ -1,4 +1,4 @@
-package logs
+package tracelog
 
 import (
 	"bytes"

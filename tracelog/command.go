@@ -1,7 +1,7 @@
-// Package logs is "tare logs": it reads spans back from log files that otel/lean/logfile and the
+// Package tracelog is "tare logs": it reads spans back from log files that otel/lean/logfile and the
 // collector's exporter tare_log write, and prints traces as trees or as OTLP. Lines of other loggers
 // in between are skipped and counted. It reads, and changes nothing.
-package logs
+package tracelog
 
 import (
 	"context"
