@@ -35,6 +35,7 @@ import (
 	"github.com/tare-trace/tare/collector/internal/bound"
 	"github.com/tare-trace/tare/collector/internal/guard"
 	"github.com/tare-trace/tare/collector/keepprocessor"
+	"github.com/tare-trace/tare/collector/logexporter"
 	"github.com/tare-trace/tare/collector/pageextension"
 	"github.com/tare-trace/tare/collector/redactprocessor"
 	"github.com/tare-trace/tare/collector/storeexporter"
@@ -87,6 +88,7 @@ func Components() (otelcol.Factories, error) {
 		{kafkaexporter.NewFactory(), contrib + "exporter/kafkaexporter"},
 		{bound.Prometheus(guard.Bounded), contrib + "exporter/prometheusexporter"},
 		{storeexporter.NewFactory(), own},
+		{logexporter.NewFactory(), own},
 	}, err)
 	f.Extensions, f.ExtensionModules, err = parts([]part[extension.Factory]{
 		{filestorage.NewFactory(), contrib + "extension/storage/filestorage"},

@@ -81,7 +81,13 @@ func (o *Options) uris() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	uris := []string{"yaml:" + collector.DefaultConfig, "yaml:" + text}
+	base := collector.DefaultConfig
+	if !o.OTLP {
+		if base, err = settings.WithoutLogs(base); err != nil {
+			return nil, err
+		}
+	}
+	uris := []string{"yaml:" + base, "yaml:" + text}
 	if o.CollectorConfig != "" {
 		path, err := filepath.Abs(o.CollectorConfig)
 		if err != nil {

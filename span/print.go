@@ -102,7 +102,7 @@ func (s *Span) service() string {
 	if s.Resource == nil || s.Resource.Service == "" {
 		return "(unknown)"
 	}
-	return s.Resource.Service
+	return strings.Map(printable, s.Resource.Service)
 }
 
 // operation is the kind and the name; top spans say that they miss a parent.

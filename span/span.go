@@ -26,11 +26,13 @@ func (i ID) IsZero() bool { return i == ID{} }
 // Kind is OpenTelemetry's span kind; the values are those of OTLP.
 type Kind uint8
 
-// The kinds that a message on a socket can have.
+// The kinds. A message on a socket has one of the first three.
 const (
 	Internal Kind = 1
 	Server   Kind = 2
 	Client   Kind = 3
+	Producer Kind = 4
+	Consumer Kind = 5
 )
 
 func (k Kind) String() string {
@@ -41,6 +43,10 @@ func (k Kind) String() string {
 		return "server"
 	case Client:
 		return "client"
+	case Producer:
+		return "producer"
+	case Consumer:
+		return "consumer"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }

@@ -37,6 +37,9 @@ type Options struct {
 	// second: what is written meanwhile comes on top, and so do the files that a
 	// compaction is about to replace.
 	MaxBytes int64
+	// MaxLogBytes bounds the log records beside the traces; 0: 1 GiB. They also take at most
+	// an eighth of MaxBytes, and go by MaxAge.
+	MaxLogBytes int64
 	// Log receives messages about merges, removed chunks and errors of Pebble; nil
 	// discards them.
 	Log *slog.Logger
@@ -58,6 +61,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%w: an age of %v: use 0 for no limit, or at least 1s", ErrInvalid, o.MaxAge)
 	case o.MaxBytes < 0 || o.MaxBytes > 0 && o.MaxBytes < MinBytes:
 		return fmt.Errorf("%w: a size of %d bytes: use 0 for no limit, or at least %d", ErrInvalid, o.MaxBytes, MinBytes)
+	case o.MaxLogBytes < 0:
+		return fmt.Errorf("%w: %d bytes of log records: use 0 for the default, or more", ErrInvalid, o.MaxLogBytes)
 	}
 	return nil
 }
@@ -91,6 +96,7 @@ type Store struct {
 	written atomic.Uint64 // spans
 	expired atomic.Uint64
 	refused atomic.Uint64
+	logs    logs
 	kick    chan struct{} // there may be something to merge
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -206,6 +212,12 @@ func (s *Store) openLocked(engine string, lock *pebble.Lock) error {
 	err = s.loadChunks(a)
 	if err == nil {
 		err = s.settle(a)
+	}
+	if err == nil {
+		if err = s.loadLogs(); errors.Is(err, ErrCorrupt) {
+			s.log.Error("store: log records are damaged, those that cannot be read are not shown", "error", err)
+			err = nil
+		}
 	}
 	if err != nil {
 		err = s.hint(fmt.Errorf("%w (in %s)", err, s.opt.Dir))

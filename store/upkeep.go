@@ -40,8 +40,12 @@ func (s *Store) upkeep(ctx context.Context) {
 }
 
 // expire removes the chunks that are too old at the time, and the oldest while
-// the directory is too large.
+// the directory is too large; and likewise log records.
 func (s *Store) expire(ctx context.Context, now time.Time) error {
+	return errors.Join(s.expireSpans(ctx, now), s.expireLogs(ctx, now))
+}
+
+func (s *Store) expireSpans(ctx context.Context, now time.Time) error {
 	chunks := s.list()
 	slices.SortFunc(chunks, func(a, b *zone) int { return cmp.Compare(a.age(), b.age()) })
 	old := 0

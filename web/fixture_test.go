@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/goleak"
 
@@ -142,5 +143,37 @@ func serve(t testing.TB, o web.Options) *httptest.Server {
 
 // shop is the fixture that the golden files are of.
 func shop(t testing.TB) *store.Store {
-	return open(t, order(1, noon), order(2, noon.Add(time.Second)), broken(3, noon.Add(2*time.Second)))
+	s := open(t, order(1, noon), order(2, noon.Add(time.Second)), broken(3, noon.Add(2*time.Second)))
+	if err := s.WriteLogs(context.Background(), said()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// said is log records of the first order.
+func said() plog.Logs {
+	ld := plog.NewLogs()
+	rl := ld.ResourceLogs().AppendEmpty()
+	rl.Resource().Attributes().PutStr("service.name", "cart")
+	sl := rl.ScopeLogs().AppendEmpty()
+	sl.Scope().SetName("cart/db")
+	record := func(span byte, at time.Duration) plog.LogRecord {
+		r := sl.LogRecords().AppendEmpty()
+		r.SetTraceID(pcommon.TraceID{0: 0xa, 15: 1})
+		r.SetSpanID(pcommon.SpanID{7: span})
+		r.SetTimestamp(pcommon.NewTimestampFromTime(noon.Add(at)))
+		return r
+	}
+	r := record(4, 6*ms) // came first, is later
+	r.SetSeverityText("warning")
+	r.SetSeverityNumber(plog.SeverityNumberWarn)
+	r.Body().SetStr("slow: <b>GET</b>")
+	r.Attributes().PutInt("keys", 1<<60+1)
+	r = record(0, 0) // of no span
+	r.SetObservedTimestamp(r.Timestamp() - 1)
+	r.SetTimestamp(0)
+	r.SetSeverityNumber(plog.SeverityNumberError2)
+	r.SetEventName("cart.full")
+	r.Body().SetEmptyMap().PutStr("key", "value")
+	return ld
 }

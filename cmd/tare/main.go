@@ -17,6 +17,7 @@ import (
 	"github.com/tare-trace/tare/internal/cli"
 	"github.com/tare-trace/tare/lab/bench"
 	"github.com/tare-trace/tare/run"
+	"github.com/tare-trace/tare/tracelog"
 )
 
 func main() {
@@ -25,6 +26,6 @@ func main() {
 		Short:   "Distributed tracing that knows its own weight",
 		Version: agent.Version,
 	}
-	root.AddCommand(agent.Command(kubernetes.Open), agent.WeighCommand(), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), run.Command(), storecommand.Command())
+	root.AddCommand(agent.Command(kubernetes.Open), agent.WeighCommand(), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), tracelog.Command(), run.Command(), storecommand.Command())
 	os.Exit(cli.Main(root))
 }

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tare-trace/tare/otel/redact"
@@ -53,6 +56,62 @@ func TestCorpusInEveryPlace(t *testing.T) {
 	// As a check of the test itself: corpus.md tells what the library catches.
 	if caught < all/2 {
 		t.Errorf("of %d texts with secrets as they are, only %d lost theirs", all, caught)
+	}
+}
+
+// Log records lose in every place what spans lose.
+func TestLogRecords(t *testing.T) {
+	const text = "Authorization: Bearer abcdefghijklmnopqrstuvwxyz0123456789, mail jo.doe@example.com"
+	r := newRedactor(t, redact.Default())
+	library, err := redact.New(redact.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ld := plog.NewLogs()
+	rl := ld.ResourceLogs().AppendEmpty()
+	rl.SetSchemaUrl(text)
+	rl.Resource().Attributes().PutStr("app.note", text)
+	sl := rl.ScopeLogs().AppendEmpty()
+	sl.SetSchemaUrl(text)
+	sl.Scope().SetName(text)
+	sl.Scope().SetVersion(text)
+	sl.Scope().Attributes().PutStr("app.note", text)
+	for _, set := range []func(pcommon.Value){
+		func(v pcommon.Value) { v.SetStr(text) },
+		func(v pcommon.Value) { v.SetEmptyMap().PutStr("app.note", text) },
+		func(v pcommon.Value) { v.SetEmptySlice().AppendEmpty().SetStr(text) },
+		func(v pcommon.Value) { v.SetEmptyBytes().FromRaw([]byte(text)) },
+	} {
+		record := sl.LogRecords().AppendEmpty()
+		set(record.Body())
+		record.SetSeverityText(text)
+		record.SetEventName(text)
+		record.Attributes().PutStr("app.note", text)
+	}
+	sink := new(consumertest.LogsSink)
+	p, err := NewFactory().CreateLogs(t.Context(), processortest.NewNopSettings(Type), &Config{}, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ConsumeLogs(t.Context(), ld); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.processLogs(t.Context(), ld); err != nil { // once more changes nothing
+		t.Fatal(err)
+	}
+	got, want := sink.AllLogs()[0].ResourceLogs().At(0), library.Text(text)
+	if want == text || strings.Contains(want, "abcdefghij") {
+		t.Fatalf("the library leaves %q", want)
+	}
+	b, err := (&plog.ProtoMarshaler{}).MarshalLogs(sink.AllLogs()[0])
+	if err != nil || strings.Contains(string(b), "abcdefghij") || strings.Contains(string(b), "jo.doe") != strings.Contains(want, "jo.doe") {
+		t.Errorf("%q, %v", b, err)
+	}
+	if body := got.ScopeLogs().At(0).LogRecords().At(0).Body().Str(); body != want {
+		t.Errorf("the body is %q, want %q", body, want)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // metrics publishes the redactor's counts; the package comment lists them.
-func metrics(provider metric.MeterProvider, id component.ID, r *redact.Redactor) (metric.Registration, error) {
+func metrics(provider metric.MeterProvider, id component.ID, signal string, r *redact.Redactor) (metric.Registration, error) {
 	meter := provider.Meter("github.com/tare-trace/tare/collector/redactprocessor")
 	redacted, err1 := meter.Int64ObservableCounter("tare_redact_redacted", metric.WithUnit("{value}"), metric.WithDescription("Values replaced, found inside texts, or removed, by rule."))
 	notAllowed, err2 := meter.Int64ObservableCounter("tare_redact_not_allowed", metric.WithUnit("{attribute}"), metric.WithDescription("Attributes dropped because the allow list lacks their key."))
@@ -21,7 +21,7 @@ func metrics(provider metric.MeterProvider, id component.ID, r *redact.Redactor)
 		return nil, err
 	}
 	with := func(more ...attribute.KeyValue) metric.ObserveOption {
-		return metric.WithAttributeSet(attribute.NewSet(append(more, attribute.String("processor", id.String()))...))
+		return metric.WithAttributeSet(attribute.NewSet(append(more, attribute.String("processor", id.String()), attribute.String("signal", signal))...))
 	}
 	own := with()
 	rules := map[string]metric.ObserveOption{}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/pdata/xpdata"
 
@@ -19,7 +20,7 @@ func (r *redactor) process(_ context.Context, td ptrace.Traces) (ptrace.Traces, 
 		r.attributes(rs.Resource().Attributes(), 0)
 		r.text(rs.SchemaUrl(), rs.SetSchemaUrl)
 		for _, ss := range rs.ScopeSpans().All() {
-			r.scope(ss)
+			r.scope(ss.Scope(), ss.SchemaUrl(), ss.SetSchemaUrl)
 			for _, s := range ss.Spans().All() {
 				r.span(s)
 			}
@@ -28,9 +29,26 @@ func (r *redactor) process(_ context.Context, td ptrace.Traces) (ptrace.Traces, 
 	return td, nil
 }
 
-func (r *redactor) scope(ss ptrace.ScopeSpans) {
-	r.text(ss.SchemaUrl(), ss.SetSchemaUrl)
-	scope := ss.Scope()
+func (r *redactor) processLogs(_ context.Context, ld plog.Logs) (plog.Logs, error) {
+	body := r.rules.Key("body")
+	for _, rl := range ld.ResourceLogs().All() {
+		r.attributes(rl.Resource().Attributes(), 0)
+		r.text(rl.SchemaUrl(), rl.SetSchemaUrl)
+		for _, sl := range rl.ScopeLogs().All() {
+			r.scope(sl.Scope(), sl.SchemaUrl(), sl.SetSchemaUrl)
+			for _, record := range sl.LogRecords().All() {
+				r.value(body, record.Body(), 0)
+				r.text(record.SeverityText(), record.SetSeverityText)
+				r.text(record.EventName(), record.SetEventName)
+				r.attributes(record.Attributes(), 0)
+			}
+		}
+	}
+	return ld, nil
+}
+
+func (r *redactor) scope(scope pcommon.InstrumentationScope, schema string, setSchema func(string)) {
+	r.text(schema, setSchema)
 	r.text(scope.Name(), scope.SetName)
 	r.text(scope.Version(), scope.SetVersion)
 	r.attributes(scope.Attributes(), 0)

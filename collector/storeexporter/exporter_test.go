@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 	"go.opentelemetry.io/collector/exporter/exportertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/goleak"
 
@@ -105,6 +106,29 @@ func TestExportedIsStored(t *testing.T) {
 	}
 }
 
+// Log records go to the same store.
+func TestLogsAreStored(t *testing.T) {
+	s, h := open(t)
+	e, err := NewFactory().CreateLogs(t.Context(), exportertest.NewNopSettings(Type), NewFactory().CreateDefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	ld := plog.NewLogs()
+	ld.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty().LogRecords().AppendEmpty().SetTraceID(pcommon.TraceID{1})
+	if err := e.ConsumeLogs(t.Context(), ld); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Logs(t.Context(), pcommon.TraceID{1}); err != nil || got.LogRecordCount() != 1 {
+		t.Errorf("%d records, %v", got.LogRecordCount(), err)
+	}
+}
+
 func TestStartNeedsAStore(t *testing.T) {
 	e, _ := newExporter(t, nil)
 	err := e.Start(t.Context(), host{})
@@ -166,12 +190,12 @@ func TestPermanent(t *testing.T) {
 	if err := e.start(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.write(t.Context(), traceOf(1, 1)); err != nil {
+	if err := e.writeTraces(t.Context(), traceOf(1, 1)); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := e.write(ctx, traceOf(2, 1)); consumererror.IsPermanent(err) {
+	if err := e.writeTraces(ctx, traceOf(2, 1)); consumererror.IsPermanent(err) {
 		t.Errorf("a timeout is not tried again: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ var Type = component.MustNewType("tare_store")
 
 // NewFactory makes the factory of tare_store.
 func NewFactory() exporter.Factory {
-	return exporter.NewFactory(Type, defaultConfig, exporter.WithTraces(create, component.StabilityLevelBeta))
+	return exporter.NewFactory(Type, defaultConfig, exporter.WithTraces(createTraces, component.StabilityLevelBeta), exporter.WithLogs(createLogs, component.StabilityLevelAlpha))
 }
 
 func defaultConfig() component.Config {
@@ -43,12 +43,23 @@ func defaultConfig() component.Config {
 	}
 }
 
-func create(ctx context.Context, set exporter.Settings, cfg component.Config) (exporter.Traces, error) {
+func createTraces(ctx context.Context, set exporter.Settings, cfg component.Config) (exporter.Traces, error) {
 	c := cfg.(*Config)
 	e := &storeExporter{config: c}
-	return exporterhelper.NewTraces(ctx, set, cfg, e.write,
+	return exporterhelper.NewTraces(ctx, set, cfg, e.writeTraces, e.options()...)
+}
+
+func createLogs(ctx context.Context, set exporter.Settings, cfg component.Config) (exporter.Logs, error) {
+	c := cfg.(*Config)
+	e := &storeExporter{config: c}
+	return exporterhelper.NewLogs(ctx, set, cfg, e.writeLogs, e.options()...)
+}
+
+func (e *storeExporter) options() []exporterhelper.Option {
+	return []exporterhelper.Option{
 		exporterhelper.WithStart(e.start),
-		exporterhelper.WithTimeout(c.TimeoutConfig),
-		exporterhelper.WithQueue(c.Queue),
-		exporterhelper.WithRetry(c.Retry))
+		exporterhelper.WithTimeout(e.config.TimeoutConfig),
+		exporterhelper.WithQueue(e.config.Queue),
+		exporterhelper.WithRetry(e.config.Retry),
+	}
 }

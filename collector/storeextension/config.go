@@ -25,6 +25,7 @@ type Config struct {
 type Retention struct {
 	Age  duration.Duration `mapstructure:"age"`  // default 7d
 	Size Size              `mapstructure:"size"` // on disk; default 10GiB
+	Logs Size              `mapstructure:"logs"` // of the log records beside traces; default 1GiB, at most an eighth of size
 	_    struct{}
 }
 

@@ -114,8 +114,8 @@ func (e *storeExtension) Start(context.Context, component.Host) error {
 		Dir:      dir,
 		NoSync:   !e.config.Sync,
 		MaxAge:   e.config.Retention.Age.Std(),
-		MaxBytes: int64(e.config.Retention.Size),
-		Log:      slog.New(zapslog.NewHandler(e.settings.Logger.Core())),
+		MaxBytes: int64(e.config.Retention.Size), MaxLogBytes: int64(e.config.Retention.Logs),
+		Log: slog.New(zapslog.NewHandler(e.settings.Logger.Core())),
 	})
 	if errors.Is(err, store.ErrInUse) {
 		return fmt.Errorf("%w: %s: another tare runs on it; stop it, or set another `directory`", err, dir)

@@ -3,6 +3,7 @@ package storeextension
 import (
 	"context"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/tare-trace/tare/store"
@@ -42,6 +43,21 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		unreadable = gauge("tare_store_unreadable_spans", "{span}", "Spans in chunks of which a part was found to be damaged.")
 		aside      = gauge("tare_store_quarantine_files", "{file}", "Files in the store's quarantine.")
 	)
+	logCounter := func(name, description string) metric.Int64ObservableCounter {
+		c, e := meter.Int64ObservableCounter(name, metric.WithUnit("{record}"), metric.WithDescription(description))
+		if e != nil {
+			err = e
+		}
+		return c
+	}
+	var (
+		logs        = gauge("tare_store_logs", "{record}", "Log records stored beside traces.")
+		logBytes    = gauge("tare_store_log_size", "By", "Size of these records.")
+		logsWritten = logCounter("tare_store_written_logs", "Log records written since the store was opened.")
+		logsExpired = logCounter("tare_store_expired_logs", "Log records that retention removed by age since then.")
+		logsRefused = logCounter("tare_store_refused_logs", "Log records refused since then, because the disk is full or the store closed.")
+		logsDropped = logCounter("tare_store_dropped_logs", "Log records dropped since then, by reason.")
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +72,21 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		o.ObserveInt64(written, int64(stats.Written))
 		o.ObserveInt64(expired, int64(stats.Expired))
 		o.ObserveInt64(refused, int64(stats.Refused))
+		l := s.LogStats()
+		o.ObserveInt64(logs, int64(l.Records))
+		o.ObserveInt64(logBytes, int64(l.Bytes))
+		o.ObserveInt64(logsWritten, int64(l.Written))
+		o.ObserveInt64(logsExpired, int64(l.Expired))
+		o.ObserveInt64(logsRefused, int64(l.Refused))
+		for reason, n := range map[string]uint64{"no_trace": l.NoTrace, "too_large": l.TooLarge, "trace_full": l.TraceFull, "evicted": l.Evicted} {
+			o.ObserveInt64(logsDropped, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
+		}
 		d := s.Damage()
 		o.ObserveInt64(lost, int64(d.LostSpans))
 		o.ObserveInt64(unreadable, int64(d.UnreadableSpans))
 		o.ObserveInt64(aside, int64(len(d.Quarantine)))
 		return nil
-	}, spans, traces, bytes, oldest, written, expired, refused, lost, unreadable, aside)
+	}, spans, traces, bytes, oldest, written, expired, refused, lost, unreadable, aside, logs, logBytes, logsWritten, logsExpired, logsRefused, logsDropped)
 	if err != nil {
 		return nil, err
 	}

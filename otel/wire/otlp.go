@@ -53,6 +53,7 @@ const (
 
 	LinkTraceID           = 1<<3 | length
 	LinkSpanID            = 2<<3 | length
+	LinkTraceState        = 3<<3 | length
 	LinkAttribute         = 4<<3 | length
 	LinkDroppedAttributes = 5<<3 | varint
 	LinkFlags             = 6<<3 | fixed32

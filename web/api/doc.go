@@ -9,7 +9,7 @@
 //	                                  longest, or those with the most spans first
 //	overview?columns=60 and the conditions of traces but limit, after, sort
 //	                                  how many traces these are, when they began, how long they took
-//	traces/{id}?attributes=false      a trace, analysed by package waterfall
+//	traces/{id}?attributes=false      a trace, analysed by package waterfall, and the log records beside it
 //	traces/{id}/spans/{span}?n=0      one of its spans with all details; n counts spans of equal id
 //	traces/{id}/otlp                  the trace as OTLP/JSON
 //	diagnose?share=0.02&traces=5000 and the conditions of traces but min, max, limit, after

@@ -53,7 +53,7 @@ type back struct {
 func write(t *testing.T, td ptrace.Traces, all bool) []byte {
 	t.Helper()
 	w := httptest.NewRecorder()
-	if err := (analysed{waterfall.Analyse(td), all, ""}).WriteJSON(t.Context(), w); err != nil {
+	if err := (analysed{Trace: waterfall.Analyse(td), attributes: all}).WriteJSON(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	if !json.Valid(w.Body.Bytes()) {
@@ -96,7 +96,7 @@ func TestEventOffsetsMayBeNegative(t *testing.T) {
 	s.SetEndTimestamp(2000)
 	s.Events().AppendEmpty().SetTimestamp(900)
 	s.Events().AppendEmpty().SetTimestamp(1500)
-	d := analysed{waterfall.Analyse(td), true, ""}.details(s)
+	d := analysed{Trace: waterfall.Analyse(td), attributes: true}.details(s)
 	if d.Events[0].Offset != -100 || d.Events[1].Offset != 500 {
 		t.Errorf("got %+v", d.Events)
 	}

@@ -34,7 +34,7 @@ type traceHead struct {
 	Services []serviceCount `json:"services"`
 	Resource []resource     `json:"resources"`
 	Gaps     [][2]uint64    `json:"gaps"`
-	Damaged  string         `json:"damaged"` // why spans are missing that were stored; "" if none is
+	Damaged  string         `json:"damaged"` // why spans or log records are missing that were stored; "" if none is
 }
 
 type resource struct {
@@ -91,6 +91,7 @@ type analysed struct {
 	*waterfall.Trace
 	attributes bool
 	damaged    string
+	logs       []logRecord
 }
 
 func (a *api) trace(r *http.Request) (any, error) {
@@ -108,7 +109,14 @@ func (a *api) trace(r *http.Request) (any, error) {
 			td.SpanCount(), n>>20)
 	}
 	t := waterfall.Analyse(td)
-	return analysed{t, all, damaged}, r.Context().Err()
+	logs, unread, err := a.logs(r.Context(), t)
+	if err != nil {
+		return nil, err
+	}
+	if damaged == "" {
+		damaged = unread
+	}
+	return analysed{t, all, damaged, logs}, r.Context().Err()
 }
 
 // read finds the trace that the path names. If only a part of it can be read, it says why.
@@ -147,7 +155,13 @@ func (t analysed) WriteJSON(_ context.Context, w http.ResponseWriter) error {
 			return err
 		}
 	}
-	_, _ = out.WriteString("]}\n")
+	logs, err := json.Marshal(t.logs)
+	if err != nil {
+		return err
+	}
+	_, _ = out.WriteString(`],"logs":`)
+	_, _ = out.Write(logs)
+	_, _ = out.WriteString("}\n")
 	return out.Flush()
 }
 
@@ -238,7 +252,7 @@ func (a *api) span(r *http.Request) (any, error) {
 }
 
 func spanOf(td ptrace.Traces, id pcommon.SpanID, nth int) (any, error) {
-	t := analysed{waterfall.Analyse(td), true, ""}
+	t := analysed{Trace: waterfall.Analyse(td), attributes: true}
 	for i := range t.Spans {
 		if t.Spans[i].SpanID() != id {
 			continue

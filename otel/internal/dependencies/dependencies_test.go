@@ -33,6 +33,7 @@ var more = map[string][]string{
 		"golang.org/x/net", "golang.org/x/text", "google.golang.org/genproto/googleapis/rpc",
 		"google.golang.org/grpc", "google.golang.org/protobuf",
 	},
+	"lean/logfile":  {"google.golang.org/protobuf"},
 	"lean/otlphttp": {"google.golang.org/protobuf"},
 	"wire/fields":   {"google.golang.org/protobuf"},
 	"lean/leangrpc": {

@@ -88,6 +88,24 @@ func (s *Settings) YAML(traced bool, listen string) (string, error) {
 	return string(b), err
 }
 
+// WithoutLogs is a collector's configuration without its pipeline of log records, for whoever receives no
+// OTLP: merging a configuration over another cannot remove anything.
+func WithoutLogs(config string) (string, error) {
+	var c struct {
+		Service struct {
+			Pipelines map[string]any
+			Rest      map[string]any `yaml:",inline"`
+		}
+		Rest map[string]any `yaml:",inline"`
+	}
+	if err := yaml.Unmarshal([]byte(config), &c); err != nil {
+		return "", err
+	}
+	delete(c.Service.Pipelines, "logs")
+	b, err := yaml.Marshal(c)
+	return string(b), err
+}
+
 // Reachable returns an address at which to reach a server that may listen on all
 // addresses.
 func Reachable(address string) string {

@@ -58,6 +58,28 @@ function links(list) {
     link.attributes?.length ? attributeTable(link.attributes) : '')));
 }
 
+// SEVERE and up are errors, WARN warnings: numbers of OpenTelemetry's logs data model.
+const WARN = 13;
+const SEVERE = 17;
+
+function logs(list) {
+  return el('ol', {class: 'events logs'}, list.map((record) => el('li', {class: record.severity_number >= SEVERE ? 'severe' : record.severity_number >= WARN ? 'warn' : ''},
+    el('p', {},
+      record.severity ? el('b', {class: 'severity'}, record.severity) : '', ' ',
+      el('span', {class: 'dim'}, `at ${duration(record.offset_ns)}`, record.event_name ? ` · ${record.event_name}` : '', record.scope ? ` · ${record.scope}` : '')),
+    el('p', {class: 'body'}, valueOf({value: record.body})),
+    record.attributes?.length ? attributeTable(record.attributes) : '')));
+}
+
+// logsOf are the log records of a span; those that name no span of the trace are the first span's.
+function logsOf(tree, index) {
+  const all = tree.trace.logs ?? [];
+  const id = tree.spans[index].id;
+  if (index > 0) return all.filter((record) => record.span_id === id);
+  const known = new Set(tree.spans.map((s) => s.id));
+  return all.filter((record) => record.span_id === id || !known.has(record.span_id));
+}
+
 // details fills a panel with a span; load(index) gives the span with its
 // attributes, as a promise.
 export async function details(panel, tree, index, {load, close, mapHref}) {
@@ -70,6 +92,7 @@ export async function details(panel, tree, index, {load, close, mapHref}) {
   const dot = el('i', {class: 'dot', 'aria-hidden': true});
   dot.style.background = color(service);
   const found = marksOf(span);
+  const said = logsOf(tree, index);
   const rest = el('div', {class: 'details-rest'}, el('p', {class: 'loading'}, 'Loading the attributes …'));
   const closing = el('button', {type: 'button', class: 'quiet', 'aria-label': 'Close the details', onclick: close}, '✕');
   replace(panel,
@@ -85,6 +108,7 @@ export async function details(panel, tree, index, {load, close, mapHref}) {
       fact('Children', plural(tree.children[index], 'span')),
       fact('Status', span.status || 'unset'),
       fact('Span id', el('code', {}, span.id), ' ', copyButton(span.id, 'span id'))),
+    said.length ? section(`Logs (${said.length})`, logs(said)) : '',
     rest);
   try {
     const full = await load(index);

@@ -43,6 +43,7 @@ export function summary(trace, tree, services, heading = 'h1') {
     el('time', {datetime: trace.start, tip: utc(trace.start)}, time(trace.start)),
     el('span', {}, duration(trace.duration_ns)), el('span', {}, plural(tree.spans.length, 'span')),
     errors ? el('span', {class: 'badge bad'}, plural(errors, 'error')) : '',
+    trace.logs?.length ? el('span', {tip: 'In the details of their spans'}, plural(trace.logs.length, 'log record')) : '',
     stateBadge(trace),
     trace.damaged ? el('span', {class: 'badge bad', tip: trace.damaged}, 'damaged: some of its spans cannot be read') : '',
     whyKept(trace.keep) ? el('span', {class: 'badge', tip: trace.keep}, `kept: ${whyKept(trace.keep)}`) : '',

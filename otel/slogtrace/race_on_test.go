@@ -1,0 +1,5 @@
+//go:build race
+
+package slogtrace_test
+
+const raceEnabled = true
