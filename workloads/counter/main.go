@@ -74,7 +74,7 @@ func run(ctx context.Context, env *service.Env) error {
 	reg := service.NewRegistry()
 	tracing.Register(reg)
 	mux := http.NewServeMux()
-	mux.Handle("/", h)
+	mux.Handle("/", service.NewRequests(reg).Observe("/", h))
 	mux.Handle("GET /adaptive-metrics", tracing.AdaptiveMetrics())
 	service.Pages(mux, reg, func() map[string]any {
 		c := tracing.Config()
