@@ -79,7 +79,7 @@ func (r *run) asideValues(before, after aside) error {
 	}
 	v[record.ServerThroughput] = float64(h.Count()) / after.at.Sub(before.at).Seconds()
 	for key, q := range map[string]float64{record.ServerP50: 0.5, record.ServerP95: 0.95, record.ServerP99: 0.99} {
-		if seconds, lo, hi, ok := h.Quantile(q); ok {
+		if seconds, lo, hi, ok := h.Quantile(q); ok && seconds > 0 {
 			v[key] = seconds * 1e3
 			v[record.ServerBucket] = max(v[record.ServerBucket], (hi-lo)/seconds)
 		}

@@ -50,7 +50,7 @@ func StartBehind(ctx context.Context, t Target) (*Behind, error) {
 	}
 	b := &Behind{group: group, keeps: t.Variant.Tracer.Keep != nil, cut: ctx.Done()}
 	if err := b.start(ctx, t); err != nil {
-		return nil, errors.Join(err, b.Stop())
+		return nil, errors.Join(err, group.Stop())
 	}
 	return b, nil
 }
