@@ -87,6 +87,9 @@ func TestBenchThesis(t *testing.T) {
 		if valueOf(t, r, record.CPUService) <= 0 || valueOf(t, r, record.NetOut) <= 0 || valueOf(t, r, record.P99) <= 0 {
 			t.Errorf("%s: %v", r.ID, r.Values)
 		}
+		if valueOf(t, r, record.ServerThroughput) <= 0 || valueOf(t, r, record.ServerP99) <= 0 || valueOf(t, r, record.CPUSink) <= 0 || valueOf(t, r, record.CPUGenerator) <= 0 {
+			t.Errorf("%s: %v", r.ID, r.Values)
+		}
 		switch r.Variant {
 		case "noop", "noop again":
 			if r.ReadBack["tracing_enabled"] != false || r.ReadBack["instrumentation"] != "otelhttp" {
@@ -139,6 +142,41 @@ figures: [{id: S, x: size, where: {workloads: [body]}, y: [cpu_traced_us], as: v
 		if r.Tracer == "tare" && (valueOf(t, r, record.Complete) != 1 || r.ReadBack["service"] == nil) {
 			t.Errorf("%s: %v, read back %v", r.ID, r.Values, r.ReadBack)
 		}
+	}
+}
+
+// What fails and what is slow has a trace where it is decided when the request is over, in
+// the service or behind it.
+func TestBenchStrategies(t *testing.T) {
+	needLong(t)
+	need(t, "ip")
+	_, runs := experimentOf(t, t.TempDir(), "strategies", "smoke")
+	tracers := map[string]bool{}
+	for _, r := range runs {
+		tracers[r.Tracer] = true
+		if r.Kind != record.Measured || r.Tracer == "noop" || r.Tracer == "bare" {
+			continue
+		}
+		failed, slow := valueOf(t, r, record.FailedTraced), valueOf(t, r, record.SlowTraced)
+		switch sampled := valueOf(t, r, record.SampledShare); r.Tracer {
+		case "tail", "keep", "lean-keep":
+			if failed != 1 || slow < 1 || sampled > 0.3 {
+				t.Errorf("%s: %v of the failed and %v of the slow requests have a trace, %v of all", r.ID, failed, slow, sampled)
+			}
+		case "limit", "context":
+			if failed > 0.6 || sampled > 0.3 {
+				t.Errorf("%s: %v of the failed requests have a trace, %v of all", r.ID, failed, sampled)
+			}
+		}
+		if behind := valueOf(t, r, record.CPUTracer) > 0; behind != (r.Tracer == "tail") {
+			t.Errorf("%s: a process behind the service: %v", r.ID, behind)
+		}
+		if valueOf(t, r, record.Complete) != 1 || valueOf(t, r, record.SpansDropped) != 0 {
+			t.Errorf("%s: %v", r.ID, r.Values)
+		}
+	}
+	if len(tracers) != 10 || !tracers["tail"] {
+		t.Errorf("tracers: %v", tracers)
 	}
 }
 

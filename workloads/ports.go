@@ -14,8 +14,12 @@ import (
 const firstPort, lastPort = 20000, 32000
 
 // FreeAddress finds a loopback port that nobody listens on just now.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func FreeAddress() (string, error) { return FreeAddressOf("127.0.0.1") }
+
+// FreeAddressOf finds a port of one of this machine's addresses that nobody listens on
+// just now.
+func FreeAddressOf(host string) (string, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return "", err
 	}

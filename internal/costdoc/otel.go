@@ -76,7 +76,7 @@ func libraries(benchmarks, results, readme string) error {
 	if err := claims(&b, filepath.Join(results, "pipelines"), claim{"P1", 0}, claim{"P2", 0}); err != nil {
 		return err
 	}
-	b.WriteString("One request in a hundred fails, base rate 10% (`tare bench run failures`):\n\n")
+	b.WriteString("One request in a hundred fails, base rate 10% (`failures`, which is a part of `tare bench run strategies` now):\n\n")
 	if err := claims(&b, filepath.Join(results, "failures"), claim{"F1", 0}, claim{"F2", 0}); err != nil {
 		return err
 	}

@@ -106,6 +106,23 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 			},
 		},
 		{
+			Rule:    Rule{Name: "max_count_difference", About: "requests per second that the service counted against those that the load generator saw end, where the service tells", Limit: q.Counted, Unit: "share"},
+			applies: func(r *record.Run) bool { _, ok := r.Values[record.ServerThroughput]; return ok },
+			judge: func(r *record.Run) (float64, bool, bool) {
+				good, ok := r.Values[record.Throughput]
+				// The service counts requests of any status, throughput those answered well.
+				ended := good / (1 - r.Values[record.ErrorShare])
+				if !ok || !(ended > 0) {
+					return 0, false, false
+				}
+				v := math.Abs(r.Values[record.ServerThroughput]/ended - 1)
+				return v, true, v > q.Counted
+			},
+			reason: func(r *record.Run, v float64) string {
+				return fmt.Sprintf("the service counted %.5g requests/s, %.2g%% off what the load generator saw", r.Values[record.ServerThroughput], 100*v)
+			},
+		},
+		{
 			Rule:    Rule{Name: "max_stolen", About: "CPU time that the hypervisor took, of the window's on all CPUs", Limit: q.Stolen, Unit: "share"},
 			applies: func(r *record.Run) bool { return r.Kind == record.Measured },
 			judge: func(r *record.Run) (float64, bool, bool) {

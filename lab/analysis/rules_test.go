@@ -25,7 +25,7 @@ func excluded(s *analysis.Summary) map[string]string {
 func TestEachRuleExcludesWhatItMust(t *testing.T) {
 	strict := experiment.Rules{
 		ErrorShare: 0.001, Achieved: 0.98, GeneratorLag: experiment.Duration(5 * time.Millisecond),
-		Spread: 0.5, Answers: 50, Sampled: 6, Stolen: 0.2,
+		Spread: 0.5, Answers: 50, Sampled: 6, Stolen: 0.2, Counted: 0.05,
 	}
 	set := func(key string, v float64) func(*record.Run) {
 		return func(r *record.Run) { r.Values[key] = v }
@@ -47,6 +47,9 @@ func TestEachRuleExcludesWhatItMust(t *testing.T) {
 		"sampled too few":            {set(record.SampledShare, 0.02), "max_sampling_error"},
 		"sampled too few as dropped": {func(r *record.Run) { r.Values[record.SampledShare], r.Values[record.SpansDropped] = 0.02, 1e6 }, ""},
 		"too many though dropped":    {func(r *record.Run) { r.Values[record.SampledShare], r.Values[record.SpansDropped] = 0.2, 1e6 }, "max_sampling_error"},
+		"server counts fewer":        {set(record.ServerThroughput, 470), "max_count_difference"},
+		"server counts more":         {set(record.ServerThroughput, 530), "max_count_difference"},
+		"server counts about it":     {set(record.ServerThroughput, 510), ""},
 		"stolen":                     {set(record.Stolen, 0.9), "max_stolen"}, // of 4 CPUs
 		"little stolen":              {set(record.Stolen, 0.7), ""},
 		"far from the median":        {set(record.CPUService, 1e4), "max_spread"},

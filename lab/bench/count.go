@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/record"
@@ -31,7 +32,8 @@ func (r *run) countSpans(context.Context) error {
 	if !r.kept {
 		return nil
 	}
-	tally, err := r.stage.sink.Count()
+	slow, slowRequests := r.slow()
+	tally, err := r.stage.sink.CountSlow(slow)
 	if err != nil {
 		return err
 	}
@@ -46,6 +48,9 @@ func (r *run) countSpans(context.Context) error {
 	}
 	if r.total.Failed > 0 {
 		v[record.FailedTraced] = float64(tally.FailedEntries) / float64(r.total.Failed)
+	}
+	if slowRequests > 0 {
+		v[record.SlowTraced] = float64(tally.SlowEntries) / float64(slowRequests)
 	}
 	r.rec.Fidelity = map[string]int{}
 	if r.numbered() {
@@ -72,6 +77,19 @@ func (r *run) countSpans(context.Context) error {
 		v[record.Complete] = float64(trees.Complete) / float64(trees.Traces)
 	}
 	return nil
+}
+
+// slow is from which duration on a request is slow, and how many there were in the whole
+// run, as the service counted them: a request that waited in the laboratory is not slow.
+func (r *run) slow() (limit time.Duration, requests uint64) {
+	if r.job.Workload.Slow == 0 {
+		return 0, 0
+	}
+	seconds, requests, ok := r.server.Above(r.job.Workload.Slow.Std().Seconds())
+	if !ok { // no request is known to be slow
+		return 0, 0
+	}
+	return time.Duration(seconds * float64(time.Second)), requests
 }
 
 // classify compares the traces with the numbers that the requests carry.

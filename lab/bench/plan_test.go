@@ -121,7 +121,7 @@ func TestTheThesisConfigurations(t *testing.T) {
 }
 
 func TestQuickProfilesAreQuick(t *testing.T) {
-	for _, name := range []string{"thesis", "payload", "failures", "pipelines"} {
+	for _, name := range []string{"thesis", "payload", "strategies", "pipelines"} {
 		if runs, _, _ := planOf(t, name, "quick"); about(runs) > 40*time.Minute {
 			t.Errorf("%s takes %v", name, about(runs))
 		}

@@ -8,8 +8,10 @@ import (
 	"math"
 	"time"
 
+	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/scrape"
 	"github.com/tare-trace/tare/lab/tracer"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -25,6 +27,8 @@ type run struct {
 	load    load.Driver
 	chain   *workloads.Chain
 	session tracer.Session
+	behind  *tracer.Behind   // a collector that the spans pass, counted as the tracer; nil: none
+	server  scrape.Histogram // of the service's requests in the whole run, as it counts them
 
 	total    load.Result   // the whole run, warm-up included
 	first    uint64        // the first request of a checked run that is counted
@@ -54,9 +58,33 @@ func (r *run) prepare(context.Context) (err error) {
 	return nil
 }
 
+// startBehind starts the collector that the tracer's spans pass, if there is one.
+func (r *run) startBehind(ctx context.Context) (err error) {
+	if r.job.Variant.Tracer.Collector {
+		r.behind, err = tracer.StartBehind(ctx, r.target())
+	}
+	return err
+}
+
+// target is what the tracer is started for, as far as it is there.
+func (r *run) target() tracer.Target {
+	return tracer.Target{
+		Chain: r.chain, Workload: r.job.Workload, Variant: r.job.Variant, Sink: r.placeholders(), Tare: r.stage.Tare,
+		Statistics: r.job.Kind == record.Checked, Say: r.stage.Say,
+	}
+}
+
+// placeholders say where the services and the tracer send spans.
+func (r *run) placeholders() experiment.Placeholders {
+	if r.behind != nil {
+		return r.behind.Through(r.stage.placeholders())
+	}
+	return r.stage.placeholders()
+}
+
 // startWorkload starts the services with the environment of the variant.
 func (r *run) startWorkload(ctx context.Context) (err error) {
-	w, p := r.job.Workload, r.stage.placeholders()
+	w, p := r.job.Workload, r.placeholders()
 	p.Rate = r.job.Variant.Rate
 	env := map[string]string{}
 	for k, v := range w.Env {
@@ -80,19 +108,51 @@ func (r *run) startWorkload(ctx context.Context) (err error) {
 
 // startTracer switches tracing on.
 func (r *run) startTracer(ctx context.Context) (err error) {
-	r.session, err = r.tracer.Start(ctx, tracer.Target{
-		Chain: r.chain, Workload: r.job.Workload, Variant: r.job.Variant, Sink: r.stage.placeholders(), Tare: r.stage.Tare,
-		Statistics: r.job.Kind == record.Checked, Say: r.stage.Say,
-	})
+	r.session, err = r.tracer.Start(ctx, r.target())
 	return err
+}
+
+// alive is an error if the tracer, or the collector behind it, has ended by itself.
+func (r *run) alive() error {
+	err := r.session.Alive()
+	if r.behind != nil {
+		err = errors.Join(err, r.behind.Alive())
+	}
+	return err
+}
+
+// pids are the tracer's processes, the collector behind it among them.
+func (r *run) pids() []int {
+	if r.behind != nil {
+		return append(r.session.PIDs(), r.behind.PIDs()...)
+	}
+	return r.session.PIDs()
+}
+
+// backend is the collector that spans come to before the sink: behind the tracer, or
+// the service under test itself; nil: there is none.
+func (r *run) backend() *tracer.Backend {
+	if r.behind != nil {
+		return r.behind.Backend
+	}
+	if s, ok := r.session.(interface{ Backend() *tracer.Backend }); ok {
+		return s.Backend()
+	}
+	return nil
 }
 
 // readBack asks what ran; what ran instead of what was asked for is an error.
 func (r *run) readBack(ctx context.Context) error {
-	if err := r.session.Alive(); err != nil {
+	if err := r.alive(); err != nil {
 		return err
 	}
 	reading, err := r.session.ReadBack(ctx)
+	if err == nil && r.behind != nil {
+		err = r.behind.Read(ctx, &reading)
+	}
+	if err == nil && r.job.Workload.Metrics != "" {
+		r.server, err = r.served(ctx)
+	}
 	r.reading = reading
 	r.rec.Asked, r.rec.ReadBack = reading.Asked, reading.Config
 	r.rec.Lost, r.rec.Unlinked, r.rec.Programs = reading.Lost, reading.Unlinked, reading.Programs
@@ -118,7 +178,7 @@ func (r *run) readBack(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the services, then the tracer. It may be called more than once.
+// stop ends the services, then the tracer, then the collector behind it. It may be called more than once.
 func (r *run) stop(context.Context) error {
 	var errs []error
 	if r.chain != nil {
@@ -126,6 +186,9 @@ func (r *run) stop(context.Context) error {
 	}
 	if r.session != nil {
 		errs = append(errs, r.session.Stop())
+	}
+	if r.behind != nil {
+		errs = append(errs, r.behind.Stop())
 	}
 	return errors.Join(errs...)
 }

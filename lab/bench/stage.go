@@ -116,6 +116,7 @@ func (st *Stage) Run(ctx context.Context, j Job, rec *record.Run) (err error) {
 	defer func() { err = errors.Join(err, r.stop(ctx)) }()
 	for _, step := range []func(context.Context) error{
 		r.prepare,
+		r.startBehind,
 		r.startWorkload,
 		r.startTracer,
 		r.sendLoad,

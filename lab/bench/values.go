@@ -35,6 +35,18 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 	}
 	v[record.CPUMachine], v[record.CoresMachine] = micros(u.Machine.Busy), u.Machine.Cores()
 	v[record.CPULab] = micros(u.Lab)
+	// What another program sends is not in the laboratory's CPU time.
+	if answered.CPU > 0 {
+		v[record.CPUGenerator] = micros(answered.CPU)
+	}
+	v[record.CPUSink] = micros(max(0, u.Lab-answered.CPU-u.Meter))
+	if c, ok := u.Groups["collector"]; ok {
+		v[record.CPUCollector], v[record.CoresCollector] = micros(c.CPU), c.CPU.Seconds()/seconds
+		v[record.MemCollector] = float64(c.RSS) / mib
+		if c.HasWritten {
+			v[record.DiskCollector] = float64(c.Written) / requests
+		}
+	}
 	v[record.CoresMeter] = u.Meter.Seconds() / seconds
 	v[record.Stolen] = u.Machine.Stolen.Seconds() / seconds
 	v[record.MemService], v[record.MemServicePeak] = float64(service.RSS)/mib, float64(service.Peak)/mib

@@ -21,7 +21,7 @@ func (r *run) sendLoad(ctx context.Context) error {
 	begin := time.Now()
 	warm, err := r.settle(ctx)
 	if err != nil {
-		return errors.Join(err, r.session.Alive())
+		return errors.Join(err, r.alive())
 	}
 	r.first, r.counting = r.stage.next, time.Now()
 	s, err := r.load.Start(ctx, r.loadOptions())
@@ -42,7 +42,7 @@ func (r *run) sendLoad(ctx context.Context) error {
 	r.total.OK, r.total.Failed = r.total.OK+warm.OK, r.total.Failed+warm.Failed
 	r.rec.Requests, r.rec.Failures, r.rec.Errors = r.total.OK+r.total.Failed, r.total.Failed, total.Errors
 	if err := errors.Join(err, finishErr); err != nil {
-		return errors.Join(err, r.session.Alive())
+		return errors.Join(err, r.alive())
 	}
 	if total.OK == 0 {
 		return fmt.Errorf("not one request was answered: %v", total.Errors)
@@ -117,6 +117,10 @@ func (r *run) window(ctx context.Context, s load.Session) error {
 	if err := r.warmUp(ctx, s); err != nil {
 		return err
 	}
+	before, err := r.aside(ctx)
+	if err != nil {
+		return err
+	}
 	session, err := meter.Begin(r.subjects())
 	if err != nil {
 		return err
@@ -128,16 +132,26 @@ func (r *run) window(ctx context.Context, s load.Session) error {
 	if err := errors.Join(loadErr, err); err != nil {
 		return err
 	}
-	return r.values(answered, received.Bytes, usage)
+	after, err := r.aside(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.values(answered, received.Bytes, usage); err != nil {
+		return err
+	}
+	return r.asideValues(before, after)
 }
 
 func (r *run) subjects() meter.Subjects {
 	s := meter.Subjects{
-		Groups: map[string]func() []int{"service": sometimes(r.chain.PIDs), "tracer": r.session.PIDs},
+		Groups: map[string]func() []int{"service": sometimes(r.chain.PIDs), "tracer": r.pids},
 		Every:  meter.DefaultEvery,
 	}
 	if len(r.names()) > 1 {
 		s.Groups["entry"] = func() []int { return r.chain.Services[0].PIDs }
+	}
+	if b := r.backend(); b != nil {
+		s.Groups["collector"] = b.PIDs
 	}
 	if r.job.Variant.Tracer.MeterOff {
 		s.Every = 0

@@ -53,6 +53,13 @@ type Workload struct {
 	Profile string `yaml:"profile" json:"profile,omitempty"`
 	// ReadBack is the path that answers with the running configuration as JSON.
 	ReadBack string `yaml:"read_back" json:"read_back,omitempty"`
+	// Metrics is the path of the service's own metrics in Prometheus' text format, "" if
+	// there are none. They must have a histogram of the durations of its requests, in
+	// seconds: http_server_request_duration_seconds or http_request_duration_seconds.
+	Metrics string `yaml:"metrics" json:"metrics,omitempty"`
+	// Slow: requests that take longer count as slow, by the first bound of that histogram
+	// that is not below it; 0: none do. It is asked which of them have a trace.
+	Slow Duration `yaml:"slow" json:"slow,omitempty"`
 
 	// Of kind command.
 	Command []string `yaml:"command" json:"command,omitempty"` // with placeholders: {port}, {host}, {otlp}
@@ -82,9 +89,12 @@ type Tracer struct {
 	ExpectAt map[string]map[string]string `yaml:"expect_at" json:"expect_at,omitempty"`
 	// Flags are added to the tracer's command line (driver tare).
 	Flags []string `yaml:"flags" json:"flags,omitempty"`
-	// Collector: the agent's spans go through a collector that joins and makes
-	// whole traces, and is a part of the tracer (driver tare).
+	// Collector: the spans go through a collector that joins and makes whole
+	// traces, and is a part of the tracer (drivers tare and env).
 	Collector bool `yaml:"collector" json:"collector,omitempty"`
+	// Keep are settings of tare_keep: that collector samples by the tail, and passes
+	// on the traces that they keep. "{rate}" in a text is the sampling rate.
+	Keep map[string]any `yaml:"keep" json:"keep,omitempty"`
 	// Roots are the root decisions that the agent takes on a request (driver
 	// tare); 0: one. Where nothing is on the wire, each service takes its own.
 	Roots int `yaml:"roots" json:"roots,omitempty"`
@@ -158,13 +168,14 @@ type Subset struct {
 
 // Rules exclude runs; a zero rule excludes nothing.
 type Rules struct {
-	ErrorShare   float64  `yaml:"max_error_share" json:"max_error_share"`         // failed requests of all
-	Achieved     float64  `yaml:"min_achieved" json:"min_achieved"`               // throughput of the offered load, open loop
-	GeneratorLag Duration `yaml:"max_generator_lag_p99" json:"max_generator_lag"` // of the generator alone
-	Spread       float64  `yaml:"max_spread" json:"max_spread"`                   // |value/median of the variant − 1| of the first metric
-	Answers      uint64   `yaml:"min_answers" json:"min_answers"`                 // within the window
-	Sampled      float64  `yaml:"max_sampling_error" json:"max_sampling_error"`   // |observed − configured| in standard deviations
-	Stolen       float64  `yaml:"max_stolen" json:"max_stolen"`                   // CPU time that the hypervisor took, of the window's
+	ErrorShare   float64  `yaml:"max_error_share" json:"max_error_share"`                     // failed requests of all
+	Achieved     float64  `yaml:"min_achieved" json:"min_achieved"`                           // throughput of the offered load, open loop
+	GeneratorLag Duration `yaml:"max_generator_lag_p99" json:"max_generator_lag"`             // of the generator alone
+	Spread       float64  `yaml:"max_spread" json:"max_spread"`                               // |value/median of the variant − 1| of the first metric
+	Answers      uint64   `yaml:"min_answers" json:"min_answers"`                             // within the window
+	Sampled      float64  `yaml:"max_sampling_error" json:"max_sampling_error"`               // |observed − configured| in standard deviations
+	Counted      float64  `yaml:"max_count_difference" json:"max_count_difference,omitempty"` // |server's / client's requests per second − 1|
+	Stolen       float64  `yaml:"max_stolen" json:"max_stolen"`                               // CPU time that the hypervisor took, of the window's
 }
 
 // Figure is a plot of the results.

@@ -26,7 +26,7 @@ func TestShippedExperimentsAreValid(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes"} {
+	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes", "strategies"} {
 		if !found[want] {
 			t.Errorf("no experiment %s", want)
 		}
@@ -112,6 +112,9 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 		"metrics: [cpu_service_us]|metrics: []":                                                        "name at least one",
 		"command: [./api]|path: api":                                                                   "must begin with a slash",
 		"[{name: slow|[{name: slow, connections: 1}, {name: slow":                                      "there twice",
+		"command: [./api]|metrics: api":                                                                "must begin with a slash",
+		"command: [./api]|slow: 1s":                                                                    "slow: needs metrics",
+		"profiles:|rules: {max_count_difference: -1}\nprofiles:":                                       "max_count_difference: -1 is negative",
 	} {
 		old, replacement, _ := strings.Cut(change, "|")
 		_, err := Parse([]byte(strings.Replace(small, old, replacement, 1)))
@@ -122,7 +125,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, failures, null, payload, pipelines, placement, runtimes, shims, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, null, payload, pipelines, placement, runtimes, shims, strategies, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

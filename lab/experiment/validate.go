@@ -167,13 +167,16 @@ func (e *Experiment) validateWorkloads(p *problems) {
 	}
 	for _, w := range e.Workloads {
 		what := "workload " + w.Name
-		for key, path := range map[string]string{"path": w.Path, "health": w.Health, "read_back": w.ReadBack, "profile": w.Profile} {
+		for key, path := range map[string]string{"path": w.Path, "health": w.Health, "read_back": w.ReadBack, "profile": w.Profile, "metrics": w.Metrics} {
 			if path != "" && !strings.HasPrefix(path, "/") {
 				p.add("%s: %s: %q must begin with a slash", what, key, path)
 			}
 		}
 		if w.Port < 0 || w.Port > 65535 {
 			p.add("%s: port: %d is none", what, w.Port)
+		}
+		if w.Slow != 0 && w.Metrics == "" {
+			p.add("%s: slow: needs metrics, in which the service counts its slow requests", what)
 		}
 		if w.Spans < 0 {
 			p.add("%s: spans: %d is negative", what, w.Spans)
@@ -284,7 +287,7 @@ func (e *Experiment) validateRules(p *problems) {
 	r := e.Rules
 	for key, v := range map[string]float64{
 		"max_error_share": r.ErrorShare, "min_achieved": r.Achieved, "max_spread": r.Spread,
-		"max_sampling_error": r.Sampled, "max_stolen": r.Stolen,
+		"max_sampling_error": r.Sampled, "max_count_difference": r.Counted, "max_stolen": r.Stolen,
 	} {
 		if !(v >= 0) {
 			p.add("rules: %s: %v is negative", key, v)

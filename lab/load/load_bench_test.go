@@ -3,11 +3,8 @@ package load
 import (
 	"context"
 	"net"
-	"runtime"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // answerer is a server that costs as little as one in Go can: what is left is
@@ -42,16 +39,8 @@ func answerer(b *testing.B) string {
 	return l.Addr().String()
 }
 
-func threadCPU() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		panic(err) // every Linux has it
-	}
-	return time.Duration(t.Nano())
-}
-
-// BenchmarkRequest runs one loop on the benchmark's own thread, for as many
-// requests: cpu-ns/op is the CPU time of that thread, the kernel's part and the
+// BenchmarkRequest runs one loop, for as many
+// requests: cpu-ns/op is the CPU time of its thread, the kernel's part and the
 // loopback's (which delivers to the server) included. The lag is the open loop's.
 func BenchmarkRequest(b *testing.B) {
 	for name, c := range map[string]struct {
@@ -82,11 +71,8 @@ func BenchmarkRequest(b *testing.B) {
 			done := make(chan time.Duration)
 			go func() {
 				defer close(done)
-				runtime.LockOSThread()
-				defer runtime.UnlockOSThread()
-				before := threadCPU()
 				l.run()
-				done <- threadCPU() - before
+				done <- l.thread.cpu()
 			}()
 			cpu := <-done
 			b.StopTimer()

@@ -33,6 +33,7 @@ import (
 type loop struct {
 	g         *Generator
 	poll      *poller
+	thread    thread
 	addresses []unix.Sockaddr
 	conns     []*conn
 	tail      []byte // of every request; see requestTail
@@ -91,6 +92,8 @@ func (l *loop) run() {
 	// thread's slack, 50 µs by default, to any sleep; 1 ns is the least.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	l.thread.begin()
+	defer l.thread.end()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)   // if refused, Lag tells
 	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) //nolint:errcheck // as above; 0 is the thread's default
 	l.expiry = l.g.clock() + l.expireEvery()

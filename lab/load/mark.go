@@ -44,6 +44,7 @@ type cut struct {
 	at    time.Duration // since the start
 	due   uint64        // requests that were due by then
 	begun uint64        // numbers that were given out by then
+	cpu   time.Duration // of the loops' threads, until then
 }
 
 // Mark returns what happened since the last Mark, or since Start, and begins a
@@ -111,8 +112,11 @@ func (g *Generator) finish() Result {
 
 // cut is called with all loops held.
 func (g *Generator) cut() cut {
-	at := g.clock()
-	return cut{at, g.schedule.due(at, time.Duration(g.end.Load())), g.begun()}
+	at, cpu := g.clock(), time.Duration(0)
+	for _, l := range g.loops {
+		cpu += l.thread.cpu()
+	}
+	return cut{at, g.schedule.due(at, time.Duration(g.end.Load())), g.begun(), cpu}
 }
 
 func (g *Generator) resultOf(t *tally, from, to cut) Result {
@@ -125,6 +129,7 @@ func (g *Generator) resultOf(t *tally, from, to cut) Result {
 		Dials:   t.dials,
 		Offered: t.begun,
 		Blocked: t.blocked,
+		CPU:     to.cpu - from.cpu,
 		Latency: t.latency,
 		Lag:     t.lag,
 		Errors:  t.errors,

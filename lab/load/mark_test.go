@@ -36,6 +36,7 @@ func TestMarksAddUpToTheWhole(t *testing.T) {
 				sum.Dials += r.Dials
 				sum.Elapsed += r.Elapsed
 				sum.Blocked += r.Blocked
+				sum.CPU += r.CPU
 				sum.Latency.Merge(r.Latency)
 				sum.Lag.Merge(r.Lag)
 				for reason, n := range r.Errors {
@@ -61,7 +62,7 @@ func TestMarksAddUpToTheWhole(t *testing.T) {
 			}
 			for what, pair := range map[string][2]any{
 				"ok": {sum.OK, whole.OK}, "failed": {sum.Failed, whole.Failed}, "offered": {sum.Offered, whole.Offered},
-				"dials": {sum.Dials, whole.Dials}, "elapsed": {sum.Elapsed, whole.Elapsed}, "blocked": {sum.Blocked, whole.Blocked},
+				"dials": {sum.Dials, whole.Dials}, "elapsed": {sum.Elapsed, whole.Elapsed}, "blocked": {sum.Blocked, whole.Blocked}, "cpu": {sum.CPU, whole.CPU},
 				"errors": {fmt.Sprint(sum.Errors), fmt.Sprint(whole.Errors)}, "next": {sum.Next, whole.Next},
 			} {
 				if pair[0] != pair[1] {
@@ -70,6 +71,10 @@ func TestMarksAddUpToTheWhole(t *testing.T) {
 			}
 			if !sum.Latency.Equals(whole.Latency) || !sum.Lag.Equals(whole.Lag) {
 				t.Error("the histograms of the intervals differ from the whole's")
+			}
+			// 2000 requests are more than 1 ms of work, and one loop's threads do no more than it can.
+			if whole.CPU < time.Millisecond || whole.CPU > whole.Elapsed*maxLoops {
+				t.Errorf("%v of CPU time in %v", whole.CPU, whole.Elapsed)
 			}
 			if r := g.Mark(); r.OK+r.Failed+r.Offered != 0 || r.Elapsed != 0 {
 				t.Errorf("after the end: %+v", r)

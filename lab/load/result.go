@@ -39,6 +39,10 @@ type Result struct {
 	// other drivers.
 	Lag *hdrhistogram.Histogram
 
+	// CPU is the time of the generator's own threads within the interval; 0 from other
+	// drivers, whose load another process sends.
+	CPU time.Duration
+
 	// Errors counts the failures by reason, MaxReasons of them at most; the
 	// rest is counted as "other".
 	Errors map[string]uint64

@@ -30,7 +30,8 @@ type process struct {
 	until time.Duration
 	known bool // until is
 	late  bool
-	fresh bool // rss was read in this round
+	fresh bool   // rss was read in this round
+	wrote uint64 // bytes, before it counted
 	rss   uint64
 	buf   [128]byte // of statm
 }
@@ -74,6 +75,7 @@ func (g *group) begin() {
 		if from, err := cpuTime(p.pid); err == nil {
 			p.from = from
 		} // else it has just ended, as the next sample will see
+		p.wrote, _ = written(p.pid)
 		sum += p.rss
 		p.fresh = false
 	}
@@ -117,7 +119,7 @@ func (g *group) drop(p *process) {
 
 // usage sums up. Only now may reading be slow.
 func (g *group) usage() GroupUsage {
-	var u GroupUsage
+	u := GroupUsage{HasWritten: len(g.processes) > 0}
 	for _, p := range g.gone {
 		u.add(p)
 	}
@@ -127,6 +129,9 @@ func (g *group) usage() GroupUsage {
 			u.Processes++
 			u.Peak += r.PeakRSS
 			u.PSS += pss(p.pid)
+			n, ok := written(p.pid)
+			u.Written += n - min(n, p.wrote)
+			u.HasWritten = u.HasWritten && ok
 		}
 	}
 	u.RSS = median(g.samples)

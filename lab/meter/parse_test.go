@@ -31,6 +31,17 @@ func TestParsePSS(t *testing.T) {
 	}
 }
 
+func TestParseWritten(t *testing.T) {
+	if n, ok := parseWritten([]byte("wchar: 9\nread_bytes: 1\nwrite_bytes: 4096\ncancelled_write_bytes: 2\n")); !ok || n != 4096 {
+		t.Errorf("%d, %v", n, ok)
+	}
+	for _, in := range []string{"", "write_bytes:\n", "write_bytes: -1\n", "cancelled_write_bytes: 2\n"} {
+		if n, ok := parseWritten([]byte(in)); ok {
+			t.Errorf("%q: %d", in, n)
+		}
+	}
+}
+
 func TestSecondNumber(t *testing.T) {
 	for in, want := range map[string]uint64{"10 7 3\n": 7, "0 0 0 0": 0, "1 4503599627": 4503599627} {
 		if got, ok := secondNumber([]byte(in)); !ok || got != want {

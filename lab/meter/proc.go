@@ -62,3 +62,23 @@ func parsePSS(b []byte) uint64 {
 	}
 	return 0
 }
+
+// written reads how many bytes a process has caused to be written to storage; false if the
+// kernel does not say (CONFIG_TASK_IO_ACCOUNTING), or not to this process.
+func written(pid int) (uint64, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0, false
+	}
+	return parseWritten(b)
+}
+
+func parseWritten(b []byte) (uint64, bool) {
+	for line := range bytes.Lines(b) {
+		if value, found := bytes.CutPrefix(line, []byte("write_bytes:")); found {
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 63)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}

@@ -72,6 +72,12 @@ type GroupUsage struct {
 	// in each. It is read after the window, since that costs the subject time.
 	// 0 where the kernel does not provide it, or denies it to this process.
 	PSS uint64
+	// Written is how many bytes the processes that were alive at the end caused to be
+	// written to storage, by then or later (write_bytes of proc_pid_io(5)): what went
+	// to a file system in memory, or to the network, is not in it. HasWritten: the
+	// kernel tells it of all of them.
+	Written    uint64
+	HasWritten bool
 	// Processes that were alive at the end.
 	Processes int
 	// Vanished processes ended within the window, and their CPU time is lost. A
@@ -246,6 +252,7 @@ func (w *watch) joined(p *process) {
 	if err == nil && started < w.boot.Truncate(time.Second/userHZ) {
 		p.from, err = cpuTime(p.pid)
 		p.late = err == nil
+		p.wrote, _ = written(p.pid)
 	}
 }
 

@@ -2,10 +2,13 @@ package meter
 
 import (
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // pidList is a group that changes.
@@ -124,6 +127,25 @@ func TestSessionMemory(t *testing.T) {
 	}
 	if none := u.Groups["none"]; none != (GroupUsage{}) {
 		t.Errorf("%+v", none)
+	}
+}
+
+func TestSessionCountsWrites(t *testing.T) {
+	dir := t.TempDir()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	if fs.Type == unix.TMPFS_MAGIC {
+		t.Skipf("%s is in memory: nothing is written to storage; set TMPDIR to a directory on a disk", dir)
+	}
+	t.Setenv(subjectFile, filepath.Join(dir, "file"))
+	a := startSubject(t)
+	a.do("write", 1) // before the window
+	s := begin(t, Subjects{Groups: map[string]func() []int{"it": func() []int { return []int{a.pid()} }}})
+	a.do("write", 3)
+	if it := end(t, s).Groups["it"]; !it.HasWritten || it.Written < 3<<20 || it.Written >= 4<<20 {
+		t.Errorf("%+v", it)
 	}
 }
 

@@ -13,7 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const subjectEnv = "TARE_METER_SUBJECT"
+const (
+	subjectEnv  = "TARE_METER_SUBJECT"
+	subjectFile = "TARE_METER_FILE" // that it writes
+)
 
 // TestMain is the subject, too: a process that does what it is told on stdin.
 func TestMain(m *testing.M) {
@@ -26,7 +29,7 @@ func TestMain(m *testing.M) {
 
 var held []byte // by the subject
 
-// beSubject reads "burn MS" and "hold MIB" and answers when it is done.
+// beSubject reads "burn MS", "hold MIB" and "write MIB" and answers when it is done.
 func beSubject() {
 	in := bufio.NewReader(os.Stdin)
 	for {
@@ -44,6 +47,10 @@ func beSubject() {
 			held = make([]byte, n<<20)
 			for i := range held {
 				held[i] = 1
+			}
+		case "write":
+			if err := os.WriteFile(os.Getenv(subjectFile), make([]byte, n<<20), 0o600); err != nil {
+				panic(err)
 			}
 		}
 		fmt.Println("done")

@@ -62,6 +62,21 @@ const (
 	CauseFirst      = "cause_first"
 	KernelPrograms  = "kernel_programs_us"
 	GeneratorLagP99 = "generator_lag_p99_ms"
+
+	CPUGenerator     = "cpu_generator_us"
+	CPUSink          = "cpu_sink_us"
+	CPUCollector     = "cpu_collector_us"
+	CoresCollector   = "cores_collector"
+	MemCollector     = "mem_collector_mib"
+	DiskCollector    = "disk_collector_bytes"
+	CollectorQueue   = "collector_queue_spans"
+	CollectorPending = "collector_pending_spans"
+	ServerThroughput = "server_throughput_rps"
+	ServerP50        = "server_p50_ms"
+	ServerP95        = "server_p95_ms"
+	ServerP99        = "server_p99_ms"
+	ServerBucket     = "server_bucket_share"
+	SlowTraced       = "slow_traced_share"
 )
 
 // Metrics in the order in which a report shows them.
@@ -73,6 +88,11 @@ var Metrics = []Metric{
 	{P95, "latency p95", "ms", "from the intended send time to the last byte", +1, false},
 	{P99, "latency p99", "ms", "from the intended send time to the last byte", +1, false},
 	{Max, "latency maximum", "ms", "from the intended send time to the last byte", +1, false},
+	{ServerThroughput, "throughput by the service", "requests/s", "requests that the service itself counted, whatever their status, between two readings of its metrics around the window, by the time between them", -1, false},
+	{ServerP50, "latency p50 by the service", "ms", "from the histogram of the service's own metrics, between two readings around the window, interpolated within the bucket; without the connection and whatever waited before the service began", +1, false},
+	{ServerP95, "latency p95 by the service", "ms", "as p50 by the service", +1, false},
+	{ServerP99, "latency p99 by the service", "ms", "as p50 by the service", +1, false},
+	{ServerBucket, "width of the service's buckets", "share", "how far off a latency by the service may be: width of the bucket that it lies in, of its value; the greatest of p50, p95 and p99", 0, true},
 	{CPUService, "CPU of the service", "µs/request", "CPU clocks of the service's processes, over requests answered", +1, false},
 	{CPUEntry, "CPU of the entry", "µs/request", "CPU clocks of the one service that clients ask, over requests answered; only where there are several services", +1, false},
 	{CPUMean, "CPU of a service, mean", "µs/request", "CPU clocks of the service's processes, by the number of services, replicas being one, over requests answered; only where there are several services", +1, false},
@@ -81,8 +101,12 @@ var Metrics = []Metric{
 	{CPUTraced, "CPU of service and tracer", "µs/request", "CPU clocks of the service's processes and of the tracer's own, over requests answered: without load generator, sink and meter", +1, false},
 	{CPUTracerSpan, "CPU of the tracer per span", "µs/span", "CPU clocks of the tracer's own processes, over the spans of the requests answered, by the sampling rate; from 1% on", +1, true},
 	{CPULab, "CPU of the laboratory", "µs/request", "CPU clock of the process with load generator, sink and meter, over requests answered", +1, false},
+	{CPUGenerator, "CPU of the load generator", "µs/request", "CPU clocks of its own threads, a part of the laboratory's, over requests answered; not where another program sends the load", 0, false},
+	{CPUSink, "CPU of the sink", "µs/request", "CPU of the laboratory without the threads of load generator and meter, over requests answered: the receiver of spans, and what Go's runtime does for all three", +1, true},
+	{CPUCollector, "CPU of the collector", "µs/request", "CPU clock of the collector that spans come to, over requests answered: behind a tracer a part of the tracer's, under test the service's", +1, true},
 	{CoresService, "cores of the service", "cores", "CPU clocks of the service's processes, by the window's length", +1, false},
 	{CoresTracer, "cores of the tracer", "cores", "CPU clocks of the tracer's own processes, by the window's length", +1, true},
+	{CoresCollector, "cores of the collector", "cores", "CPU clock of the collector that spans come to, by the window's length", +1, true},
 	{CoresMachine, "cores of the machine", "cores", "busy time of all CPUs, by the window's length", +1, false},
 	{CoresMeter, "cores of the meter", "cores", "CPU clock of the meter's own thread, by the window's length", 0, true},
 	{Stolen, "stolen by the hypervisor", "cores", "time in which a CPU was wanted and the hypervisor gave it to others, by the window's length", 0, true},
@@ -90,6 +114,10 @@ var Metrics = []Metric{
 	{MemServicePeak, "peak memory of the service", "MiB", "sum of the processes' greatest resident sets since they began", +1, false},
 	{MemTracer, "memory of the tracer", "MiB", "resident set of the tracer's own processes, median of the samples", +1, true},
 	{MemTracerPeak, "peak memory of the tracer", "MiB", "sum of the processes' greatest resident sets since they began", +1, true},
+	{MemCollector, "memory of the collector", "MiB", "resident set of the collector that spans come to, median of the samples", +1, true},
+	{DiskCollector, "disk writes of the collector", "bytes/request", "bytes that the collector had written to the disk, or that wait in the page cache for it (write_bytes in /proc/PID/io), over requests answered; 0 where its directory is in memory", +1, true},
+	{CollectorQueue, "queue of the collector", "spans", "spans that wait for the collector's exporters, mean of two readings around the window", +1, true},
+	{CollectorPending, "spans pending in the collector", "spans", "spans that wait in the collector for the rest of their trace, mean of two readings around the window", 0, true},
 	{NetOut, "network out", "bytes/request", "bytes that left the service's network namespace, by the veth's counter, over requests answered", +1, false},
 	{NetOutRate, "network out", "MB/s", "bytes that left the service's network namespace, by the veth's counter, by the window's length", +1, false},
 	{NetWithin, "network between services", "bytes/request", "bytes that passed the loopback of the service's network namespace, IP and TCP headers included, by its counter, over requests answered", +1, false},
@@ -100,6 +128,7 @@ var Metrics = []Metric{
 	{SampledShare, "sampled, observed", "share", "traces of which a root span arrived, over requests answered, in the whole run", 0, true},
 	{SampledAsked, "sampled, configured", "share", "the rate that the running tracer says it has", 0, true},
 	{FailedTraced, "failed requests with a trace", "share", "traces whose root is a server's span with the status error, over requests that failed, in the whole run; only where requests fail", -1, false},
+	{SlowTraced, "slow requests with a trace", "share", "traces whose root is a server's span that took longer than the workload's limit, over requests that took longer, as the service counted them, in the whole run; only where requests are slow", -1, false},
 	{Complete, "complete traces", "share", "of the sampled traces, those with every span that the workload must produce", -1, false},
 	{Wrong, "wrong traces", "1", "traces that hold spans of two requests", +1, true},
 	{Covered, "services with spans", "share", "of the services that a request may reach, stores included, those of which at least one span arrived", -1, false},

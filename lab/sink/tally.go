@@ -1,6 +1,11 @@
 package sink
 
-import "github.com/tare-trace/tare/span"
+import (
+	"math"
+	"time"
+
+	"github.com/tare-trace/tare/span"
+)
 
 // OtherNames is the entry of Tally.Names for spans whose name came after 10,000
 // different ones: the number of different names is up to the tracer.
@@ -20,6 +25,8 @@ type Tally struct {
 	Entries int
 	// FailedEntries are the Entries whose root has the status error.
 	FailedEntries int
+	// SlowEntries are the Entries with a root that took longer than was asked for.
+	SlowEntries int
 	// Invalid spans have a trace id that is not 16 bytes, an id or a parent
 	// that is not 8, or a zero trace id or id. They are part of Spans and Names
 	// only.
@@ -29,10 +36,14 @@ type Tally struct {
 
 // Count tallies what has been kept, without building spans. A body that is not
 // OTLP is an error.
-func (s *Sink) Count() (Tally, error) {
+func (s *Sink) Count() (Tally, error) { return s.CountSlow(0) }
+
+// CountSlow is Count; roots that took longer than slow count as slow, 0: none do.
+func (s *Sink) CountSlow(slow time.Duration) (Tally, error) {
 	t := Tally{Names: map[string]int{}}
 	names := map[string]*int{} // looked up without copying the name
 	rooted := map[span.TraceID]rootKind{}
+	slowRoots := map[span.TraceID]struct{}{}
 	one := func(w *wireSpan) {
 		t.Spans++
 		n := names[string(w.name)]
@@ -58,6 +69,9 @@ func (s *Sink) Count() (Tally, error) {
 			root = anyRoot
 			if id.server {
 				root = serverRoot
+				if slow > 0 && id.took > slow {
+					slowRoots[id.trace] = struct{}{}
+				}
 				if id.failed {
 					root = failedRoot
 				}
@@ -71,7 +85,7 @@ func (s *Sink) Count() (Tally, error) {
 		t.Requests++
 		return walk(body, one)
 	})
-	t.Traces = len(rooted)
+	t.Traces, t.SlowEntries = len(rooted), len(slowRoots)
 	for _, root := range rooted {
 		if root != noRoot {
 			t.Rooted++
@@ -105,6 +119,7 @@ type spanIDs struct {
 	id, parent span.ID
 	server     bool // it is a server's span
 	failed     bool // its status is an error
+	took       time.Duration
 }
 
 // ids are false if they are not OTLP's. A parent of eight zero bytes is none.
@@ -117,5 +132,8 @@ func (w *wireSpan) ids() (s spanIDs, ok bool) {
 	copy(s.parent[:], w.parent)
 	s.server = int32(w.kind) == int32(span.Server) //nolint:gosec // an enumeration, as protobuf reads it
 	s.failed = w.failed
+	if w.end > w.start { // else it is not known
+		s.took = time.Duration(min(w.end-w.start, math.MaxInt64)) //nolint:gosec // not more than that
+	}
 	return s, !s.trace.IsZero() && !s.id.IsZero()
 }

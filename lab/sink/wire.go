@@ -11,7 +11,8 @@ import (
 type wireSpan struct {
 	trace, id, parent, name []byte
 	kind                    uint64
-	failed                  bool // its status is an error
+	start, end              uint64 // ns since 1970
+	failed                  bool   // its status is an error
 }
 
 // checkTop walks the outermost message only, one step per resource: cheap enough
@@ -37,6 +38,10 @@ func walk(body []byte, f func(*wireSpan)) error {
 			s.name = content
 		case wire.SpanKind:
 			s.kind = value
+		case wire.SpanStart:
+			s.start = value
+		case wire.SpanEnd:
+			s.end = value
 		case wire.SpanStatus:
 			return fields.Each(content, func(tag, value uint64, _, _ []byte) error {
 				if tag == wire.StatusCode {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -31,6 +32,30 @@ func TestCount(t *testing.T) {
 	got.Names, want.Names = nil, nil
 	if !equalTally(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestCountOfSlowRoots(t *testing.T) {
+	s := keeping(t)
+	took := func(sp *trace.Span, d time.Duration) *trace.Span {
+		sp.EndTimeUnixNano = sp.GetStartTimeUnixNano() + uint64(d) //nolint:gosec // positive
+		return sp
+	}
+	client := took(one(4, 1, 0), time.Minute)
+	client.Kind = trace.Span_SPAN_KIND_CLIENT
+	backwards := one(5, 1, 0)
+	backwards.EndTimeUnixNano = 1
+	accepted(t, s, body(
+		took(one(1, 1, 0), time.Second), took(one(1, 2, 1), time.Second), // as long as the limit
+		took(one(2, 1, 0), time.Second+1), took(one(2, 1, 0), time.Second+1), // slow, sent twice
+		took(one(3, 1, 0), time.Millisecond), took(one(3, 2, 1), time.Minute), // only a child is
+		client, backwards,
+	))
+	if got, err := s.CountSlow(time.Second); err != nil || got.SlowEntries != 1 || got.Entries != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := s.Count(); err != nil || got.SlowEntries != 0 {
+		t.Errorf("without a limit: %+v, %v", got, err)
 	}
 }
 
@@ -165,13 +190,13 @@ func FuzzWalk(f *testing.F) {
 		for _, rs := range req.GetResourceSpans() {
 			for _, ss := range rs.GetScopeSpans() {
 				for _, s := range ss.GetSpans() {
-					want = append(want, wireSpan{s.GetTraceId(), s.GetSpanId(), s.GetParentSpanId(), []byte(s.GetName()), uint64(s.GetKind()), s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR}) //nolint:gosec // compared as int32
+					want = append(want, wireSpan{s.GetTraceId(), s.GetSpanId(), s.GetParentSpanId(), []byte(s.GetName()), uint64(s.GetKind()), s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano(), s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR}) //nolint:gosec // compared as int32
 				}
 			}
 		}
 		same := func(a, b wireSpan) bool {
 			return bytes.Equal(a.trace, b.trace) && bytes.Equal(a.id, b.id) && bytes.Equal(a.parent, b.parent) && bytes.Equal(a.name, b.name) &&
-				a.failed == b.failed &&
+				a.failed == b.failed && a.start == b.start && a.end == b.end &&
 				int32(a.kind) == int32(b.kind) //nolint:gosec // an enumeration of protobuf's
 		}
 		if !slices.EqualFunc(got, want, same) {

@@ -1,72 +1,140 @@
 package tracer
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/scrape"
 	"github.com/tare-trace/tare/workloads"
 )
 
 //go:embed behind.yaml
 var behindConfig []byte
 
-// behind is a collector that an agent sends to: it joins traces that no tag
-// connects, makes spans of message events, and passes whole traces to the sink.
-type behind struct {
+// Behind is a collector that the spans of a tracer pass, and a part of the tracer: it joins
+// traces that no tag connects, makes spans of message events, and passes whole traces to
+// the sink, all of them or those that its tare_keep keeps.
+type Behind struct {
+	*Backend
+	group   *workloads.Group
 	process *workloads.Process
-	otlp    string // URL that the agent sends to
-	metrics string // URL
-	client  *http.Client
+	listen  string          // host:port that spans are sent to
+	keeps   bool            // it has tare_keep
 	cut     <-chan struct{} // closed when nobody wants the rest any more
+
+	once sync.Once
+	err  error // of Stop
 }
 
-// startBehind returns when the collector takes spans; it ends with the group.
-func startBehind(ctx context.Context, group *workloads.Group, t Target, client *http.Client) (*behind, error) {
-	listen, err := workloads.FreeAddress()
+// StartBehind starts the collector that the variant asks for, and returns when it takes
+// spans. The workload does not run yet: its environment says where spans go, which is
+// what Through makes of the sink's placeholders.
+func StartBehind(ctx context.Context, t Target) (*Behind, error) {
+	group, err := workloads.NewGroup("tare-behind")
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := workloads.FreeAddress()
-	if err != nil {
-		return nil, err
+	b := &Behind{group: group, keeps: t.Variant.Tracer.Keep != nil, cut: ctx.Done()}
+	if err := b.start(ctx, t); err != nil {
+		return nil, errors.Join(err, group.Stop())
 	}
-	_, port, err := net.SplitHostPort(metrics)
-	if err != nil {
-		return nil, err
-	}
-	config := filepath.Join(group.Dir, "collector.yaml")
-	if err := os.WriteFile(config, behindConfig, 0o600); err != nil {
-		return nil, err
-	}
-	b := &behind{otlp: "http://" + listen, metrics: "http://" + metrics + "/metrics", client: client, cut: ctx.Done()}
-	env := []string{"LISTEN=" + listen, "OTLP=" + t.Sink.OTLP, "METRICS_PORT=" + port}
-	// It stands for one on another machine: services that want all CPUs do not starve it.
-	argv := []string{"nice", "-n", "-10", t.Tare, "collector", "--config", config}
-	if b.process, err = group.Start("collector", argv, env); err != nil {
-		return nil, err
-	}
-	return b, b.process.Await(ctx, b.ready, t.Say)
+	return b, nil
 }
 
-// ready is nil when the collector listens for spans, which it does after all else.
-func (b *behind) ready(ctx context.Context) error {
-	families, err := scrape(ctx, b.client, b.metrics)
+func (b *Behind) start(ctx context.Context, t Target) error {
+	// Services in a network namespace of their own reach it where they would reach the sink.
+	host, _, err := net.SplitHostPort(t.Sink.OTLPAddr)
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{metricPending, metricBuilt, metricJoins, metricDropped} {
+	if b.listen, err = workloads.FreeAddressOf(host); err != nil {
+		return err
+	}
+	metrics, err := workloads.FreeAddress()
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(metrics)
+	if err != nil {
+		return err
+	}
+	configs, err := b.configure(t.Variant.Tracer.Keep)
+	if err != nil {
+		return err
+	}
+	env := []string{"LISTEN=" + b.listen, "OTLP=" + t.Sink.OTLP, "METRICS_PORT=" + port, "RATE=" + experiment.FormatRate(t.Variant.Rate)}
+	// It stands for one on another machine: services that want all CPUs do not starve it. The
+	// link is nobody else's: no TLS.
+	argv := append([]string{"nice", "-n", "-10", t.Tare, "collector", "--plaintext"}, configs...)
+	if b.process, err = b.group.Start("collector", argv, env); err != nil {
+		return err
+	}
+	b.Backend = newBackend("http://"+metrics+"/metrics", func() []int { return []int{b.process.PID()} })
+	return b.process.Await(ctx, b.ready, t.Say)
+}
+
+// configure writes the configuration, and returns the flags that name it. Of
+// configurations that follow each other a collector takes lists from the last one that
+// has them.
+func (b *Behind) configure(keep map[string]any) (flags []string, err error) {
+	files := map[string][]byte{"collector.yaml": behindConfig}
+	if b.keeps {
+		more, err := yaml.Marshal(map[string]any{
+			"processors": map[string]any{"tare_keep": keep},
+			"service":    map[string]any{"pipelines": map[string]any{"traces": map[string]any{"processors": []string{"tare_tracer", "tare_keep"}}}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		// A collector takes a variable's value for a number if it reads as one.
+		files["keep.yaml"] = bytes.ReplaceAll(more, []byte("{rate}"), []byte("${env:RATE}"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) { // collector.yaml is the first
+		path := filepath.Join(b.group.Dir, name)
+		if err := os.WriteFile(path, files[name], 0o600); err != nil {
+			return nil, err
+		}
+		flags = append(flags, "--config", path)
+	}
+	return flags, nil
+}
+
+// Through are the sink's placeholders for what sends its spans through the collector.
+func (b *Behind) Through(sink experiment.Placeholders) experiment.Placeholders {
+	sink.OTLP, sink.OTLPAddr = "http://"+b.listen, b.listen
+	return sink
+}
+
+// ready is nil when the collector listens for spans, which it does after all else.
+func (b *Behind) ready(ctx context.Context) error {
+	families, err := scrape.Get(ctx, b.client, b.metrics)
+	if err != nil {
+		return err
+	}
+	names := []string{metricPending, metricBuilt, metricJoins, metricDropped}
+	if b.keeps {
+		names = append(names, metricKeepShare)
+	}
+	for _, name := range names {
 		if families[name] == nil {
 			return fmt.Errorf("the collector has no %s", name)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.otlp, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.listen, nil)
 	if err != nil {
 		return err
 	}
@@ -85,62 +153,87 @@ const (
 	metricDropped = "tare_tracer_dropped_spans_total" // reason
 )
 
-// read adds to what the agent says of itself.
-func (b *behind) read(ctx context.Context, r *Reading) error {
-	families, err := scrape(ctx, b.client, b.metrics)
+// metricKeepShare is the probability that tare_keep says it has.
+const metricKeepShare = "tare_keep_share_probability"
+
+// Read adds to what the tracer before it says of itself. Where the collector decides which
+// traces are kept, the tracer's rate is not the one in force, and nobody knows that one
+// before the traces are there.
+func (b *Behind) Read(ctx context.Context, r *Reading) error {
+	families, err := scrape.Get(ctx, b.client, b.metrics)
 	if err != nil {
-		return fmt.Errorf("the metrics of the collector behind the agent: %w", err)
+		return fmt.Errorf("the metrics of the collector behind the tracer: %w", err)
 	}
 	lost := map[string]float64{
-		"refused": total(families[metricRefused]), "send_failed": total(families[metricUnsent]),
-		"enqueue_failed": total(families[metricUnqueued]),
+		"refused": families.Total(metricRefused), "send_failed": families.Total(metricUnsent),
+		"enqueue_failed": families.Total(metricUnqueued),
 	}
-	for reason, n := range byLabel(families[metricDropped], "reason") {
+	for reason, n := range families.ByLabel(metricDropped, "reason") {
 		lost[reason] += n
+	}
+	if r.Lost == nil {
+		r.Lost = map[string]uint64{}
 	}
 	for reason, n := range lost {
 		r.Lost["collector: "+reason] = uint64(n)
 		r.Dropped += uint64(n)
 	}
-	r.Config["collector.accepted_spans"] = total(families[metricAccepted])
-	r.Config["collector.built_spans"] = total(families[metricBuilt])
-	for outcome, n := range byLabel(families[metricJoins], "outcome") {
+	r.Config["collector.accepted_spans"] = families.Total(metricAccepted)
+	r.Config["collector.built_spans"] = families.Total(metricBuilt)
+	for outcome, n := range families.ByLabel(metricJoins, "outcome") {
 		r.Config["collector.joins."+outcome] = n
+	}
+	if b.keeps {
+		r.Rate, r.HasRate = 0, false
+		r.Config["collector.keep.share"] = families.Total(metricKeepShare)
 	}
 	return nil
 }
 
 // drain waits until no span waits for its other half or the rest of its trace: a
-// collector that is stopped emits such traces as they are. The agent has sent all.
-func (b *behind) drain() error {
+// collector that is stopped emits such traces as they are. The tracer has sent all.
+func (b *Behind) drain() error {
 	deadline := time.Now().Add(settled)
 	for {
-		families, err := scrape(context.Background(), b.client, b.metrics)
+		families, err := scrape.Get(context.Background(), b.client, b.metrics)
 		if err != nil {
-			return errors.Join(err, b.alive())
+			return errors.Join(err, b.Alive())
 		}
-		waiting := total(families[metricPending])
+		waiting := families.Total(metricPending)
 		switch {
 		case waiting == 0:
 			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("the collector behind the agent still held %.0f spans after %v", waiting, settled)
+			return fmt.Errorf("the collector behind the tracer still held %.0f spans after %v", waiting, settled)
 		}
 		select {
 		case <-b.cut:
 			return nil
 		case <-b.process.Done():
-			return b.alive()
+			return b.Alive()
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-func (b *behind) alive() error {
+// Alive is an error if the collector has ended.
+func (b *Behind) Alive() error {
 	select {
 	case <-b.process.Done():
 		return b.process.Exited()
 	default:
 		return nil
 	}
+}
+
+// Stop waits until the collector has passed on what it holds, and ends it: the tracer
+// before it has been stopped. It may be called more than once.
+func (b *Behind) Stop() error {
+	b.once.Do(func() {
+		if b.process != nil {
+			b.err = b.drain()
+		}
+		b.err = errors.Join(b.err, b.group.Stop())
+	})
+	return b.err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/scrape"
 )
 
 // collector is not beside the service: the service under test is a collector,
@@ -27,16 +28,17 @@ func (collector) Start(_ context.Context, t Target) (Session, error) {
 	if s.Metrics == 0 {
 		return nil, fmt.Errorf("driver collector: the workload %s has no collector", t.Workload.Name)
 	}
-	return &collecting{
-		service: newService(t),
-		url:     "http://" + net.JoinHostPort(s.Host, strconv.Itoa(s.Metrics)) + "/metrics",
-	}, nil
+	metrics := "http://" + net.JoinHostPort(s.Host, strconv.Itoa(s.Metrics)) + "/metrics"
+	return &collecting{newService(t), newBackend(metrics, func() []int { return s.PIDs })}, nil
 }
 
 type collecting struct {
 	*service
-	url string
+	backend *Backend
 }
+
+// Backend is the service itself.
+func (c *collecting) Backend() *Backend { return c.backend }
 
 // settled bounds the time that a collector may take to export the spans that it
 // has accepted: those of incomplete traces wait for the expiry of their trace,
@@ -63,15 +65,15 @@ func (c *collecting) ReadBack(ctx context.Context) (Reading, error) {
 	}
 	deadline := time.Now().Add(settled)
 	for {
-		families, err := scrape(ctx, c.client, c.url)
+		families, err := scrape.Get(ctx, c.backend.client, c.backend.metrics)
 		if err != nil {
 			return r, fmt.Errorf("the collector's metrics: %w", err)
 		}
-		accepted := total(families[metricAccepted])
-		sent := byLabel(families[metricSent], "exporter")
+		accepted := families.Total(metricAccepted)
+		sent := families.ByLabel(metricSent, "exporter")
 		r.Lost = map[string]uint64{
-			"refused": uint64(total(families[metricRefused])), "send_failed": uint64(total(families[metricUnsent])),
-			"enqueue_failed": uint64(total(families[metricUnqueued])),
+			"refused": uint64(families.Total(metricRefused)), "send_failed": uint64(families.Total(metricUnsent)),
+			"enqueue_failed": uint64(families.Total(metricUnqueued)),
 		}
 		missing := 0.0
 		for _, n := range sent {

@@ -32,12 +32,7 @@ func (tare) Facts(t *experiment.Tracer) Facts {
 }
 
 // Check: without rates, the agent does not sample but reports everything.
-func (tare) Check(t *experiment.Tracer) error {
-	if t.Collector && (t.StopAt != "" || t.Neighbour) {
-		return fmt.Errorf("tracer %s: collector: no span comes to it with stop_at or neighbour", t.Name)
-	}
-	return nil
-}
+func (tare) Check(*experiment.Tracer) error { return nil }
 
 const advice = "`tare doctor` says what this machine allows"
 
@@ -80,7 +75,6 @@ func (tare) Start(ctx context.Context, t Target) (Session, error) {
 type agent struct {
 	group   *workloads.Group
 	process *workloads.Process
-	behind  *behind  // nil: the agent sends to the sink
 	service *service // what the workload itself has to say; nil: it is not asked
 	asked   map[string]string
 	all     bool   // without sampling
@@ -119,13 +113,6 @@ func (a *agent) start(ctx context.Context, t Target) error {
 		return err
 	}
 	a.base = "http://" + listen
-	otlp := t.Sink.OTLP
-	if t.Variant.Tracer.Collector {
-		if a.behind, err = startBehind(ctx, a.group, t, a.client); err != nil {
-			return err
-		}
-		otlp = a.behind.otlp
-	}
 	binary, err := agentBinary(t.Tare)
 	if err != nil {
 		return err
@@ -139,7 +126,7 @@ func (a *agent) start(ctx context.Context, t Target) error {
 		argv = append(argv, "--bpf-stats")
 	}
 	a.asked = map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": otlp,
+		"OTEL_EXPORTER_OTLP_ENDPOINT": t.Sink.OTLP,
 		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
 		"OTEL_TRACES_SAMPLER":         "parentbased_always_on",
 	}
@@ -252,45 +239,27 @@ func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 			return r, err
 		}
 	}
-	if a.behind != nil {
-		return r, a.behind.read(ctx, &r)
-	}
 	return r, nil
 }
 
-// PIDs are the agent's one process, and that of the collector behind it.
-func (a *agent) PIDs() []int {
-	if a.behind != nil {
-		return []int{a.process.PID(), a.behind.process.PID()}
-	}
-	return []int{a.process.PID()}
-}
+// PIDs is the agent's one process.
+func (a *agent) PIDs() []int { return []int{a.process.PID()} }
 
-// Alive is an error if the agent, or the collector behind it, has ended.
+// Alive is an error if the agent has ended.
 func (a *agent) Alive() error {
 	select {
 	case <-a.process.Done():
 		return fmt.Errorf("%w\n%s", a.process.Exited(), advice)
 	default:
+		return nil
 	}
-	if a.behind != nil {
-		return a.behind.alive()
-	}
-	return nil
 }
 
-// Stop ends the agent, which sends what it still holds, and waits for it, then for
-// the collector behind it.
+// Stop ends the agent, which sends what it still holds, and waits for it.
 func (a *agent) Stop() error {
-	a.once.Do(func() { a.err = a.stop() })
+	a.once.Do(func() {
+		a.client.CloseIdleConnections()
+		a.err = a.group.Stop()
+	})
 	return a.err
-}
-
-func (a *agent) stop() error {
-	var errs []error
-	if a.behind != nil && a.process != nil {
-		errs = append(errs, a.process.Stop(), a.behind.drain())
-	}
-	a.client.CloseIdleConnections()
-	return errors.Join(append(errs, a.group.Stop())...)
 }

@@ -24,7 +24,7 @@ type Target struct {
 	Chain    *workloads.Chain
 	Workload *experiment.Workload
 	Variant  experiment.Variant
-	Sink     experiment.Placeholders // where spans go; its Rate is not used
+	Sink     experiment.Placeholders // where spans go, a collector behind the tracer or the sink; its Rate is not used
 	Tare     string                  // path of the tare executable; tare-agent is beside it
 	// Statistics asks for figures whose measurement has a cost of its own, such
 	// as the run time of kernel programs.
@@ -131,7 +131,7 @@ func Check(tracers []experiment.Tracer) error {
 		t := &tracers[i]
 		d, err := Find(t)
 		if err == nil {
-			err = d.Check(t)
+			err = errors.Join(d.Check(t), checkBehind(t, d.Facts(t)))
 		}
 		errs = append(errs, err)
 	}
@@ -153,8 +153,19 @@ func needsEnv(t *experiment.Tracer) error {
 
 // noAgent refuses what only an agent has.
 func noAgent(t *experiment.Tracer) error {
-	if t.Collector || t.Roots != 0 || len(t.Flags) > 0 || t.StopAt != "" || t.Neighbour {
-		return fmt.Errorf("tracer %s: collector, flags, roots, stop_at, neighbour: the driver %s has no agent that they could be of", t.Name, t.Driver)
+	if t.Roots != 0 || len(t.Flags) > 0 || t.StopAt != "" || t.Neighbour {
+		return fmt.Errorf("tracer %s: flags, roots, stop_at, neighbour: the driver %s has no agent that they could be of", t.Name, t.Driver)
+	}
+	return nil
+}
+
+// checkBehind is the check of a collector behind the tracer.
+func checkBehind(t *experiment.Tracer, f Facts) error {
+	if t.Collector && !f.Traces {
+		return fmt.Errorf("tracer %s: collector: no span comes to it, of the driver %s or with stop_at or neighbour", t.Name, t.Driver)
+	}
+	if t.Keep != nil && !t.Collector {
+		return fmt.Errorf("tracer %s: keep: it is the collector that keeps traces: add collector: true", t.Name)
 	}
 	return nil
 }

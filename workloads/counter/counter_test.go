@@ -81,11 +81,24 @@ func TestWithoutOpenTelemetry(t *testing.T) {
 	}
 	_, text := p.Get("/metrics")
 	servicetest.CheckMetrics(t, text)
+	if strings.Contains(text, "http_request") {
+		t.Errorf("requests are counted, and nobody asked for it: %s", text)
+	}
 	if _, body := p.Get("/debug/pprof/"); !strings.Contains(body, "heap") {
 		t.Errorf("pprof: %q", body)
 	}
 	if code := p.Terminate(); code != 0 || len(r.Spans()) > 0 {
 		t.Errorf("exit status %d, %d spans", code, len(r.Spans()))
+	}
+}
+
+func TestRequestsAreCountedIfAsked(t *testing.T) {
+	p := servicetest.Start(t, "counter", map[string]string{"REDIS_SERVER": startRedis(t), "REQUEST_METRICS": "true"})
+	p.Get("/")
+	_, text := p.Get("/metrics")
+	servicetest.CheckMetrics(t, text)
+	if !strings.Contains(text, `http_request_duration_seconds_count{endpoint="/",status="200"} 1`) {
+		t.Errorf("%s", text)
 	}
 }
 

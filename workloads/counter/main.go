@@ -3,15 +3,16 @@
 // Coroot 2025 (docs/sources.md), on current libraries
 // (go-redis v9 and its redisotel, otelhttp, the OTLP exporter over HTTP).
 //
-// It refuses to do more per request than that application did: there are no
-// metrics of requests, and without ENABLE_OTEL nothing of OpenTelemetry is
-// around the handler or in the client.
+// It refuses to do more per request than that application did, unless it is asked to:
+// there are no metrics of requests without REQUEST_METRICS, and without ENABLE_OTEL nothing
+// of OpenTelemetry is around the handler or in the client.
 //
 // Environment:
 //
 //	REDIS_SERVER    host:port of redis; required
 //	ENABLE_OTEL     tracing is on if it is not empty
 //	LISTEN          host:port (127.0.0.1:8080)
+//	REQUEST_METRICS true: /metrics counts the requests, as tare-thesis' does (false)
 //	PIPELINE        official (default) or lean, Tare's
 //	SAMPLER         adaptive, rate_limiting or context_aware, with their
 //	                variables ADAPTIVE_*, RATE_LIMIT (traces per second, 5),
@@ -52,6 +53,7 @@ func run(ctx context.Context, env *service.Env) error {
 	rdb := redis.NewClient(&redis.Options{Addr: server})
 	defer func() { _ = rdb.Close() }() // ends with the process
 
+	counts := env.Bool("REQUEST_METRICS", false)
 	tracing, err := service.Switched(ctx, env)
 	if err != nil {
 		return err
@@ -66,13 +68,16 @@ func run(ctx context.Context, env *service.Env) error {
 	if err != nil {
 		return err
 	}
-	h := tracing.Handler(counter{rdb}, "GET /")
 	l, err := service.Listen(env)
 	if err != nil {
 		return err
 	}
 	reg := service.NewRegistry()
 	tracing.Register(reg)
+	h := tracing.Handler(counter{rdb}, "GET /")
+	if counts {
+		h = service.NewRequests(reg).Observe("/", h)
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
 	mux.Handle("GET /adaptive-metrics", tracing.AdaptiveMetrics())

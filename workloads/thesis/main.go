@@ -77,7 +77,7 @@ func run(ctx context.Context, env *service.Env) error {
 func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handler {
 	reg := service.NewRegistry()
 	tracing.Register(reg)
-	metrics := newMetrics(reg)
+	requests := service.NewRequests(reg)
 	faults := newFaults(s)
 	around := "" // the handlers, in place of the pipeline's instrumentation
 	mux := http.NewServeMux()
@@ -89,7 +89,7 @@ func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handle
 		case s.baseline == noop:
 			h, around = otelhttp.NewHandler(h, e.path), "otelhttp"
 		}
-		mux.Handle(e.method+" "+e.path, metrics.observe(e.path, h))
+		mux.Handle(e.method+" "+e.path, requests.Observe(e.path, h))
 	}
 	service.Pages(mux, reg, func() map[string]any { return s.config(tracing, around, addr) })
 	mux.Handle("GET /adaptive-metrics", tracing.AdaptiveMetrics())

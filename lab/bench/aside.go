@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/scrape"
+	"github.com/tare-trace/tare/lab/tracer"
+)
+
+// aside is what service and collector say of themselves. To say it costs them CPU time, so
+// they are asked just before a window and just after it, and the time between the two
+// answers is a little longer than the window.
+type aside struct {
+	at     time.Time // of the service's answer
+	served scrape.Histogram
+	held   tracer.Held
+}
+
+// aside asks whoever there is.
+func (r *run) aside(ctx context.Context) (a aside, err error) {
+	if b := r.backend(); b != nil {
+		if a.held, err = b.Held(ctx); err != nil {
+			return a, err
+		}
+	}
+	if r.job.Workload.Metrics == "" {
+		return a, nil
+	}
+	begin := time.Now()
+	a.served, err = r.served(ctx)
+	a.at = begin.Add(time.Since(begin) / 2)
+	return a, err
+}
+
+// durations are histograms of the seconds that requests took: as OpenTelemetry names it
+// for Prometheus, and as most services did before.
+var durations = []string{"http_server_request_duration_seconds", "http_request_duration_seconds"}
+
+// scraper keeps no connection open: a service is asked three times.
+var scraper = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+
+// served reads how long the requests took that the service has answered since it began.
+func (r *run) served(ctx context.Context) (scrape.Histogram, error) {
+	url := "http://" + r.chain.Entry + r.job.Workload.Metrics
+	families, err := scrape.Get(ctx, scraper, url)
+	if err != nil {
+		return scrape.Histogram{}, fmt.Errorf("the service's metrics: %w", err)
+	}
+	for _, name := range durations {
+		if families[name] != nil {
+			h, err := families.Histogram(name)
+			if err != nil {
+				return h, fmt.Errorf("the service's metrics: %s: %w", url, err)
+			}
+			return h, nil
+		}
+	}
+	return scrape.Histogram{}, fmt.Errorf("the service's metrics: %s has none of %s: leave metrics out of the workload, or count the requests there", url, strings.Join(durations, ", "))
+}
+
+// asideValues are the metrics of what was said before and after a window.
+func (r *run) asideValues(before, after aside) error {
+	v := r.rec.Values
+	if r.backend() != nil {
+		v[record.CollectorQueue] = (before.held.Queued + after.held.Queued) / 2
+		v[record.CollectorPending] = (before.held.Pending + after.held.Pending) / 2
+	}
+	if r.job.Workload.Metrics == "" {
+		return nil
+	}
+	h, err := after.served.Since(before.served)
+	if err != nil {
+		return fmt.Errorf("the service's metrics: %w", err)
+	}
+	v[record.ServerThroughput] = float64(h.Count()) / after.at.Sub(before.at).Seconds()
+	for key, q := range map[string]float64{record.ServerP50: 0.5, record.ServerP95: 0.95, record.ServerP99: 0.99} {
+		if seconds, lo, hi, ok := h.Quantile(q); ok && seconds > 0 {
+			v[key] = seconds * 1e3
+			v[record.ServerBucket] = max(v[record.ServerBucket], (hi-lo)/seconds)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// counting is a service that counts its requests under a name, each as so long.
+func counting(t *testing.T, name string, took time.Duration) *run {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	seconds := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: "x", Buckets: []float64{0.001, 0.002, 0.1}})
+	reg.MustRegister(seconds)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) { seconds.Observe(took.Seconds()) })
+	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	r := &run{
+		rec:   &record.Run{Values: map[string]float64{}},
+		chain: &workloads.Chain{Entry: server.Listener.Addr().String()},
+	}
+	r.job.Workload = &experiment.Workload{Name: "w", Metrics: "/metrics"}
+	return r
+}
+
+func TestServiceAndClientCountTheSame(t *testing.T) {
+	for _, name := range durations {
+		r := counting(t, name, 1500*time.Microsecond)
+		send := func(n uint64) {
+			t.Helper()
+			result, err := load.Run(t.Context(), load.Options{
+				Addr: r.chain.Entry, Connections: 2, Requests: n,
+				AppendPath: func(dst []byte, _ uint64) []byte { return append(dst, "/"...) },
+			})
+			if err != nil || result.OK != n {
+				t.Fatalf("%+v, %v", result, err)
+			}
+		}
+		send(10) // before the window
+		before, err := r.aside(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(40)
+		after, err := r.aside(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.asideValues(before, after); err != nil {
+			t.Fatal(err)
+		}
+		v := r.rec.Values
+		if n := v[record.ServerThroughput] * after.at.Sub(before.at).Seconds(); n < 39.99 || n > 40.01 {
+			t.Errorf("%s: the service counted %v requests", name, n)
+		}
+		// All are in the bucket from 1 to 2 ms.
+		if p50, p99 := v[record.ServerP50], v[record.ServerP99]; p50 != 1.5 || p99 < 1.98 || p99 > 2 {
+			t.Errorf("%s: p50 %v ms, p99 %v ms", name, p50, p99)
+		}
+		if width := v[record.ServerBucket]; width < 0.66 || width > 0.67 { // 1 ms of 1.5 ms
+			t.Errorf("%s: the bucket is %v of the value", name, width)
+		}
+		r.job.Workload.Slow = experiment.Duration(time.Millisecond)
+		if r.server, err = r.served(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if limit, n := r.slow(); limit != time.Millisecond || n != 50 {
+			t.Errorf("%s: %d requests longer than %v", name, n, limit)
+		}
+	}
+}
+
+// What lies beyond the last bucket is no number, and nobody makes one up.
+func TestLatenciesBeyondTheBucketsAreAbsent(t *testing.T) {
+	r := counting(t, durations[0], time.Hour)
+	before, err := r.aside(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get("http://" + r.chain.Entry + "/") //nolint:noctx // answered at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	after, err := r.aside(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.asideValues(before, after); err != nil {
+		t.Fatal(err)
+	}
+	v := r.rec.Values
+	if _, has := v[record.ServerP50]; has || v[record.ServerThroughput] <= 0 {
+		t.Errorf("%v", v)
+	}
+}
+
+func TestServiceWithoutMetricsIsSaid(t *testing.T) {
+	r := counting(t, "requests_seconds", time.Millisecond)
+	if _, err := r.aside(t.Context()); err == nil || !strings.Contains(err.Error(), "has none of http_server_request_duration_seconds") {
+		t.Errorf("other metrics: %v", err)
+	}
+	r.job.Workload.Metrics = "/nothing/"
+	if _, err := r.aside(t.Context()); err == nil || !strings.Contains(err.Error(), "the service's metrics") {
+		t.Errorf("no metrics: %v", err)
+	}
+	r.job.Workload.Metrics = ""
+	if a, err := r.aside(t.Context()); err != nil || !a.at.IsZero() {
+		t.Errorf("metrics that nobody asked for: %+v, %v", a, err)
+	}
+}
