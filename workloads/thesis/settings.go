@@ -34,6 +34,7 @@ type settings struct {
 	rate      float64
 	collector string
 	baseline  string
+	next      string
 	setup     service.Setup
 
 	payload          int
@@ -54,6 +55,7 @@ func readSettings(env *service.Env) settings {
 		rate:      env.Float("SAMPLING_RATE", 1, 0, 1),
 		collector: env.URL("COLLECTOR_ENDPOINT"),
 		baseline:  env.OneOf("BASELINE", bare, bare, noop),
+		next:      env.URL("NEXT"),
 		setup:     service.ReadSetup(env),
 		payload:   env.Int("PAYLOAD_SIZE", 100<<10, 0, maxPayload),
 		longMin:   env.Duration("LONG_RUNNING_MIN", time.Second, maxSeconds*time.Second),
@@ -88,6 +90,7 @@ func (s settings) config(tracing *service.Tracing, around string, addr net.Addr)
 			c["instrumentation"] = around
 		}
 	}
+	c["next"] = s.next
 	c["payload_size"] = s.payload
 	c["long_running_min"] = s.longMin.String()
 	c["long_running_max"] = s.longMax.String()
