@@ -21,6 +21,12 @@ const (
 	noop = "noop" // only what lies behind the API
 )
 
+// How injected faults are spread over the requests.
+const (
+	even      = "even"
+	scattered = "scattered"
+)
+
 const (
 	maxPayload = 64 << 20 // bytes: a request may ask for it or send it, and many may at once
 	maxSeconds = 60       // of /api/long-running
@@ -42,6 +48,7 @@ type settings struct {
 	deepDelay        time.Duration
 	primes           int
 
+	pattern      string
 	errors, slow float64
 	slowDelay    time.Duration
 }
@@ -62,6 +69,7 @@ func readSettings(env *service.Env) settings {
 		longMax:   env.Duration("LONG_RUNNING_MAX", 5*time.Second, maxSeconds*time.Second),
 		deepDelay: env.Duration("DEEP_SPANS_DELAY", time.Millisecond, longest),
 		primes:    env.Int("CPU_PRIMES", 40_000, 1, maxPrimes),
+		pattern:   env.OneOf("INJECT_PATTERN", even, even, scattered),
 		errors:    env.Float("INJECT_ERRORS", 0, 0, 1),
 		slow:      env.Float("INJECT_SLOW", 0, 0, 1),
 		slowDelay: env.Duration("INJECT_SLOW_DELAY", 1500*time.Millisecond, longest),
@@ -96,6 +104,7 @@ func (s settings) config(tracing *service.Tracing, around string, addr net.Addr)
 	c["long_running_max"] = s.longMax.String()
 	c["deep_spans_delay"] = s.deepDelay.String()
 	c["cpu_primes"] = s.primes
+	c["inject_pattern"] = s.pattern
 	c["inject_errors"] = s.errors
 	c["inject_slow"] = s.slow
 	c["inject_slow_delay"] = s.slowDelay.String()

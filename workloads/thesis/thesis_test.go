@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,9 +61,11 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"KEEP":                       {"some"},
 		"KEEP_SLOWER_THAN":           {"1"},
 		"REDACT":                     {"x"},
+		"INJECT_PATTERN":             {"odd"},
 		"INJECT_SLOW":                {"-1"},
 		"INJECT_SLOW_DELAY":          {"soon"},
 		"LISTEN":                     {"nowhere"},
+		"NEXT":                       {"127.0.0.1:8080", "ftp://x", "http://x?y"},
 	} {
 		for _, v := range values {
 			if said := servicetest.Fails(t, "thesis", map[string]string{key: v}); !contains(said, key) {
@@ -222,7 +225,7 @@ func TestRequestsUnderWayEnd(t *testing.T) {
 func TestEveryIsExact(t *testing.T) {
 	for _, share := range []float64{0, 0.000001, 0.01, 0.29, 1.0 / 3, 0.5, 0.999, 1} {
 		for _, phase := range []uint64{0, million / 2} {
-			e := newEvery(share, phase)
+			e := newEvery(share, phase, false)
 			var hits, calls uint64
 			for calls < million {
 				calls++
@@ -236,6 +239,33 @@ func TestEveryIsExact(t *testing.T) {
 			if want := e.millionth; hits != want {
 				t.Errorf("share %v: %d hits in a million, not %d", share, hits, want)
 			}
+		}
+	}
+}
+
+// Scattered faults are the same in every run, as many as the share says (within
+// seven standard deviations), and do not know of each other: of the calls after a
+// hit, as many are hit as of all.
+func TestScatteredFaults(t *testing.T) {
+	const n, share = 200_000, 0.05
+	first, again := newEvery(share, 0, true), newEvery(share, 0, true)
+	hits, pairs, last := 0.0, 0.0, false
+	for range n {
+		hit := first.hit()
+		if again.hit() != hit {
+			t.Fatal("two runs have different faults")
+		}
+		if hit {
+			hits++
+			if last {
+				pairs++
+			}
+		}
+		last = hit
+	}
+	for _, c := range []struct{ got, of float64 }{{hits, n}, {pairs, hits}} {
+		if math.Abs(c.got-share*c.of) > 7*math.Sqrt(c.of*share*(1-share)) {
+			t.Errorf("%v of %v are hit, and the share is %v", c.got, c.of, share)
 		}
 	}
 }
