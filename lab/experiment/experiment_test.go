@@ -26,7 +26,7 @@ func TestShippedExperimentsAreValid(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes"} {
+	for _, want := range []string{"adaptive", "thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes"} {
 		if !found[want] {
 			t.Errorf("no experiment %s", want)
 		}
@@ -112,6 +112,12 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 		"metrics: [cpu_service_us]|metrics: []":                                                        "name at least one",
 		"command: [./api]|path: api":                                                                   "must begin with a slash",
 		"[{name: slow|[{name: slow, connections: 1}, {name: slow":                                      "there twice",
+		"driver: env, rates|driver: env, sampler: x, rates":                                            `sampler: "x" must begin with a slash`,
+		"driver: env, rates|driver: env, follow: 1s, rates":                                            "follow: needs sampler",
+		"driver: env, rates|driver: env, sampler: /x, follow: 10ms, rates":                             "at least 50ms",
+		"kind: command|fails: 1, kind: command":                                                        "fails: 1 is not a share",
+		"metrics: [cpu|figures: [{id: a, x: time, y: [p50_ms], as: value}]\nmetrics: [cpu":             "x: time goes with y: [rates]",
+		"metrics: [cpu|figures: [{id: a, x: rate, y: [rates], as: value}]\nmetrics: [cpu":              "x: time goes with y: [rates]",
 	} {
 		old, replacement, _ := strings.Cut(change, "|")
 		_, err := Parse([]byte(strings.Replace(small, old, replacement, 1)))
@@ -122,7 +128,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, failures, null, payload, pipelines, placement, runtimes, shims, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are adaptive, chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, failures, null, payload, pipelines, placement, runtimes, shims, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

@@ -36,7 +36,7 @@ func (tare) Check(t *experiment.Tracer) error {
 	if t.Collector && (t.StopAt != "" || t.Neighbour) {
 		return fmt.Errorf("tracer %s: collector: no span comes to it with stop_at or neighbour", t.Name)
 	}
-	return nil
+	return noSampler(t)
 }
 
 const advice = "`tare doctor` says what this machine allows"

@@ -27,6 +27,9 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{experiment.Tracer{Name: "x", Driver: "tare"}, ""},
 		{experiment.Tracer{Name: "x", Driver: "tare", Rates: []float64{1}, Collector: true, Roots: 2, Flags: []string{"--tag", "none"}}, ""},
 		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Collector: true}, "the driver env has no agent"},
+		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Sampler: "/adaptive-metrics"}, ""},
+		{experiment.Tracer{Name: "x", Driver: "tare", Sampler: "/adaptive-metrics"}, "only the driver env has a sampler"},
+		{experiment.Tracer{Name: "x", Driver: "none", Sampler: "/adaptive-metrics"}, "only the driver env has a sampler"},
 		{experiment.Tracer{Name: "x", Driver: "none", Flags: []string{"--events"}}, "the driver none has no agent"},
 		{experiment.Tracer{Name: "x", Driver: "sdk"}, `tracer x: driver: "sdk" is unknown: there are collector, env, none, tare`},
 	} {
