@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/tracer"
@@ -56,7 +57,7 @@ func (r *run) prepare(context.Context) (err error) {
 
 // startWorkload starts the services with the environment of the variant.
 func (r *run) startWorkload(ctx context.Context) (err error) {
-	w, p := r.job.Workload, r.stage.placeholders()
+	w, p := r.job.Workload, r.placeholders()
 	p.Rate = r.job.Variant.Rate
 	env := map[string]string{}
 	for k, v := range w.Env {
@@ -78,10 +79,14 @@ func (r *run) startWorkload(ctx context.Context) (err error) {
 	return nil
 }
 
+func (r *run) placeholders() experiment.Placeholders {
+	return experiment.Placeholders{OTLP: r.stage.sink.Endpoint(), OTLPAddr: r.stage.sink.Addr(), Round: r.rec.Round}
+}
+
 // startTracer switches tracing on.
 func (r *run) startTracer(ctx context.Context) (err error) {
 	r.session, err = r.tracer.Start(ctx, tracer.Target{
-		Chain: r.chain, Workload: r.job.Workload, Variant: r.job.Variant, Sink: r.stage.placeholders(), Tare: r.stage.Tare,
+		Chain: r.chain, Workload: r.job.Workload, Variant: r.job.Variant, Sink: r.placeholders(), Tare: r.stage.Tare,
 		Statistics: r.job.Kind == record.Checked, Say: r.stage.Say,
 	})
 	return err

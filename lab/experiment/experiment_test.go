@@ -64,7 +64,10 @@ func TestEnvironmentOfAVariant(t *testing.T) {
 	if got := strings.Join(variantNames(cells[0]), " "); got != "none none again sdk@0.1 sdk@1" {
 		t.Fatalf("variants: %s", got)
 	}
-	p := Placeholders{OTLP: "http://sink"}
+	p := Placeholders{OTLP: "http://sink", Round: 3}
+	if got := p.Expand("{round} {otlp} {port}"); got != "3 http://sink {port}" {
+		t.Errorf("expanded: %q", got)
+	}
 	e.Profiles["quick"] = Profile{EnvOf: map[string]map[string]string{"sdk": {"RATE": "mine", "MORE": "{otlp}"}}}
 	others, err := e.Cells("quick")
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 )
 
 // every hits a share of its calls: evenly spread, so that 0.01 is each hundredth, or
-// scattered. Counting and not chance, so that two runs have the same faults.
+// scattered. Counting and not chance, so that two runs of one seed have the
+// same faults.
 type every struct {
 	millionth uint64 // the share
 	phase     uint64 // 0: the last call of a period is hit; half a million: the middle
@@ -21,13 +22,14 @@ type every struct {
 	// have a period, and what looks at them in intervals may have the same one: then
 	// it would see a pattern that no real faults have.
 	scattered bool
+	seed      uint64 // of the scattered ones
 	calls     atomic.Uint64
 }
 
 const million = 1_000_000
 
-func newEvery(share float64, phase uint64, scattered bool) *every {
-	return &every{millionth: uint64(math.Round(share * million)), phase: phase, scattered: scattered}
+func newEvery(share float64, phase uint64) *every {
+	return &every{millionth: uint64(math.Round(share * million)), phase: phase}
 }
 
 func (e *every) hit() bool {
@@ -36,7 +38,7 @@ func (e *every) hit() bool {
 	}
 	n := e.calls.Add(1)
 	if e.scattered {
-		return rand.New(rand.NewPCG(e.phase, n)).Uint64N(million) < e.millionth //nolint:gosec // a pattern, not a secret
+		return rand.New(rand.NewPCG(e.seed+e.phase, n)).Uint64N(million) < e.millionth //nolint:gosec // a pattern, not a secret
 	}
 	return (n*e.millionth+e.phase)/million > ((n-1)*e.millionth+e.phase)/million
 }
@@ -50,8 +52,11 @@ type faults struct {
 // newFaults keeps the slow requests apart from the failing ones where both
 // shares are the same and faults are even.
 func newFaults(s settings) *faults {
-	scattered := s.pattern == scattered
-	return &faults{newEvery(s.errors, 0, scattered), newEvery(s.slow, million/2, scattered), s.slowDelay}
+	f := &faults{newEvery(s.errors, 0), newEvery(s.slow, million/2), s.slowDelay}
+	for _, e := range []*every{f.errors, f.slow} {
+		e.scattered, e.seed = s.pattern == scattered, uint64(s.seed) //nolint:gosec // at least 0
+	}
+	return f
 }
 
 // inject answers for an endpoint, or lets it. All endpoints are counted

@@ -38,7 +38,8 @@
 //	INJECT_SLOW          share of the requests that are delayed
 //	INJECT_SLOW_DELAY    by how much (1.5s)
 //	INJECT_PATTERN       even (default): 0.01 is each hundredth request; scattered:
-//	                     each one independently, though the same ones in every run
+//	                     each one independently, though the same ones with a seed
+//	INJECT_SEED          of scattered faults (0)
 //	NEXT                 base URL of another tare-thesis: each GET is passed
 //	                     on to it first, with the trace's context if tracing is
 //	                     on, and answered with 502 if that fails

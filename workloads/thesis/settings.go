@@ -49,6 +49,7 @@ type settings struct {
 	primes           int
 
 	pattern      string
+	seed         int // of scattered faults
 	errors, slow float64
 	slowDelay    time.Duration
 }
@@ -70,6 +71,7 @@ func readSettings(env *service.Env) settings {
 		deepDelay: env.Duration("DEEP_SPANS_DELAY", time.Millisecond, longest),
 		primes:    env.Int("CPU_PRIMES", 40_000, 1, maxPrimes),
 		pattern:   env.OneOf("INJECT_PATTERN", even, even, scattered),
+		seed:      env.Int("INJECT_SEED", 0, 0, million/4),
 		errors:    env.Float("INJECT_ERRORS", 0, 0, 1),
 		slow:      env.Float("INJECT_SLOW", 0, 0, 1),
 		slowDelay: env.Duration("INJECT_SLOW_DELAY", 1500*time.Millisecond, longest),
@@ -105,6 +107,7 @@ func (s settings) config(tracing *service.Tracing, around string, addr net.Addr)
 	c["deep_spans_delay"] = s.deepDelay.String()
 	c["cpu_primes"] = s.primes
 	c["inject_pattern"] = s.pattern
+	c["inject_seed"] = s.seed
 	c["inject_errors"] = s.errors
 	c["inject_slow"] = s.slow
 	c["inject_slow_delay"] = s.slowDelay.String()

@@ -62,6 +62,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"KEEP_SLOWER_THAN":           {"1"},
 		"REDACT":                     {"x"},
 		"INJECT_PATTERN":             {"odd"},
+		"INJECT_SEED":                {"-1", "x"},
 		"INJECT_SLOW":                {"-1"},
 		"INJECT_SLOW_DELAY":          {"soon"},
 		"LISTEN":                     {"nowhere"},
@@ -225,7 +226,7 @@ func TestRequestsUnderWayEnd(t *testing.T) {
 func TestEveryIsExact(t *testing.T) {
 	for _, share := range []float64{0, 0.000001, 0.01, 0.29, 1.0 / 3, 0.5, 0.999, 1} {
 		for _, phase := range []uint64{0, million / 2} {
-			e := newEvery(share, phase, false)
+			e := newEvery(share, phase)
 			var hits, calls uint64
 			for calls < million {
 				calls++
@@ -243,17 +244,24 @@ func TestEveryIsExact(t *testing.T) {
 	}
 }
 
-// Scattered faults are the same in every run, as many as the share says (within
+// Scattered faults are the same in every run of one seed and others with another, as many as the share says (within
 // seven standard deviations), and do not know of each other: of the calls after a
 // hit, as many are hit as of all.
 func TestScatteredFaults(t *testing.T) {
 	const n, share = 200_000, 0.05
-	first, again := newEvery(share, 0, true), newEvery(share, 0, true)
+	of := func(seed int) *every {
+		return newFaults(settings{errors: share, pattern: scattered, seed: seed}).errors
+	}
+	first, again, other := of(1), of(1), of(2)
+	same := 0.0 // hits that the other seed has, too
 	hits, pairs, last := 0.0, 0.0, false
 	for range n {
 		hit := first.hit()
 		if again.hit() != hit {
-			t.Fatal("two runs have different faults")
+			t.Fatal("two runs of one seed have different faults")
+		}
+		if other.hit() && hit {
+			same++
 		}
 		if hit {
 			hits++
@@ -263,7 +271,7 @@ func TestScatteredFaults(t *testing.T) {
 		}
 		last = hit
 	}
-	for _, c := range []struct{ got, of float64 }{{hits, n}, {pairs, hits}} {
+	for _, c := range []struct{ got, of float64 }{{hits, n}, {pairs, hits}, {same, hits}} {
 		if math.Abs(c.got-share*c.of) > 7*math.Sqrt(c.of*share*(1-share)) {
 			t.Errorf("%v of %v are hit, and the share is %v", c.got, c.of, share)
 		}
