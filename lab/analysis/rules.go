@@ -104,7 +104,7 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 			Rule: Rule{Name: "max_sampling_error", About: "sampled share against the one that the running tracer says it has, or that it counts where its rate changes, beyond what spans that it says it dropped explain",
 				Limit: q.Sampled, Unit: "standard deviations"},
 			applies: func(r *record.Run) bool {
-				_, _, ok := sharesDue(r)
+				_, _, ok := shareDue(r)
 				return ok && r.Kind != record.Profiled
 			},
 			judge: func(r *record.Run) (float64, bool, bool) {
@@ -112,7 +112,7 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 				return v, ok, v > q.Sampled
 			},
 			reason: func(r *record.Run, v float64) string {
-				due, counted, _ := sharesDue(r)
+				due, counted, _ := shareDue(r)
 				if counted {
 					return fmt.Sprintf("traces of %.5g of the requests arrived, and the sampler decided to sample %.5g of them", r.Values[record.SampledShare], due)
 				}
@@ -137,9 +137,9 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 	}
 }
 
-// sharesDue is the share of the requests of which traces must arrive: what the
+// shareDue is the share of the requests of which traces must arrive: what the
 // sampler counted, or else what is configured.
-func sharesDue(r *record.Run) (share float64, counted, ok bool) {
+func shareDue(r *record.Run) (share float64, counted, ok bool) {
 	if share, ok = r.Values[record.SampledDecided]; ok {
 		return share, true, true
 	}
@@ -151,11 +151,12 @@ func sharesDue(r *record.Run) (share float64, counted, ok bool) {
 // binomial standard deviations of as many decisions as there were answers (in
 // the whole run, as the share is of that). At 0 and 1 a deviation has no width,
 // nor where the sampler counted its decisions, and the window's edges may still
-// cut off a trace: there the width is that of a share of one in n. Spans that the tracer counted as dropped are no error of
-// its sampler: only what is missing beyond them counts.
+// cut off a trace: there the width is that of a share of one in n. Spans that
+// the tracer counted as dropped are no error of its sampler: only what is missing
+// beyond them counts.
 func samplingError(r *record.Run) (float64, bool) {
 	seen, ok := r.Values[record.SampledShare]
-	asked, counted, _ := sharesDue(r)
+	asked, counted, _ := shareDue(r)
 	n := float64(r.Answers)
 	switch {
 	case counted && r.Requests > 0: // those that failed were decided about, too

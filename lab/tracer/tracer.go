@@ -87,8 +87,8 @@ type Reading struct {
 	Rate    float64
 	HasRate bool
 	// Sampled and Unsampled are root decisions. HasRoots: the tracer counts
-	// one for every request. Expected: so many traces must arrive, however
-	// often the rate changed.
+	// one for every request. Expected: the rate changes, and traces must arrive of
+	// all requests that were sampled.
 	Sampled, Unsampled uint64
 	HasRoots           bool
 	Expected           bool
