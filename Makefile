@@ -304,8 +304,8 @@ bench-run: check-root build ## run an experiment of the laboratory (root or sudo
 	$(SUDO) bin/tare bench run $(EXPERIMENT) --profile $(PROFILE) $(ARGS)
 
 .PHONY: results
-results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; five hours, on an idle machine)
-	@for e in null thesis payload coroot chainscope-nginx chainscope-hotel chainscope-rootcause placement pipelines strategies; do \
+results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; six hours, on an idle machine)
+	@for e in null thesis adaptive payload strategies coroot chainscope-nginx chainscope-hotel chainscope-rootcause placement pipelines; do \
 		rm -rf docs/results/$$e.new && $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new && \
 		rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \
 	done

@@ -180,6 +180,67 @@ func TestBenchStrategies(t *testing.T) {
 	}
 }
 
+// An adaptive sampler raises its rate where requests fail, and as many traces arrive
+// as it decided to sample, whole in a chain of three services.
+func TestBenchAdaptive(t *testing.T) {
+	need(t, "ip")
+	const text = `
+name: small
+workloads:
+  - {name: one, kind: thesis, path: /api/basic, spans: 1, read_back: /config, fails: 0.2, env: &env {INJECT_ERRORS: "0.2", OTEL_BSP_SCHEDULE_DELAY: "100"}}
+  - {name: three, kind: thesis-3, read_back: /config, fails: 0.2, env: *env}
+tracers:
+  - {name: noop, driver: none, env: {TRACING_ENABLED: "false", BASELINE: noop}, expect: {tracing_enabled: "false", baseline: noop}}
+  - name: adaptive
+    driver: env
+    rates: [0.3]
+    sampler: /adaptive-metrics
+    follow: 100ms
+    env: {TRACING_ENABLED: "true", SAMPLING_STRATEGY: adaptive, ADAPTIVE_BASE_RATE: "{rate}", ADAPTIVE_UPDATE_INTERVAL: "0.1", COLLECTOR_ENDPOINT: "{otlp}"}
+    expect: {sampling_strategy: adaptive, adaptive_base_rate: "{rate}"}
+loads: [{name: some, rate: 200, connections: 16}]
+profiles: {smoke: {rounds: 1, warmup: 300ms, window: 1s}}
+metrics: [cpu_service_us, sampled_share, sampled_decided, rate_mean, complete_share]
+figures: [{id: a, title: rates, x: time, y: [rates], as: value, panel: workload}]
+`
+	dir := t.TempDir()
+	file := filepath.Join(dir, "small.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, runs := experimentOf(t, dir, file, "smoke")
+	seen := 0
+	for _, r := range runs {
+		if r.Tracer != "adaptive" {
+			if len(r.Sampler) > 0 {
+				t.Errorf("%s: %v", r.ID, r.Sampler)
+			}
+			continue
+		}
+		seen++
+		requests := float64(r.Requests)
+		arrived, decided := valueOf(t, r, record.SampledShare)*requests, valueOf(t, r, record.SampledDecided)*requests
+		if missing := decided - arrived; missing < -0.5 || missing > valueOf(t, r, record.SpansDropped)+0.5 || decided < 1 {
+			t.Errorf("%s: of %v traces, %v arrived: %v", r.ID, decided, arrived, r.Values)
+		}
+		// Each fifth request fails, and intervals have 20.
+		if valueOf(t, r, record.RatePeak) < 0.89 || valueOf(t, r, record.RateMean) <= 0.3 || r.Failures == 0 {
+			t.Errorf("%s: the rate was not raised: %v", r.ID, r.Sampler)
+		}
+		if valueOf(t, r, record.Complete) != 1 {
+			t.Errorf("%s: %v", r.ID, r.Fidelity)
+		}
+		for i, s := range r.Sampler[1:] {
+			if before := r.Sampler[i]; s.At <= before.At || s.Decided < before.Decided || s.Sampled < before.Sampled {
+				t.Errorf("%s: %v after %v", r.ID, s, before)
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d runs of the adaptive sampler", seen)
+	}
+}
+
 func TestBenchCoroot(t *testing.T) {
 	needLong(t)
 	need(t, "ip", "redis-server")

@@ -1,8 +1,11 @@
 package workloads
 
 import (
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,6 +29,39 @@ func TestThesis(t *testing.T) {
 	}
 	if s := c.Services[0]; len(c.Services) != 1 || s.Name != "thesis" || s.Exe != filepath.Join(bin, "tare-thesis") || s.Dependency {
 		t.Errorf("%+v", c.Services)
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+	gone(t, c)
+}
+
+// Each of the services says the same of itself; the last one alone fails, and all of
+// them are asked.
+func TestThesisChain(t *testing.T) {
+	bin := servicetest.Build(t, "thesis")
+	c := startWith(t, "thesis-3", Options{Bin: bin, Env: map[string]string{"INJECT_ERRORS": "0.5"}})
+	if path := string(c.AppendPath([]byte("x"), 3)); path != "x/api/basic/3" {
+		t.Errorf("path %q", path)
+	}
+	for n, want := range []int{http.StatusOK, http.StatusBadGateway} {
+		if status, body := get(t, c, string(c.AppendPath(nil, uint64(n)))); status != want {
+			t.Errorf("request %d: %d %s", n, status, body)
+		}
+	}
+	var names []string
+	for i, s := range c.Services {
+		names = append(names, s.Name)
+		status, body := getFrom(t, net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), "/config")
+		if last := i == len(c.Services)-1; status != http.StatusOK || !s.Alike || strings.Contains(body, `"inject_errors":0.5`) != last || strings.Contains(body, `"next":""`) != last {
+			t.Errorf("%s: %+v, %s", s.Name, s, body)
+		}
+	}
+	if strings.Join(names, " ") != "first second third" || len(c.PIDs()) != 3 {
+		t.Errorf("services %v, processes %v", names, c.PIDs())
+	}
+	if got := c.Truth.Within()(3); got.Spans() != 5 || got.String() != "first server /api/basic/" {
+		t.Errorf("shape %+v", got)
 	}
 	if err := c.Stop(); err != nil {
 		t.Error(err)
@@ -80,6 +116,8 @@ func TestOptionsThatNobodyObeysAreErrors(t *testing.T) {
 		{"counter", Options{Env: map[string]string{"REDIS_SERVER": "x"}}, "REDIS_SERVER is set by the laboratory"},
 		{"thesis", Options{Env: map[string]string{"LISTEN": "x"}}, "LISTEN is set by the laboratory"},
 		{"thesis", Options{Path: "api"}, "slash"},
+		{"thesis-2", Options{Env: map[string]string{"NEXT": "http://x"}}, "NEXT is set by the laboratory"},
+		{"thesis-2", Options{Path: "/api/deep-spans"}, "the path of its requests is its own"},
 	} {
 		if _, err := Start(t.Context(), c.chain, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %+v: %v", c.chain, c.opts, err)

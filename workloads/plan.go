@@ -56,6 +56,8 @@ type spec struct {
 	workers int
 	// wave: neighbours with the same one are started at once; 0: it is started alone.
 	wave int
+	// alike: it is the same program as the entry, and answers at the same paths.
+	alike bool
 	// linking is what its owner knows of it, as in the agent's configuration; "": nothing.
 	linking string
 	proc    *process
@@ -69,6 +71,8 @@ var plans = map[string]plan{
 	"nginx":     nginxPlan,
 	"shop":      shopPlan,
 	"thesis":    thesisPlan,
+	"thesis-2":  thesisChain(2),
+	"thesis-3":  thesisChain(3),
 }
 
 // label names one process: the replicas of a service have its name, and all but

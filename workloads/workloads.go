@@ -55,6 +55,8 @@ type Service struct {
 	// Dependency marks a service that is only asked by the one under test,
 	// as another host would be (the redis of counter).
 	Dependency bool
+	// Alike: it is the same program as the entry, and answers at the same paths.
+	Alike bool
 	// Linking is how its receives are linked to its sends, as its owner tells the agent; "": the agent finds out, and
 	// leaves the first calls unlinked.
 	Linking string

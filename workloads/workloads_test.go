@@ -58,7 +58,12 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, T
 
 func get(t *testing.T, c *Chain, path string) (int, string) {
 	t.Helper()
-	resp, err := client.Get("http://" + c.Entry + path)
+	return getFrom(t, c.Entry, path)
+}
+
+func getFrom(t *testing.T, host, path string) (int, string) {
+	t.Helper()
+	resp, err := client.Get("http://" + host + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +221,7 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 	if _, err := Start(ctx, "nginx", Options{Workers: -1}); err == nil {
 		t.Error("no error")
 	}
-	if _, err := Start(ctx, "none", Options{}); err == nil || !strings.Contains(err.Error(), "counter, hotel, nginx, shop, thesis") {
+	if _, err := Start(ctx, "none", Options{}); err == nil || !strings.Contains(err.Error(), "counter, hotel, nginx, shop, thesis, thesis-2, thesis-3") {
 		t.Errorf("unknown chain: %v", err)
 	}
 	left, err := os.ReadDir(tmp)
@@ -252,14 +257,14 @@ func TestRequirements(t *testing.T) {
 }
 
 func TestShapes(t *testing.T) {
-	if got := strings.Join(WithShape(), " "); got != "hotel nginx shop" {
+	if got := strings.Join(WithShape(), " "); got != "hotel nginx shop thesis-2 thesis-3" {
 		t.Errorf("chains with a shape: %s", got)
 	}
 	if truth, err := TruthOf("shop"); err != nil || truth(3).String() != "proxy server /item/" {
 		t.Errorf("%v", err)
 	}
 	for _, name := range []string{"thesis", "none"} {
-		if _, err := TruthOf(name); err == nil || !strings.Contains(err.Error(), "there are hotel, nginx, shop") {
+		if _, err := TruthOf(name); err == nil || !strings.Contains(err.Error(), "there are hotel, nginx, shop, thesis-2, thesis-3") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 const (
 	yShares   = "shares"
 	yPrograms = "programs"
+	yRates    = "rates"
 )
 
 // figures makes the data of every figure of the experiment. One that has no data
@@ -31,6 +32,8 @@ func (a *grid) figures(s *Summary) ([]Figure, error) {
 				fig.Panels = append(fig.Panels, a.sharePanels(s, f)...)
 			case yPrograms:
 				fig.Panels = append(fig.Panels, a.programPanels(s, f)...)
+			case yRates:
+				fig.Panels = append(fig.Panels, a.ratePanels(f)...)
 			default:
 				m, ok := record.MetricOf(y)
 				if !ok {
@@ -210,12 +213,14 @@ func groupBy[T any](items []T, key func(T) string) (order []string, groups map[s
 	return order, groups
 }
 
-// Tick writes a number of an axis of rates, sizes (in bytes) or loads.
+// Tick writes a number of an axis of rates, sizes (in bytes), seconds or loads.
 func Tick(x float64, of string) string {
 	unit := ""
 	switch {
 	case of == "rate":
 		return RatePercent(x)
+	case of == "time":
+		return strconv.FormatFloat(x, 'f', 2, 64)
 	case of != "size":
 	case x >= 1e6:
 		x, unit = x/1e6, " MB"

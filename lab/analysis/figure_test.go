@@ -295,3 +295,44 @@ func TestAFigureThatSelectsNothingSaysSo(t *testing.T) {
 		t.Errorf("an unknown metric: %v", err)
 	}
 }
+
+// Rates over time are those of one run, the first that counts, and no median.
+func TestRatesOverTime(t *testing.T) {
+	m, runs := generate(t, "thesis", "smoke", analysistest.Model{Seed: 7, Noise: 0.02})
+	m.Experiment.Figures = []experiment.Figure{
+		{ID: "over time", X: "time", Y: []string{"rates"}, As: "value", Panel: "workload", Where: experiment.Subset{Tracers: []string{"head", "adaptive"}}},
+		{ID: "of nothing", X: "time", Y: []string{"rates"}, As: "value", Where: experiment.Subset{Tracers: []string{"head"}}},
+	}
+	for i := range runs {
+		r := &runs[i]
+		if r.Tracer != "adaptive" {
+			continue
+		}
+		for n := range 4 {
+			r.Sampler = append(r.Sampler, record.SamplerState{At: 0.1 * float64(n), Rate: 0.1 * float64(1+n%2*(1+r.Round))})
+		}
+		if r.Round == 0 && r.Workload == "api-basic" {
+			r.Failed = "the service died"
+		}
+	}
+	s := analyse(t, m, runs)
+	f := figureOf(t, s, "over time")
+	if len(f.Panels) != 2 || f.Panels[0].Title != "api-basic" || f.Panels[1].Title != "api-deep-spans" {
+		t.Fatalf("%+v", f)
+	}
+	for i, peak := range []float64{0.3, 0.2} { // of the second round, and of the first
+		p := f.Panels[i]
+		if len(p.Series) != 1 || len(p.Series[0].Points) != 4 {
+			t.Fatalf("%+v", p)
+		}
+		for n, pt := range p.Series[0].Points {
+			want := []float64{0.1, peak}[n%2]
+			if math.Abs(pt.X-0.1*float64(n)) > 1e-12 || math.Abs(pt.Y-want) > 1e-12 || pt.Lo != pt.Y || pt.Hi != pt.Y || pt.N != 1 {
+				t.Errorf("%s: %+v, want a rate of %v", p.Title, pt, want)
+			}
+		}
+	}
+	if f := figureOf(t, s, "of nothing"); len(f.Panels) != 0 || f.Missing == "" {
+		t.Errorf("%+v", f)
+	}
+}

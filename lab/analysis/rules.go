@@ -34,6 +34,10 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 	for _, l := range e.Loads {
 		loads[l.Name] = l
 	}
+	fails := map[string]float64{} // on purpose, by workload
+	for i := range e.Workloads {
+		fails[e.Workloads[i].Name] = e.Workloads[i].Fails
+	}
 	q := e.Rules
 	every := func(*record.Run) bool { return true }
 	timed := func(r *record.Run) bool { return r.Kind != record.Checked }
@@ -49,20 +53,27 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 			reason:  func(r *record.Run, _ float64) string { return r.Failed },
 		},
 		{
-			Rule:    Rule{Name: "max_error_share", About: "failed requests of all", Limit: q.ErrorShare, Unit: "share"},
+			Rule:    Rule{Name: "max_error_share", About: "failed requests of all, beyond those that the workload fails on purpose", Limit: q.ErrorShare, Unit: "share"},
 			applies: every,
 			judge: func(r *record.Run) (float64, bool, bool) {
 				v, ok := r.Values[record.ErrorShare]
+				v = max(0, v-fails[r.Workload])
 				return v, ok, v > q.ErrorShare
 			},
-			reason: func(_ *record.Run, v float64) string { return fmt.Sprintf("%.3g%% of the requests failed", 100*v) },
+			reason: func(r *record.Run, v float64) string {
+				if on := fails[r.Workload]; on > 0 {
+					return fmt.Sprintf("%.3g%% of the requests failed beyond the %.3g%% that fail on purpose", 100*v, 100*on)
+				}
+				return fmt.Sprintf("%.3g%% of the requests failed", 100*v)
+			},
 		},
 		{
-			Rule:    Rule{Name: "min_achieved", About: "throughput of the offered load, where the loop is open", Limit: q.Achieved, Unit: "share"},
+			Rule:    Rule{Name: "min_achieved", About: "throughput of the offered load, less what fails on purpose, where the loop is open", Limit: q.Achieved, Unit: "share"},
 			applies: func(r *record.Run) bool { return timed(r) && loads[r.Load].Rate > 0 },
 			judge: func(r *record.Run) (float64, bool, bool) {
 				got, ok := r.Values[record.Throughput]
 				offered, has := r.Values[record.Offered]
+				offered *= 1 - fails[r.Workload]
 				if !ok || !has || offered <= 0 {
 					return 0, false, false
 				}
@@ -90,10 +101,10 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 			reason: func(_ *record.Run, v float64) string { return fmt.Sprintf("%.0f answers within the window", v) },
 		},
 		{
-			Rule: Rule{Name: "max_sampling_error", About: "sampled share against the one that the running tracer says it has, beyond what spans that it says it dropped explain",
+			Rule: Rule{Name: "max_sampling_error", About: "sampled share against the one that the running tracer says it has, or that it counts where its rate changes, beyond what spans that it says it dropped explain",
 				Limit: q.Sampled, Unit: "standard deviations"},
 			applies: func(r *record.Run) bool {
-				_, ok := r.Values[record.SampledAsked]
+				_, _, ok := shareDue(r)
 				return ok && r.Kind != record.Profiled
 			},
 			judge: func(r *record.Run) (float64, bool, bool) {
@@ -101,8 +112,11 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 				return v, ok, v > q.Sampled
 			},
 			reason: func(r *record.Run, v float64) string {
-				return fmt.Sprintf("sampled %.5g of the requests, not %.5g: %.1f standard deviations off",
-					r.Values[record.SampledShare], r.Values[record.SampledAsked], v)
+				due, counted, _ := shareDue(r)
+				if counted {
+					return fmt.Sprintf("traces of %.5g of the requests arrived, and the sampler decided to sample %.5g of them", r.Values[record.SampledShare], due)
+				}
+				return fmt.Sprintf("sampled %.5g of the requests, not %.5g: %.1f standard deviations off", r.Values[record.SampledShare], due, v)
 			},
 		},
 		{
@@ -140,17 +154,31 @@ func rulesOf(e *experiment.Experiment, cpus int) []rule {
 	}
 }
 
-// samplingError is how far the observed share is from the configured one, in
+// shareDue is the share of the requests of which traces must arrive: what the
+// sampler counted, or else what is configured.
+func shareDue(r *record.Run) (share float64, counted, ok bool) {
+	if share, ok = r.Values[record.SampledDecided]; ok {
+		return share, true, true
+	}
+	share, ok = r.Values[record.SampledAsked]
+	return share, false, ok
+}
+
+// samplingError is how far the observed share is from the one that is due, in
 // binomial standard deviations of as many decisions as there were answers (in
 // the whole run, as the share is of that). At 0 and 1 a deviation has no width,
-// and the window's edges may still cut off a trace: there the width is that of
-// a share of one in n. Spans that the tracer counted as dropped are no error of
-// its sampler: only what is missing beyond them counts.
+// nor where the sampler counted its decisions, and the window's edges may still
+// cut off a trace: there the width is that of a share of one in n. Spans that
+// the tracer counted as dropped are no error of its sampler: only what is missing
+// beyond them counts.
 func samplingError(r *record.Run) (float64, bool) {
 	seen, ok := r.Values[record.SampledShare]
-	asked := r.Values[record.SampledAsked]
+	asked, counted, _ := shareDue(r)
 	n := float64(r.Answers)
-	if r.Requests > r.Failures {
+	switch {
+	case counted && r.Requests > 0: // those that failed were decided about, too
+		n = float64(r.Requests)
+	case r.Requests > r.Failures:
 		n = float64(r.Requests - r.Failures)
 	}
 	if !ok || n < 1 {
@@ -162,6 +190,9 @@ func samplingError(r *record.Run) (float64, bool) {
 	}
 	off = max(0, off-1/n)
 	p := min(max(asked, 1/n), 1-1/n)
+	if counted {
+		p = 1 / n
+	}
 	if p <= 0 || p >= 1 { // a single answer
 		return 0, false
 	}

@@ -103,6 +103,49 @@ func TestSamplingErrorAtFullRate(t *testing.T) {
 	}
 }
 
+// Decisions that the sampler counted leave nothing to chance: the rate that it began
+// with says nothing, and traces that did not arrive exclude a run unless spans were
+// dropped.
+func TestDecisionsThatWereCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		arrived, dropped float64
+		out              bool
+	}{
+		"all":                  {0.3, 0, false},
+		"one was cut off":      {0.3 - 1.0/4000, 0, false},
+		"one in fifty missing": {0.294, 0, true}, // within a binomial deviation
+		"as many dropped":      {0.294, 24, false},
+		"too many":             {0.306, 24, true},
+	} {
+		m, runs := generate(t, "thesis", "smoke", analysistest.Model{Seed: 4, Noise: 0.01})
+		i := slices.IndexFunc(runs, func(r record.Run) bool { return r.Variant == "adaptive@0.1" })
+		runs[i].Requests, runs[i].Failures, runs[i].Answers = 4000, 40, 3000
+		delete(runs[i].Values, record.SampledAsked)
+		runs[i].Values[record.SampledDecided] = 0.3
+		runs[i].Values[record.SampledShare], runs[i].Values[record.SpansDropped] = c.arrived, c.dropped
+		if got := excluded(analyse(t, m, runs))[runs[i].ID]; got != map[bool]string{true: "max_sampling_error"}[c.out] {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// What a workload fails on purpose excludes no run; what fails beyond it does.
+func TestFailuresOnPurpose(t *testing.T) {
+	for failed, rule := range map[float64]string{0.05: "", 0.054: "", 0.04: "", 0.06: "max_error_share", 0.5: "max_error_share"} {
+		m, runs := generate(t, "thesis", "smoke", analysistest.Model{Seed: 4, Noise: 0.01})
+		m.Experiment.Rules.ErrorShare = 0.005
+		for i := range m.Experiment.Workloads {
+			m.Experiment.Workloads[i].Fails = 0.05
+		}
+		i := slices.IndexFunc(runs, func(r record.Run) bool { return r.Variant == "head@1" })
+		v := runs[i].Values
+		v[record.ErrorShare], v[record.Throughput] = failed, (1-failed)*v[record.Offered]
+		if got := excluded(analyse(t, m, runs))[runs[i].ID]; got != rule {
+			t.Errorf("%v failed: %q", failed, got)
+		}
+	}
+}
+
 // A closed loop offers what is answered; the rule is for open ones.
 func TestAchievedIsForOpenLoops(t *testing.T) {
 	m, runs := generate(t, "null", "quick", analysistest.Model{Seed: 4, Noise: 0.01})

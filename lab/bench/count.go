@@ -20,7 +20,11 @@ func (r *run) countSpans(context.Context) error {
 		v[record.SampledAsked] = r.reading.Rate
 	}
 	if roots := float64(r.reading.Sampled + r.reading.Unsampled); roots > 0 {
-		v[record.SampledShare] = float64(r.reading.Sampled) / roots
+		if r.reading.Expected {
+			v[record.SampledDecided] = float64(r.reading.Sampled) / requests
+		} else {
+			v[record.SampledShare] = float64(r.reading.Sampled) / roots
+		}
 	}
 	if r.job.Kind == record.Checked && len(r.rec.Programs) > 0 {
 		var ns float64

@@ -76,10 +76,11 @@ func (r *run) target() tracer.Target {
 
 // placeholders say where the services and the tracer send spans.
 func (r *run) placeholders() experiment.Placeholders {
+	p := experiment.Placeholders{OTLP: r.stage.sink.Endpoint(), OTLPAddr: r.stage.sink.Addr(), Round: r.rec.Round}
 	if r.behind != nil {
-		return r.behind.Through(r.stage.placeholders())
+		p = r.behind.Through(p)
 	}
-	return r.stage.placeholders()
+	return p
 }
 
 // startWorkload starts the services with the environment of the variant.

@@ -84,10 +84,6 @@ func (st *Stage) Close() error {
 // Sink receives the spans of the current run.
 func (st *Stage) Sink() *sink.Sink { return st.sink }
 
-func (st *Stage) placeholders() experiment.Placeholders {
-	return experiment.Placeholders{OTLP: st.sink.Endpoint(), OTLPAddr: st.sink.Addr()}
-}
-
 // Job is one run: a variant beside a workload under a load.
 type Job struct {
 	Kind     record.Kind

@@ -126,7 +126,7 @@ func (r *run) window(ctx context.Context, s load.Session) error {
 		return err
 	}
 	r.stage.sink.Mark()
-	answered, loadErr := s.Interval(ctx, r.job.Window, pause(r.job.Window))
+	answered, loadErr := s.Interval(ctx, r.job.Window, r.follow)
 	received := r.stage.sink.Mark()
 	usage, err := session.End()
 	if err := errors.Join(loadErr, err); err != nil {

@@ -46,6 +46,9 @@ type Workload struct {
 	Connections int `yaml:"connections" json:"connections,omitempty"`
 	// Spans of a complete trace; 0: unknown. Chains have a shape of their own.
 	Spans int `yaml:"spans" json:"spans,omitempty"`
+	// Fails is the share of the requests, 0…1, that the workload fails on purpose: no
+	// rule excludes a run for these.
+	Fails float64 `yaml:"fails" json:"fails,omitempty"`
 	// Diagnose: `tare diagnose` reads the spans of checked runs, and the services that
 	// it names are compared with those that the chain makes late.
 	Diagnose bool `yaml:"diagnose" json:"diagnose,omitempty"`
@@ -108,6 +111,13 @@ type Tracer struct {
 	// Neighbour: the agent traces another process, which idles (driver tare). What
 	// does the workload pay for its hooks?
 	Neighbour bool `yaml:"neighbour" json:"neighbour,omitempty"`
+	// Sampler is the path at which the service tells the rate and the decisions of
+	// its sampler as JSON, as the StateHandler of otel/adaptive does (driver env).
+	// As many traces must arrive as it decided to sample, whatever its rate was.
+	Sampler string `yaml:"sampler" json:"sampler,omitempty"`
+	// Follow is the time between two questions to the sampler within the window,
+	// which record its rate over time; 0: it is asked once, after the run.
+	Follow Duration `yaml:"follow" json:"follow,omitempty"`
 	// MeterOff: the meter takes no samples within the window, so that its own
 	// effect on a measurement can be measured.
 	MeterOff bool `yaml:"meter_off" json:"meter_off,omitempty"`
@@ -183,9 +193,9 @@ type Figure struct {
 	ID    string `yaml:"id" json:"id"` // as in the source: "5.1"
 	Title string `yaml:"title" json:"title"`
 	Where Subset `yaml:"where" json:"where"`
-	X     string `yaml:"x" json:"x"` // rate, load, tracer, workload, variant, size
+	X     string `yaml:"x" json:"x"` // rate, load, tracer, workload, variant, size; time, with the special Y rates
 	// Y is a metric's key, or one of the special ones: shares (CPU profile),
-	// programs (ns per run of kernel programs).
+	// programs (ns per run of kernel programs), rates (of samplers over time).
 	Y []string `yaml:"y" json:"y"`
 	// As: value, ratio (to the baseline, in a round), or added (difference from
 	// the baseline, in a round).

@@ -26,7 +26,7 @@ func TestShippedExperimentsAreValid(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes", "strategies"} {
+	for _, want := range []string{"adaptive", "thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes", "strategies"} {
 		if !found[want] {
 			t.Errorf("no experiment %s", want)
 		}
@@ -64,7 +64,10 @@ func TestEnvironmentOfAVariant(t *testing.T) {
 	if got := strings.Join(variantNames(cells[0]), " "); got != "none none again sdk@0.1 sdk@1" {
 		t.Fatalf("variants: %s", got)
 	}
-	p := Placeholders{OTLP: "http://sink"}
+	p := Placeholders{OTLP: "http://sink", Round: 3}
+	if got := p.Expand("{round} {otlp} {port}"); got != "3 http://sink {port}" {
+		t.Errorf("expanded: %q", got)
+	}
 	e.Profiles["quick"] = Profile{EnvOf: map[string]map[string]string{"sdk": {"RATE": "mine", "MORE": "{otlp}"}}}
 	others, err := e.Cells("quick")
 	if err != nil {
@@ -115,6 +118,12 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 		"command: [./api]|metrics: api":                                                                "must begin with a slash",
 		"command: [./api]|slow: 1s":                                                                    "slow: needs metrics",
 		"profiles:|rules: {max_count_difference: -1}\nprofiles:":                                       "max_count_difference: -1 is negative",
+		"driver: env, rates|driver: env, sampler: x, rates":                                            `sampler: "x" must begin with a slash`,
+		"driver: env, rates|driver: env, follow: 1s, rates":                                            "follow: needs sampler",
+		"driver: env, rates|driver: env, sampler: /x, follow: 10ms, rates":                             "at least 50ms",
+		"kind: command|fails: 1, kind: command":                                                        "fails: 1 is not a share",
+		"metrics: [cpu|figures: [{id: a, x: time, y: [p50_ms], as: value}]\nmetrics: [cpu":             "x: time goes with y: [rates]",
+		"metrics: [cpu|figures: [{id: a, x: rate, y: [rates], as: value}]\nmetrics: [cpu":              "x: time goes with y: [rates]",
 	} {
 		old, replacement, _ := strings.Cut(change, "|")
 		_, err := Parse([]byte(strings.Replace(small, old, replacement, 1)))
@@ -125,7 +134,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, null, payload, pipelines, placement, runtimes, shims, strategies, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are adaptive, chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, null, payload, pipelines, placement, runtimes, shims, strategies, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

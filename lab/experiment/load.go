@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -117,10 +118,11 @@ type Placeholders struct {
 	Rate     float64
 	OTLP     string // http://host:port of the sink
 	OTLPAddr string // host:port of the sink
+	Round    int    // from 0: the runs of a round have the same
 }
 
-// Expand replaces {rate}, {otlp} and {otlp_addr}. It leaves {host} and {port},
+// Expand replaces {rate}, {otlp}, {otlp_addr} and {round}. It leaves {host} and {port},
 // which package workloads replaces.
 func (p Placeholders) Expand(s string) string {
-	return strings.NewReplacer("{rate}", FormatRate(p.Rate), "{otlp}", p.OTLP, "{otlp_addr}", p.OTLPAddr).Replace(s)
+	return strings.NewReplacer("{rate}", FormatRate(p.Rate), "{otlp}", p.OTLP, "{otlp_addr}", p.OTLPAddr, "{round}", strconv.Itoa(p.Round)).Replace(s)
 }

@@ -9,6 +9,15 @@ import (
 	"time"
 )
 
+// What shows the rates of samplers over time.
+const (
+	xTime  = "time"
+	yRates = "rates"
+)
+
+// minFollow is the least time between two questions to a sampler.
+const minFollow = 50 * time.Millisecond
+
 // A name becomes a part of file names and of keys.
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
@@ -51,9 +60,12 @@ func (e *Experiment) validate() error {
 	for i, f := range e.Figures {
 		what := fmt.Sprintf("figures[%d] (%s)", i, f.ID)
 		e.validateSubset(&p, what, f.Where)
-		p.oneOf(what+": x", f.X, []string{"rate", "load", "tracer", "workload", "variant", "size"})
+		p.oneOf(what+": x", f.X, []string{"rate", "load", "tracer", "workload", "variant", "size", xTime})
 		if f.X == "size" {
 			e.validateSizes(&p, what, f.Where)
+		}
+		if (f.X == xTime) != slices.Contains(f.Y, yRates) || f.X == xTime && (len(f.Y) > 1 || f.As != "value" || f.Mean != "" || f.Form == "bar") {
+			p.add("%s: x: time goes with y: [rates], as: value and form: line, and y: rates with nothing else", what)
 		}
 		p.oneOf(what+": as", f.As, []string{"value", "ratio", "added"})
 		dims := []string{"", "load", "tracer", "workload"}
@@ -141,6 +153,12 @@ func (e *Experiment) validateTracers(p *problems) {
 				p.add("%s: the rate %v is there twice", what, r)
 			}
 		}
+		if t.Sampler != "" && !strings.HasPrefix(t.Sampler, "/") {
+			p.add("%s: sampler: %q must begin with a slash", what, t.Sampler)
+		}
+		if f := t.Follow.Std(); f < 0 || f > 0 && (t.Sampler == "" || f < minFollow) {
+			p.add("%s: follow: needs sampler, the path to ask at, and at least %s, since asking costs the service something", what, minFollow)
+		}
 		if t.Roots < 0 {
 			p.add("%s: roots: %d is negative", what, t.Roots)
 		}
@@ -177,6 +195,9 @@ func (e *Experiment) validateWorkloads(p *problems) {
 		}
 		if w.Slow != 0 && w.Metrics == "" {
 			p.add("%s: slow: needs metrics, in which the service counts its slow requests", what)
+		}
+		if !(w.Fails >= 0 && w.Fails < 1) {
+			p.add("%s: fails: %v is not a share, from 0 to below 1, of the requests", what, w.Fails)
 		}
 		if w.Spans < 0 {
 			p.add("%s: spans: %d is negative", what, w.Spans)

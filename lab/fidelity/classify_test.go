@@ -375,3 +375,42 @@ func TestCallsByMethod(t *testing.T) {
 		t.Errorf("another's number: %+v", got)
 	}
 }
+
+// OpenTelemetry's instrumentations give a call its whole URL, whose path is what
+// counts.
+func TestCallsNamedByTheirURL(t *testing.T) {
+	truth, err := workloads.TruthOf("thesis-3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"http://127.0.0.1:41234/api/basic/7":   "",
+		"http://127.0.0.1:41234/api/basic/7?x": "",
+		"http://127.0.0.1:41234/api/basic/":    "unnamed first client /api/basic/",
+		"http://127.0.0.1:41234":               "unnamed first client /api/basic/",
+		"http://[::1/api/basic/7":              "unnamed first client /api/basic/",
+		"http://127.0.0.1:41234/api/basic/8":   "wrong",
+	} {
+		r := (&run{}).trace(t, "thesis-3", 7)
+		call := &r.spans[1]
+		if call.Kind != span.Client {
+			t.Fatalf("%+v", call)
+		}
+		call.Attrs = []span.Attr{span.String("url.full", url)}
+		report := Classify(r.spans, truth)
+		switch want {
+		case "":
+			if report.Complete != 1 {
+				t.Errorf("%s: %+v", url, report)
+			}
+		case "wrong":
+			if report.Wrong != 1 {
+				t.Errorf("%s: %+v", url, report)
+			}
+		default:
+			if report.Incomplete[want] != 1 {
+				t.Errorf("%s: %+v", url, report)
+			}
+		}
+	}
+}

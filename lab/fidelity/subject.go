@@ -1,6 +1,7 @@
 package fidelity
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -8,10 +9,14 @@ import (
 	"github.com/tare-trace/tare/span/semconv"
 )
 
+// fullKey is of a call of HTTP, as OpenTelemetry's instrumentations have it: the
+// path of the URL is its subject.
+const fullKey = "url.full"
+
 // Keys are the attributes that this package reads. Spans that are kept for
 // nothing but Classify need no others.
 func Keys() []string {
-	return append(slices.Clone(texts), "rpc.service", "rpc.method", metadataKey, semconv.Behind, semconv.LinkingReason)
+	return append(slices.Clone(texts), fullKey, "rpc.service", "rpc.method", metadataKey, semconv.Behind, semconv.LinkingReason)
 }
 
 // texts hold the number at their end. db.statement is what instrumentations of
@@ -37,6 +42,13 @@ func subjectOf(s *span.Span) subject {
 		if a, ok := s.Attr(key); ok && a.Type == span.StringType {
 			return split(a.Str)
 		}
+	}
+	if a, ok := s.Attr(fullKey); ok && a.Type == span.StringType {
+		u, err := url.Parse(a.Str)
+		if err != nil {
+			return subject{}
+		}
+		return split(u.Path)
 	}
 	if method, ok := s.Attr("rpc.method"); ok {
 		// Its whole name, or by older conventions that of the service apart.

@@ -50,6 +50,9 @@ const (
 	SpansDropped    = "spans_dropped"
 	SampledShare    = "sampled_share"
 	SampledAsked    = "sampled_asked"
+	SampledDecided  = "sampled_decided"
+	RateMean        = "rate_mean"
+	RatePeak        = "rate_peak"
 	FailedTraced    = "failed_traced_share"
 	Complete        = "complete_share"
 	Wrong           = "wrong_traces"
@@ -127,6 +130,9 @@ var Metrics = []Metric{
 	{SpansDropped, "spans dropped", "1", "spans that the tracer says it lost in the whole run", +1, true},
 	{SampledShare, "sampled, observed", "share", "traces of which a root span arrived, over requests answered, in the whole run", 0, true},
 	{SampledAsked, "sampled, configured", "share", "the rate that the running tracer says it has", 0, true},
+	{SampledDecided, "sampled, decided", "share", "root decisions to sample that the running sampler counts, over requests, in the whole run", 0, true},
+	{RateMean, "mean rate of the sampler", "share", "mean of the rates that the running sampler said it had, asked again and again within the window", 0, true},
+	{RatePeak, "highest rate of the sampler", "share", "greatest of the same rates", 0, true},
 	{FailedTraced, "failed requests with a trace", "share", "traces whose root is a server's span with the status error, over requests that failed, in the whole run; only where requests fail", -1, false},
 	{SlowTraced, "slow requests with a trace", "share", "traces whose root is a server's span that took longer than the workload's limit, over requests that took longer, as the service counted them, in the whole run; only where requests are slow", -1, false},
 	{Complete, "complete traces", "share", "of the sampled traces, those with every span that the workload must produce", -1, false},

@@ -82,6 +82,9 @@ type Run struct {
 	// Decisions are the tracer's own count of root decisions in the whole run.
 	Decisions Decisions `json:"decisions,omitzero"`
 
+	// Sampler is what the running sampler said within the window, where it was followed.
+	Sampler []SamplerState `json:"sampler,omitempty"`
+
 	// Asked is how tracing was switched on (environment, flags); ReadBack is
 	// the configuration that the running service or tracer reports.
 	Asked    map[string]string `json:"asked"`
@@ -148,6 +151,14 @@ type Links struct {
 type Decisions struct {
 	Sampled   uint64 `json:"sampled"`
 	Unsampled uint64 `json:"unsampled"`
+}
+
+// SamplerState is what a sampler says of itself.
+type SamplerState struct {
+	At      float64 `json:"at_s"`    // seconds since the window began
+	Rate    float64 `json:"rate"`    // in force, 0…1
+	Decided uint64  `json:"decided"` // root decisions since its start
+	Sampled uint64  `json:"sampled"` // of them
 }
 
 // Program is a kernel program of a tracer.

@@ -177,8 +177,15 @@ func (c *chart) numbers(pl *plot.Plot, p *analysis.Panel) {
 		}
 		pl.X.Min, pl.X.Max = lo-room, hi+room
 	}
+	if c.overTime() {
+		pl.X.Tick.Marker = yTicks{}
+		return
+	}
 	pl.X.Tick.Marker = xTicks(xs, c.fig.X, pl.X.Scale, c.width-70)
 }
+
+// overTime: x is a time, of which there are too many to mark each.
+func (c *chart) overTime() bool { return c.fig.X == "time" }
 
 // logarithmic where it is asked for and every x is above 0.
 func (c *chart) logarithmic() bool {
@@ -224,6 +231,11 @@ func (c *chart) lines(pl *plot.Plot, p *analysis.Panel) error {
 			return err
 		}
 		line.Color, line.Width, line.Dashes = colour(k), 1.5, dashes[k%len(dashes)]
+		if c.overTime() { // a rate holds until the next one
+			line.StepStyle = plotter.PostStep
+			pl.Add(line)
+			continue
+		}
 		whiskers, err := plotter.NewYErrorBars(e)
 		if err != nil {
 			return err
@@ -254,6 +266,9 @@ func shape(series int, pt analysis.Point) draw.GlyphDrawer {
 
 // aside moves x by a part of the axis, by the place among n series.
 func (c *chart) aside(pl *plot.Plot, x float64, i, n int) float64 {
+	if c.overTime() {
+		return x
+	}
 	by := 0.013 * (float64(i) - float64(n-1)/2)
 	if len(c.fig.Panels) > 0 && pl.X.Scale != nil && c.logarithmic() {
 		if _, ok := pl.X.Scale.(plot.LogScale); ok {

@@ -306,7 +306,10 @@ func (v *view) figures(s *analysis.Summary) error {
 
 func (fig *figure) draw(f *analysis.Figure) error {
 	c := newChart(f)
-	if f.Form == "stack" {
+	switch {
+	case f.X == "time":
+		fig.Note = "One run of each variant, the first that counts; those of the other rounds are in results.jsonl."
+	case f.Form == "stack":
 		fig.Note = "Medians of the profiled runs, one on another; their intervals are in the data."
 	}
 	for i, p := range f.Panels {

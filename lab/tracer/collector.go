@@ -2,6 +2,7 @@ package tracer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -19,7 +20,7 @@ type collector struct{}
 // Facts: one collector may be the baseline of others. The spans are what it was
 // sent, and no traces of the requests that brought them.
 func (collector) Facts(*experiment.Tracer) Facts   { return Facts{Baseline: true} }
-func (collector) Check(t *experiment.Tracer) error { return needsEnv(t) }
+func (collector) Check(t *experiment.Tracer) error { return errors.Join(needsEnv(t), noSampler(t)) }
 
 func (collector) Available(context.Context, *experiment.Tracer, *Host) error { return nil }
 

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
 )
@@ -31,18 +29,30 @@ func (env) Start(_ context.Context, t Target) (Session, error) { return newServi
 type service struct {
 	target Target
 	client *http.Client
+	// sampling keeps its connection: it asks while the service is measured.
+	sampling *http.Client
 }
 
 func newService(t Target) *service {
-	return &service{target: t, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}}
+	return &service{
+		target:   t,
+		client:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerWithin},
+		sampling: &http.Client{Transport: &http.Transport{}, Timeout: answerWithin},
+	}
 }
 
 func (*service) PIDs() []int  { return nil }
 func (*service) Alive() error { return nil }
-func (*service) Stop() error  { return nil }
+
+func (s *service) Stop() error {
+	s.sampling.CloseIdleConnections()
+	return nil
+}
 
 // ReadBack asks the service at the workload's read_back path. Where it has none,
-// the environment of the running process is the best there is.
+// the environment of the running process is the best there is. Other services
+// that are the same program must say the same, and the spans that they lost are
+// added up.
 func (s *service) ReadBack(ctx context.Context) (Reading, error) {
 	t := s.target
 	r := Reading{Asked: t.Variant.Environment(t.Sink), Config: map[string]any{}}
@@ -50,39 +60,69 @@ func (s *service) ReadBack(ctx context.Context) (Reading, error) {
 		if err := s.environment(r); err != nil {
 			return r, err
 		}
-	} else if err := s.ask(ctx, r.Config); err != nil {
+	} else if err := s.ask(ctx, t.Chain.Entry, r.Config); err != nil {
 		return r, err
 	}
-	for key, want := range t.Variant.Expected(t.Sink) {
-		got, ok := lookUp(r.Config, key)
-		if !ok {
-			return r, fmt.Errorf("%s: the running service does not tell %q: it says %v", t.Variant.Name, key, r.Config)
-		}
-		if text := fmt.Sprint(got); !same(text, want) {
-			return r, fmt.Errorf("%s: the running service says %s=%s, and should say %s", t.Variant.Name, key, text, want)
-		}
+	if err := s.expected("service", r.Config); err != nil {
+		return r, err
 	}
 	r.fromConfig()
-	return r, nil
+	if err := s.behind(ctx, &r); err != nil {
+		return r, err
+	}
+	return r, s.decisions(ctx, &r)
 }
 
-// ask gets the configuration as JSON.
-func (s *service) ask(ctx context.Context, into map[string]any) error {
-	url := "http://" + s.target.Chain.Entry + s.target.Workload.ReadBack
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
+// behind asks the services behind the entry that are the same program.
+func (s *service) behind(ctx context.Context, r *Reading) error {
+	t := s.target
+	if t.Workload.ReadBack == "" || len(t.Chain.Services) == 0 {
+		return nil
 	}
-	resp, err := s.client.Do(req)
+	for _, other := range t.Chain.Services[1:] {
+		if !other.Alike {
+			continue
+		}
+		of := Reading{Config: map[string]any{}}
+		if err := s.ask(ctx, net.JoinHostPort(other.Host, strconv.Itoa(other.Port)), of.Config); err != nil {
+			return err
+		}
+		if err := s.expected("service "+other.Name, of.Config); err != nil {
+			return err
+		}
+		of.fromConfig()
+		if r.Counts = r.Counts && of.Counts; !r.Counts {
+			continue
+		}
+		r.Dropped += of.Dropped
+		for reason, n := range of.Lost {
+			r.Lost[reason] += n
+		}
+	}
+	return nil
+}
+
+// expected says in what a configuration is not the variant's.
+func (s *service) expected(who string, config map[string]any) error {
+	v := s.target.Variant
+	for key, want := range v.Expected(s.target.Sink) {
+		got, ok := lookUp(config, key)
+		if !ok {
+			return fmt.Errorf("%s: the running %s does not tell %q: it says %v", v.Name, who, key, config)
+		}
+		if text := fmt.Sprint(got); !same(text, want) {
+			return fmt.Errorf("%s: the running %s says %s=%s, and should say %s", v.Name, who, key, text, want)
+		}
+	}
+	return nil
+}
+
+// ask gets the configuration of the service at host:port as JSON.
+func (s *service) ask(ctx context.Context, host string, into map[string]any) error {
+	url := "http://" + host + s.target.Workload.ReadBack
+	body, err := s.get(ctx, s.client, url)
 	if err != nil {
 		return fmt.Errorf("reading the running configuration back: %w", err)
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("reading the running configuration back: %s: %w", url, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("reading the running configuration back: %s: %s", url, resp.Status)
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()

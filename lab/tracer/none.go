@@ -2,6 +2,7 @@ package tracer
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tare-trace/tare/lab/experiment"
 )
@@ -11,7 +12,7 @@ import (
 type none struct{}
 
 func (none) Facts(*experiment.Tracer) Facts   { return Facts{Baseline: true} }
-func (none) Check(t *experiment.Tracer) error { return noAgent(t) }
+func (none) Check(t *experiment.Tracer) error { return errors.Join(noAgent(t), noSampler(t)) }
 
 func (none) Available(context.Context, *experiment.Tracer, *Host) error { return nil }
 

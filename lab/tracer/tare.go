@@ -32,7 +32,7 @@ func (tare) Facts(t *experiment.Tracer) Facts {
 }
 
 // Check: without rates, the agent does not sample but reports everything.
-func (tare) Check(*experiment.Tracer) error { return nil }
+func (tare) Check(t *experiment.Tracer) error { return noSampler(t) }
 
 const advice = "`tare doctor` says what this machine allows"
 

@@ -87,9 +87,11 @@ type Reading struct {
 	Rate    float64
 	HasRate bool
 	// Sampled and Unsampled are root decisions. HasRoots: the tracer counts
-	// one for every request.
+	// one for every request. Expected: the rate changes, and traces must arrive of
+	// all requests that were sampled.
 	Sampled, Unsampled uint64
 	HasRoots           bool
+	Expected           bool
 	// Dropped spans; by reason in Lost. Counts: the tracer counts them.
 	Dropped  uint64
 	Counts   bool

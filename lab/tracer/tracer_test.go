@@ -32,6 +32,9 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{experiment.Tracer{Name: "x", Driver: "none", Collector: true}, "no span comes to it, of the driver none"},
 		{experiment.Tracer{Name: "x", Driver: "collector", Env: map[string]string{"A": "1"}, Collector: true}, "no span comes to it, of the driver collector"},
 		{experiment.Tracer{Name: "x", Driver: "tare", StopAt: "spans", Collector: true}, "no span comes to it"},
+		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Sampler: "/adaptive-metrics"}, ""},
+		{experiment.Tracer{Name: "x", Driver: "tare", Sampler: "/adaptive-metrics"}, "only the driver env has a sampler"},
+		{experiment.Tracer{Name: "x", Driver: "none", Sampler: "/adaptive-metrics"}, "only the driver env has a sampler"},
 		{experiment.Tracer{Name: "x", Driver: "none", Flags: []string{"--events"}}, "the driver none has no agent"},
 		{experiment.Tracer{Name: "x", Driver: "sdk"}, `tracer x: driver: "sdk" is unknown: there are collector, env, none, tare`},
 	} {

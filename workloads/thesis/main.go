@@ -37,6 +37,15 @@
 //	INJECT_ERRORS        share of the requests that are answered with 500
 //	INJECT_SLOW          share of the requests that are delayed
 //	INJECT_SLOW_DELAY    by how much (1.5s)
+//	INJECT_PATTERN       even (default): 0.01 is each hundredth request; scattered:
+//	                     each one independently, though the same ones with a seed
+//	INJECT_SEED          of scattered faults (0)
+//	NEXT                 base URL of another tare-thesis: each GET is passed
+//	                     on to it first, with the trace's context if tracing is
+//	                     on, and answered with 502 if that fails
+//
+// The path of an endpoint may go on with one more segment, such as a request's
+// number: /api/basic/7.
 //
 // OTEL_BSP_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES mean what they
 // mean to the SDK.
@@ -71,25 +80,30 @@ func run(ctx context.Context, env *service.Env) error {
 }
 
 // newHandler is the service. From the outside to the inside, a request passes
-// the histogram, otelhttp if there is any, the injected faults, the endpoint:
-// faults are inside so that spans show them, the histogram is outside so that
-// it has what tracing costs.
+// the histogram, otelhttp if there is any, the next service if there is one, the
+// injected faults, the endpoint: faults are inside so that spans show them, the
+// histogram is outside so that it has what tracing costs.
 func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handler {
 	reg := service.NewRegistry()
 	tracing.Register(reg)
 	requests := service.NewRequests(reg)
-	faults := newFaults(s)
+	faults, next := newFaults(s), newNext(s, tracing)
 	around := "" // the handlers, in place of the pipeline's instrumentation
 	mux := http.NewServeMux()
 	for _, e := range endpoints(s) {
 		var h http.Handler = faults.inject(e)
+		if e.method == http.MethodGet {
+			h = next.first(h)
+		}
 		switch {
 		case s.tracing:
 			h = tracing.Handler(h, e.path)
 		case s.baseline == noop:
 			h, around = otelhttp.NewHandler(h, e.path), "otelhttp"
 		}
-		mux.Handle(e.method+" "+e.path, requests.Observe(e.path, h))
+		h = requests.Observe(e.path, h)
+		mux.Handle(e.method+" "+e.path, h)
+		mux.Handle(e.method+" "+e.path+"/{request}", h)
 	}
 	service.Pages(mux, reg, func() map[string]any { return s.config(tracing, around, addr) })
 	mux.Handle("GET /adaptive-metrics", tracing.AdaptiveMetrics())

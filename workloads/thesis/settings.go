@@ -21,6 +21,12 @@ const (
 	noop = "noop" // only what lies behind the API
 )
 
+// How injected faults are spread over the requests.
+const (
+	even      = "even"
+	scattered = "scattered"
+)
+
 const (
 	maxPayload = 64 << 20 // bytes: a request may ask for it or send it, and many may at once
 	maxSeconds = 60       // of /api/long-running
@@ -34,6 +40,7 @@ type settings struct {
 	rate      float64
 	collector string
 	baseline  string
+	next      string
 	setup     service.Setup
 
 	payload          int
@@ -41,6 +48,8 @@ type settings struct {
 	deepDelay        time.Duration
 	primes           int
 
+	pattern      string
+	seed         int // of scattered faults
 	errors, slow float64
 	slowDelay    time.Duration
 }
@@ -54,12 +63,15 @@ func readSettings(env *service.Env) settings {
 		rate:      env.Float("SAMPLING_RATE", 1, 0, 1),
 		collector: env.URL("COLLECTOR_ENDPOINT"),
 		baseline:  env.OneOf("BASELINE", bare, bare, noop),
+		next:      env.URL("NEXT"),
 		setup:     service.ReadSetup(env),
 		payload:   env.Int("PAYLOAD_SIZE", 100<<10, 0, maxPayload),
 		longMin:   env.Duration("LONG_RUNNING_MIN", time.Second, maxSeconds*time.Second),
 		longMax:   env.Duration("LONG_RUNNING_MAX", 5*time.Second, maxSeconds*time.Second),
 		deepDelay: env.Duration("DEEP_SPANS_DELAY", time.Millisecond, longest),
 		primes:    env.Int("CPU_PRIMES", 40_000, 1, maxPrimes),
+		pattern:   env.OneOf("INJECT_PATTERN", even, even, scattered),
+		seed:      env.Int("INJECT_SEED", 0, 0, million/4),
 		errors:    env.Float("INJECT_ERRORS", 0, 0, 1),
 		slow:      env.Float("INJECT_SLOW", 0, 0, 1),
 		slowDelay: env.Duration("INJECT_SLOW_DELAY", 1500*time.Millisecond, longest),
@@ -88,11 +100,14 @@ func (s settings) config(tracing *service.Tracing, around string, addr net.Addr)
 			c["instrumentation"] = around
 		}
 	}
+	c["next"] = s.next
 	c["payload_size"] = s.payload
 	c["long_running_min"] = s.longMin.String()
 	c["long_running_max"] = s.longMax.String()
 	c["deep_spans_delay"] = s.deepDelay.String()
 	c["cpu_primes"] = s.primes
+	c["inject_pattern"] = s.pattern
+	c["inject_seed"] = s.seed
 	c["inject_errors"] = s.errors
 	c["inject_slow"] = s.slow
 	c["inject_slow_delay"] = s.slowDelay.String()

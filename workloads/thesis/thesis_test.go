@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,9 +61,12 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"KEEP":                       {"some"},
 		"KEEP_SLOWER_THAN":           {"1"},
 		"REDACT":                     {"x"},
+		"INJECT_PATTERN":             {"odd"},
+		"INJECT_SEED":                {"-1", "x"},
 		"INJECT_SLOW":                {"-1"},
 		"INJECT_SLOW_DELAY":          {"soon"},
 		"LISTEN":                     {"nowhere"},
+		"NEXT":                       {"127.0.0.1:8080", "ftp://x", "http://x?y"},
 	} {
 		for _, v := range values {
 			if said := servicetest.Fails(t, "thesis", map[string]string{key: v}); !contains(said, key) {
@@ -236,6 +240,40 @@ func TestEveryIsExact(t *testing.T) {
 			if want := e.millionth; hits != want {
 				t.Errorf("share %v: %d hits in a million, not %d", share, hits, want)
 			}
+		}
+	}
+}
+
+// Scattered faults are the same in every run of one seed and others with another, as many as the share says (within
+// seven standard deviations), and do not know of each other: of the calls after a
+// hit, as many are hit as of all.
+func TestScatteredFaults(t *testing.T) {
+	const n, share = 200_000, 0.05
+	of := func(seed int) *every {
+		return newFaults(settings{errors: share, pattern: scattered, seed: seed}).errors
+	}
+	first, again, other := of(1), of(1), of(2)
+	same := 0.0 // hits that the other seed has, too
+	hits, pairs, last := 0.0, 0.0, false
+	for range n {
+		hit := first.hit()
+		if again.hit() != hit {
+			t.Fatal("two runs of one seed have different faults")
+		}
+		if other.hit() && hit {
+			same++
+		}
+		if hit {
+			hits++
+			if last {
+				pairs++
+			}
+		}
+		last = hit
+	}
+	for _, c := range []struct{ got, of float64 }{{hits, n}, {pairs, hits}, {same, hits}} {
+		if math.Abs(c.got-share*c.of) > 7*math.Sqrt(c.of*share*(1-share)) {
+			t.Errorf("%v of %v are hit, and the share is %v", c.got, c.of, share)
 		}
 	}
 }

@@ -74,8 +74,16 @@ func (l *leanPipeline) spans() spanCounts {
 	return spanCounts{exported: s.Exported, failed: s.Failed + s.Rejected, dropped: s.Dropped.Total()}
 }
 
+func (l *leanPipeline) http() []leanhttp.Option {
+	return []leanhttp.Option{leanhttp.WithTracerProvider(l.tracers), leanhttp.WithPropagators(w3c.Propagator{})}
+}
+
+func (l *leanPipeline) transport(base http.RoundTripper) http.RoundTripper {
+	return leanhttp.NewTransport(base, l.http()...)
+}
+
 func (l *leanPipeline) handler(h http.Handler, operation string, learns *adaptive.Sampler) http.Handler {
-	options := []leanhttp.Option{leanhttp.WithTracerProvider(l.tracers), leanhttp.WithPropagators(w3c.Propagator{})}
+	options := l.http()
 	if learns != nil {
 		options = append(options, leanhttp.WithObserver(func(_ *http.Request, status int, took time.Duration) {
 			observe(learns, operation, status, took)

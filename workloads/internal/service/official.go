@@ -86,6 +86,10 @@ func (o *official) handler(h http.Handler, operation string, learns *adaptive.Sa
 	return h
 }
 
+func (o *official) transport(base http.RoundTripper) http.RoundTripper {
+	return otelhttp.NewTransport(base)
+}
+
 // samplerOf reads a field that the SDK does not show (v1.47): the sampler may
 // come from the environment, by rules of the SDK's own. nil if it is not there.
 func samplerOf(provider *sdktrace.TracerProvider) sdktrace.Sampler {

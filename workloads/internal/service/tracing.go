@@ -29,6 +29,8 @@ type pipeline interface {
 	// handler with a span for each request. The sampler, if it learns, learns
 	// from every request.
 	handler(h http.Handler, operation string, learns *adaptive.Sampler) http.Handler
+	// transport with a span for each call, and the trace's context in its headers.
+	transport(base http.RoundTripper) http.RoundTripper
 	names() string // of the instrumentation
 	shutdown(ctx context.Context) error
 }
@@ -86,6 +88,15 @@ func (t *Tracing) Handler(h http.Handler, operation string) http.Handler {
 		return h
 	}
 	return t.pipeline.handler(h, operation, t.learns)
+}
+
+// Transport with a span for each call and the trace's context in its headers, if
+// tracing is on.
+func (t *Tracing) Transport(base http.RoundTripper) http.RoundTripper {
+	if t.pipeline == nil {
+		return base
+	}
+	return t.pipeline.transport(base)
 }
 
 // Shutdown flushes the spans and ends the tracing.
