@@ -8,25 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/tare-trace/tare/internal/cli"
 	"github.com/tare-trace/tare/store"
 )
 
 // load writes the spans of an OTLP file to the store, which joins those of one trace.
 func load(ctx context.Context, s *store.Store, name string, in io.Reader) error {
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }()
-		in = f
+	f, err := cli.Input(name, in)
+	if err != nil {
+		return err
 	}
+	defer func() { _ = f.Close() }()
 	spans := 0
-	err := read(in, func(td ptrace.Traces) error {
+	err = read(f, func(td ptrace.Traces) error {
 		spans += td.SpanCount()
 		return s.Write(ctx, td)
 	})

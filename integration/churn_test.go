@@ -206,9 +206,9 @@ func cgroupFor(t *testing.T) string {
 	t.Cleanup(func() {
 		children, _ := filepath.Glob(dir + "/*/cgroup.procs")
 		for _, child := range children {
-			cpuGroup{filepath.Dir(child)}.remove(t)
+			controlGroup{filepath.Dir(child)}.remove(t)
 		}
-		cpuGroup{dir}.remove(t)
+		controlGroup{dir}.remove(t)
 	})
 	return dir
 }

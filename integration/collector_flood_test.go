@@ -19,7 +19,7 @@ type flooded struct {
 	next            uint64  // the number of the next body
 	taken, declined uint64  // spans
 	idle            float64 // memory before, MiB
-	slow            cpuGroup
+	slow            controlGroup
 	floodResult
 }
 

@@ -1,11 +1,7 @@
 package integration
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +14,10 @@ import (
 func TestLimitedMemory(t *testing.T) {
 	need(t, "nginx", "sh")
 	const limit = 112 << 20
-	group := limitMemory(t, limit)
+	group := newControlGroup(t, "memory", map[string]string{"memory.max": itoa(limit)}, map[string]string{"memory.limit_in_bytes": itoa(limit)})
 	c, s := start(t, "nginx"), newSink(t)
 	s.away.Store(true)
-	a := launchAs(t, s, nil, append([]string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group, filepath.Join(bin, "tare-agent")}, ports(c)...)...)
+	a := launchAs(t, s, nil, append([]string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group.dir, filepath.Join(bin, "tare-agent")}, ports(c)...)...)
 	a.await(2*time.Minute, "the agent traces", a.healthy)
 	if !strings.Contains(a.log.String(), "limit_mib=112") {
 		t.Errorf("the agent does not say that its memory is limited")
@@ -41,41 +37,4 @@ func TestLimitedMemory(t *testing.T) {
 		t.Errorf("%d spans were built, %d arrived, %d are counted as lost", built, s.count(), m.notExported())
 	}
 	t.Logf("limit %d MiB; of %d spans %d are counted as lost; most memory: %.0f MiB resident", limit>>20, m.int("tare_spans_total"), m.notExported(), resident(t, a.pid()))
-}
-
-// limitMemory makes a control group of that many bytes.
-func limitMemory(t *testing.T, bytes int) string {
-	t.Helper()
-	name := fmt.Sprintf("tare-test-%d", os.Getpid())
-	for _, where := range []struct{ root, file string }{
-		{"/sys/fs/cgroup", "memory.max"}, {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
-	} {
-		if where.file == "memory.max" {
-			// The controller is switched on for what is below.
-			f, err := os.OpenFile(where.root+"/cgroup.subtree_control", os.O_WRONLY, 0)
-			if err != nil {
-				continue
-			}
-			_, err = f.WriteString("+memory")
-			if errors.Join(err, f.Close()) != nil {
-				continue
-			}
-		}
-		dir := filepath.Join(where.root, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			until(t, time.Minute, dir+" is empty", func() bool {
-				err := os.Remove(dir)
-				return err == nil || errors.Is(err, os.ErrNotExist)
-			})
-		})
-		if err := os.WriteFile(filepath.Join(dir, where.file), []byte(strconv.Itoa(bytes)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return dir
-	}
-	t.Fatal("there is no memory controller below /sys/fs/cgroup")
-	return ""
 }

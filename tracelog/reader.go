@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/internal/cli"
 )
 
 const (
@@ -67,15 +68,12 @@ func newReader(only []pcommon.TraceID, take func(ptrace.Traces) error) *reader {
 
 // file reads one file; in is "-".
 func (r *reader) file(ctx context.Context, name string, in io.Reader) error {
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }()
-		in = f
+	f, err := cli.Input(name, in)
+	if err != nil {
+		return err
 	}
-	return r.read(ctx, in)
+	defer func() { _ = f.Close() }()
+	return r.read(ctx, f)
 }
 
 // read reads lines, compressed or not.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -50,27 +51,36 @@ func isRoot(cgroup string) bool {
 	return err == nil && errors.Is(events, fs.ErrNotExist)
 }
 
-// cgroupMount reads mountinfo: "31 23 0:28 ROOT MOUNTPOINT options optional… - TYPE source options".
+func cgroupMount(mountinfo string) (string, error) {
+	at, _ := hierarchy(mountinfo, "cgroup2", "")
+	if at == "" {
+		return "", ErrNoCgroupV2
+	}
+	return at, nil
+}
+
+// hierarchy finds in mountinfo where a cgroup hierarchy of a type, and with a controller ("": any), is
+// mounted, and what of it is there: "31 23 0:28 ROOT MOUNTPOINT options optional… - TYPE source options".
 // Of several mounts, the one that shows most of the hierarchy is wanted: that
 // with the root that is least deep. In a cgroup namespace of its own a process sees what is
 // above that as "/..".
-func cgroupMount(mountinfo string) (string, error) {
-	best, least := "", 0
+func hierarchy(mountinfo, kind, controller string) (at, root string) {
+	least := 0
 	for line := range strings.Lines(mountinfo) {
 		mount, source, ok := strings.Cut(line, " - ")
 		fields := strings.Fields(mount)
-		kind := strings.Fields(source)
-		if !ok || len(fields) < 6 || len(kind) < 1 || kind[0] != "cgroup2" {
+		of := strings.Fields(source)
+		if !ok || len(fields) < 6 || len(of) < 1 || of[0] != kind {
 			continue
 		}
-		if deep := depth(fields[3]); best == "" || deep < least {
-			best, least = unescapeOctal(fields[4]), deep
+		if controller != "" && !slices.Contains(strings.Split(of[len(of)-1], ","), controller) {
+			continue
+		}
+		if deep := depth(fields[3]); at == "" || deep < least {
+			at, root, least = unescapeOctal(fields[4]), unescapeOctal(fields[3]), deep
 		}
 	}
-	if best == "" {
-		return "", ErrNoCgroupV2
-	}
-	return best, nil
+	return at, root
 }
 
 // depth is how far below the cgroup namespace's root a path is, or above: "/../.." is -2.

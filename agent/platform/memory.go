@@ -36,14 +36,14 @@ func memoryOf(root, mountinfo, groups string) (Memory, error) {
 		if len(parts) != 3 {
 			continue
 		}
-		kind := "cgroup2"
+		kind, controller := "cgroup2", ""
 		switch {
 		case slices.Contains(strings.Split(parts[1], ","), "memory"):
-			kind = "cgroup"
+			kind, controller = "cgroup", "memory"
 		case parts[0] != "0":
 			continue
 		}
-		mount, top := memoryMount(mountinfo, kind)
+		mount, top := hierarchy(mountinfo, kind, controller)
 		if mount == "" {
 			continue
 		}
@@ -56,22 +56,6 @@ func memoryOf(root, mountinfo, groups string) (Memory, error) {
 		}
 	}
 	return Memory{}, nil
-}
-
-// memoryMount is where a hierarchy is mounted that may have the memory controller, and
-// what of it is there.
-func memoryMount(mountinfo, kind string) (at, top string) {
-	for line := range strings.Lines(mountinfo) {
-		mount, source, ok := strings.Cut(line, " - ")
-		fields, of := strings.Fields(mount), strings.Fields(source)
-		if !ok || len(fields) < 6 || len(of) < 3 || of[0] != kind {
-			continue
-		}
-		if kind == "cgroup2" || slices.Contains(strings.Split(of[2], ","), "memory") {
-			return unescapeOctal(fields[4]), unescapeOctal(fields[3])
-		}
-	}
-	return "", ""
 }
 
 func readMemory(mount, below, kind string) (m Memory, err error) {

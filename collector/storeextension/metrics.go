@@ -22,8 +22,8 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		}
 		return g
 	}
-	counter := func(name, description string) metric.Int64ObservableCounter {
-		c, e := meter.Int64ObservableCounter(name, metric.WithUnit("{span}"), metric.WithDescription(description))
+	counter := func(name, unit, description string) metric.Int64ObservableCounter {
+		c, e := meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
 		if e != nil {
 			err = e
 		}
@@ -34,29 +34,22 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		traces  = gauge("tare_store_traces", "{trace}", "Traces stored.")
 		bytes   = gauge("tare_store_size", "By", "Size of the store on disk.")
 		oldest  = gauge("tare_store_oldest", "s", "Start of the oldest stored span, as Unix time.")
-		written = counter("tare_store_written_spans", "Spans written since the store was opened.")
-		expired = counter("tare_store_expired_spans", "Spans that retention removed since then.")
-		refused = counter("tare_store_refused_spans", "Spans refused since then, because the disk is full or the store closed.")
+		written = counter("tare_store_written_spans", "{span}", "Spans written since the store was opened.")
+		expired = counter("tare_store_expired_spans", "{span}", "Spans that retention removed since then.")
+		refused = counter("tare_store_refused_spans", "{span}", "Spans refused since then, because the disk is full or the store closed.")
 	)
 	var (
 		lost       = gauge("tare_store_lost_spans", "{span}", "Spans that were acknowledged, and are in no file of the store.")
 		unreadable = gauge("tare_store_unreadable_spans", "{span}", "Spans in chunks of which a part was found to be damaged.")
 		aside      = gauge("tare_store_quarantine_files", "{file}", "Files in the store's quarantine.")
 	)
-	logCounter := func(name, description string) metric.Int64ObservableCounter {
-		c, e := meter.Int64ObservableCounter(name, metric.WithUnit("{record}"), metric.WithDescription(description))
-		if e != nil {
-			err = e
-		}
-		return c
-	}
 	var (
 		logs        = gauge("tare_store_logs", "{record}", "Log records stored beside traces.")
 		logBytes    = gauge("tare_store_log_size", "By", "Size of these records.")
-		logsWritten = logCounter("tare_store_written_logs", "Log records written since the store was opened.")
-		logsExpired = logCounter("tare_store_expired_logs", "Log records that retention removed by age since then.")
-		logsRefused = logCounter("tare_store_refused_logs", "Log records refused since then, because the disk is full or the store closed.")
-		logsDropped = logCounter("tare_store_dropped_logs", "Log records dropped since then, by reason.")
+		logsWritten = counter("tare_store_written_logs", "{record}", "Log records written since the store was opened.")
+		logsExpired = counter("tare_store_expired_logs", "{record}", "Log records that retention removed by age since then.")
+		logsRefused = counter("tare_store_refused_logs", "{record}", "Log records refused since then, because the disk is full or the store closed.")
+		logsDropped = counter("tare_store_dropped_logs", "{record}", "Log records dropped since then, by reason.")
 	)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -35,6 +36,14 @@ func Usage(err error) error {
 
 // Usagef is Usage of an error with this text.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// Input opens a file that a command is to read; "-" is its standard input, which stays open.
+func Input(name string, in io.Reader) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(in), nil
+	}
+	return os.Open(name)
+}
 
 // ErrSaid makes the exit status 1 and prints nothing: what was printed before has the reasons.
 var ErrSaid = errors.New("the command has said why it failed")

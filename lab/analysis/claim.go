@@ -19,15 +19,12 @@ func (a *grid) answers(s *Summary) []Answer {
 	var out []Answer
 	for _, q := range a.e.Questions {
 		answer := Answer{ID: q.ID, Ask: q.Ask, Source: q.Source, Claims: []ClaimAnswer{}}
-		for _, c := range q.Claims {
-			answer.Claims = append(answer.Claims, a.claim(s, c))
-		}
 		// The report begins with the claims that have a sentence, else with the first.
+		said := slices.ContainsFunc(q.Claims, func(c experiment.Claim) bool { return c.Say != "" })
 		for i, c := range q.Claims {
-			answer.Claims[i].First = c.Say != ""
-		}
-		if len(q.Claims) > 0 && !slices.ContainsFunc(q.Claims, func(c experiment.Claim) bool { return c.Say != "" }) {
-			answer.Claims[0].First = true
+			claim := a.claim(s, c)
+			claim.First = c.Say != "" || i == 0 && !said
+			answer.Claims = append(answer.Claims, claim)
 		}
 		out = append(out, answer)
 	}
@@ -42,7 +39,8 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 	}
 	if !known {
 		out.Summary = fmt.Sprintf("there is no metric %q", c.Metric)
-		out.Missing, out.Short = []string{out.Summary}, "We cannot tell: "+out.Summary+"."
+		out.Missing = []string{out.Summary}
+		out.Short = short(s, c, m, &out)
 		return out
 	}
 	for _, name := range a.cellNames {
@@ -67,7 +65,7 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 		out.Findings = a.ofWorkloads(out.Findings, m, c)
 	}
 	a.sumUp(&out, m, c.ShareOfAdded || c.AtMost > 0 || c.AtLeast > 0)
-	out.Short = a.short(s, c, m, &out)
+	out.Short = short(s, c, m, &out)
 	return out
 }
 

@@ -16,7 +16,7 @@ import (
 // short writes the answer of a claim for readers who do not read intervals: one plain sentence,
 // its number first if the experiment says nothing else, and whether it can be told at all. The
 // numbers are the outer ends of the 95% intervals of all findings.
-func (a *grid) short(s *Summary, c experiment.Claim, m record.Metric, found *ClaimAnswer) string {
+func short(s *Summary, c experiment.Claim, m record.Metric, found *ClaimAnswer) string {
 	outcome, doubt := "", ""
 	var effects, values, counted []*Finding
 	for i := range found.Findings {

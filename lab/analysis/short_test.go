@@ -96,7 +96,7 @@ func TestShort(t *testing.T) {
 			if !ok {
 				t.Fatalf("no metric %s", c.claim.Metric)
 			}
-			got := (&grid{}).short(&Summary{}, c.claim, m, &ClaimAnswer{Findings: c.findings, Missing: c.missing})
+			got := short(&Summary{}, c.claim, m, &ClaimAnswer{Findings: c.findings, Missing: c.missing})
 			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -41,13 +40,10 @@ func (r *run) aside(ctx context.Context) (a aside, err error) {
 // for Prometheus, and as most services did before.
 var durations = []string{"http_server_request_duration_seconds", "http_request_duration_seconds"}
 
-// scraper keeps no connection open: a service is asked three times.
-var scraper = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-
 // served reads how long the requests took that the service has answered since it began.
 func (r *run) served(ctx context.Context) (scrape.Histogram, error) {
 	url := "http://" + r.chain.Entry + r.job.Workload.Metrics
-	families, err := scrape.Get(ctx, scraper, url)
+	families, err := scrape.Get(ctx, scrape.Once, url)
 	if err != nil {
 		return scrape.Histogram{}, fmt.Errorf("the service's metrics: %w", err)
 	}

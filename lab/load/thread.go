@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/lab/meter"
 )
 
 // thread tells the CPU time of a loop's thread to others, from when the loop began.
@@ -41,12 +43,6 @@ func (t *thread) cpu() time.Duration {
 
 // threadCPU reads the CPU clock of a thread of this process, which must be there.
 func threadCPU(id int) time.Duration {
-	// pthread_getcpuclockid(3): the complement of the id above three bits, of which 2
-	// is CPUCLOCK_SCHED and 4 stands for a thread.
-	clock := int32(^id)<<3 | 6 //nolint:gosec // thread ids have 22 bits
-	var ts unix.Timespec
-	if err := unix.ClockGettime(clock, &ts); err != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
+	d, _ := meter.ThreadCPU(id)
+	return d
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -22,8 +23,14 @@ const MaxBody = 32 << 20
 // Families are what an endpoint answers, by the names of the metrics.
 type Families map[string]*dto.MetricFamily
 
-// Get reads an endpoint, in Prometheus' text format.
-func Get(ctx context.Context, client *http.Client, url string) (Families, error) {
+// Once keeps no connection open, for who is asked a few times in a run.
+var Once = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Within}
+
+// Within bounds an answer.
+const Within = 10 * time.Second
+
+// Open gets what is at a URL; another status than 200 is an error.
+func Open(ctx context.Context, client *http.Client, url string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -35,8 +42,17 @@ func Get(ctx context.Context, client *http.Client, url string) (Families, error)
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.Join(fmt.Errorf("%s: %s", url, resp.Status), resp.Body.Close())
 	}
-	families, err := Parse(io.LimitReader(resp.Body, MaxBody))
-	return families, errors.Join(err, resp.Body.Close())
+	return resp.Body, nil
+}
+
+// Get reads an endpoint, in Prometheus' text format.
+func Get(ctx context.Context, client *http.Client, url string) (Families, error) {
+	body, err := Open(ctx, client, url)
+	if err != nil {
+		return nil, err
+	}
+	families, err := Parse(io.LimitReader(body, MaxBody))
+	return families, errors.Join(err, body.Close())
 }
 
 // Parse reads Prometheus' text format.

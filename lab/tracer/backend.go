@@ -3,8 +3,6 @@ package tracer
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"time"
 
 	"github.com/tare-trace/tare/lab/scrape"
 )
@@ -14,11 +12,10 @@ type Backend struct {
 	// PIDs are its processes.
 	PIDs    func() []int
 	metrics string // URL
-	client  *http.Client
 }
 
 func newBackend(metrics string, pids func() []int) *Backend {
-	return &Backend{PIDs: pids, metrics: metrics, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}}
+	return &Backend{PIDs: pids, metrics: metrics}
 }
 
 // metricQueue is what waits in the queues of a collector's exporters, in the unit of
@@ -31,9 +28,14 @@ type Held struct {
 	Pending float64 // for the rest of their trace; 0 of a collector that does not wait for it
 }
 
+// ask reads the collector's metrics.
+func (b *Backend) ask(ctx context.Context) (scrape.Families, error) {
+	return scrape.Get(ctx, scrape.Once, b.metrics)
+}
+
 // Held reads what the collector holds now.
 func (b *Backend) Held(ctx context.Context) (Held, error) {
-	families, err := scrape.Get(ctx, b.client, b.metrics)
+	families, err := b.ask(ctx)
 	if err != nil {
 		return Held{}, fmt.Errorf("the collector's metrics: %w", err)
 	}

@@ -121,7 +121,7 @@ func (b *Behind) Through(sink experiment.Placeholders) experiment.Placeholders {
 
 // ready is nil when the collector listens for spans, which it does after all else.
 func (b *Behind) ready(ctx context.Context) error {
-	families, err := scrape.Get(ctx, b.client, b.metrics)
+	families, err := b.ask(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (b *Behind) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resp, err := b.client.Do(req)
+	resp, err := scrape.Once.Do(req)
 	if err != nil {
 		return err
 	}
@@ -160,23 +160,20 @@ const metricKeepShare = "tare_keep_share_probability"
 // traces are kept, the tracer's rate is not the one in force, and nobody knows that one
 // before the traces are there.
 func (b *Behind) Read(ctx context.Context, r *Reading) error {
-	families, err := scrape.Get(ctx, b.client, b.metrics)
+	families, err := b.ask(ctx)
 	if err != nil {
 		return fmt.Errorf("the metrics of the collector behind the tracer: %w", err)
 	}
-	lost := map[string]float64{
-		"refused": families.Total(metricRefused), "send_failed": families.Total(metricUnsent),
-		"enqueue_failed": families.Total(metricUnqueued),
-	}
+	lost := lostBy(families)
 	for reason, n := range families.ByLabel(metricDropped, "reason") {
-		lost[reason] += n
+		lost[reason] += uint64(n)
 	}
 	if r.Lost == nil {
 		r.Lost = map[string]uint64{}
 	}
 	for reason, n := range lost {
-		r.Lost["collector: "+reason] = uint64(n)
-		r.Dropped += uint64(n)
+		r.Lost["collector: "+reason] = n
+		r.Dropped += n
 	}
 	r.Config["collector.accepted_spans"] = families.Total(metricAccepted)
 	r.Config["collector.built_spans"] = families.Total(metricBuilt)
@@ -195,7 +192,7 @@ func (b *Behind) Read(ctx context.Context, r *Reading) error {
 func (b *Behind) drain() error {
 	deadline := time.Now().Add(settled)
 	for {
-		families, err := scrape.Get(context.Background(), b.client, b.metrics)
+		families, err := b.ask(context.Background())
 		if err != nil {
 			return errors.Join(err, b.Alive())
 		}

@@ -55,6 +55,14 @@ const (
 	metricUnqueued = "otelcol_exporter_enqueue_failed_spans"
 )
 
+// lostBy is what a collector says that it lost, by reason.
+func lostBy(families scrape.Families) map[string]uint64 {
+	return map[string]uint64{
+		"refused": uint64(families.Total(metricRefused)), "send_failed": uint64(families.Total(metricUnsent)),
+		"enqueue_failed": uint64(families.Total(metricUnqueued)),
+	}
+}
+
 // ReadBack waits until every exporter has handed on what was accepted. Spans
 // that the collector counts as failed are dropped ones. Spans that are missing
 // without being counted are an error: the run would have measured a collector
@@ -66,16 +74,13 @@ func (c *collecting) ReadBack(ctx context.Context) (Reading, error) {
 	}
 	deadline := time.Now().Add(settled)
 	for {
-		families, err := scrape.Get(ctx, c.backend.client, c.backend.metrics)
+		families, err := c.backend.ask(ctx)
 		if err != nil {
 			return r, fmt.Errorf("the collector's metrics: %w", err)
 		}
 		accepted := families.Total(metricAccepted)
 		sent := families.ByLabel(metricSent, "exporter")
-		r.Lost = map[string]uint64{
-			"refused": uint64(families.Total(metricRefused)), "send_failed": uint64(families.Total(metricUnsent)),
-			"enqueue_failed": uint64(families.Total(metricUnqueued)),
-		}
+		r.Lost = lostBy(families)
 		missing := 0.0
 		for _, n := range sent {
 			missing = max(missing, accepted-n)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/lab/scrape"
 )
 
 // env is tracing within the service, such as an SDK, that the environment
@@ -28,7 +29,6 @@ func (env) Start(_ context.Context, t Target) (Session, error) { return newServi
 // service reads a service's own configuration.
 type service struct {
 	target Target
-	client *http.Client
 	// sampling keeps its connection: it asks while the service is measured.
 	sampling *http.Client
 }
@@ -36,8 +36,7 @@ type service struct {
 func newService(t Target) *service {
 	return &service{
 		target:   t,
-		client:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerWithin},
-		sampling: &http.Client{Transport: &http.Transport{}, Timeout: answerWithin},
+		sampling: &http.Client{Transport: &http.Transport{}, Timeout: scrape.Within},
 	}
 }
 
@@ -120,7 +119,7 @@ func (s *service) expected(who string, config map[string]any) error {
 // ask gets the configuration of the service at host:port as JSON.
 func (s *service) ask(ctx context.Context, host string, into map[string]any) error {
 	url := "http://" + host + s.target.Workload.ReadBack
-	body, err := s.get(ctx, s.client, url)
+	body, err := get(ctx, scrape.Once, url)
 	if err != nil {
 		return fmt.Errorf("reading the running configuration back: %w", err)
 	}

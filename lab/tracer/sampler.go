@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/scrape"
 )
 
 // Sampling is a session whose sampler can be asked while it runs.
@@ -30,7 +30,7 @@ func noSampler(t *experiment.Tracer) error {
 // Sampler asks the entry: behind it, services follow its decisions. The connection
 // is kept, so that asking again costs the service as little as it can.
 func (s *service) Sampler(ctx context.Context) (record.SamplerState, error) {
-	body, err := s.get(ctx, s.sampling, "http://"+s.target.Chain.Entry+s.target.Variant.Tracer.Sampler)
+	body, err := get(ctx, s.sampling, "http://"+s.target.Chain.Entry+s.target.Variant.Tracer.Sampler)
 	if err != nil {
 		return record.SamplerState{}, fmt.Errorf("asking the running sampler: %w", err)
 	}
@@ -74,23 +74,14 @@ func parseSampler(body []byte) (record.SamplerState, error) {
 }
 
 // get is the body of an answer, of at most 1 MiB.
-func (s *service) get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	from, err := scrape.Open(ctx, client, url)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
+	body, err := io.ReadAll(io.LimitReader(from, 1<<20))
+	if err := errors.Join(err, from.Close()); err != nil {
 		return nil, fmt.Errorf("%s: %w", url, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", url, resp.Status)
 	}
 	return body, nil
 }
-
-const answerWithin = 10 * time.Second

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/fidelity"
+	"github.com/tare-trace/tare/lab/scrape"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -64,7 +65,7 @@ func (tare) Start(ctx context.Context, t Target) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{group: group, client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+	a := &agent{group: group, client: &http.Client{Transport: &http.Transport{}, Timeout: scrape.Within}}
 	if err := a.start(ctx, t); err != nil {
 		return nil, errors.Join(err, a.Stop())
 	}
@@ -189,26 +190,11 @@ func (a *agent) writeConfig(t Target) (string, error) {
 }
 
 func (a *agent) health(ctx context.Context) error {
-	resp, err := a.get(ctx, "/healthz")
+	body, err := scrape.Open(ctx, a.client, a.base+"/healthz")
 	if err != nil {
 		return err
 	}
-	return resp.Body.Close()
-}
-
-func (a *agent) get(ctx context.Context, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := a.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("%s: %s", path, resp.Status), resp.Body.Close())
-	}
-	return resp, nil
+	return body.Close()
 }
 
 // ReadBack reads the agent's /metrics, then what is expected of the workload itself.
@@ -216,12 +202,12 @@ func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 	if err := a.Alive(); err != nil {
 		return Reading{}, err
 	}
-	resp, err := a.get(ctx, "/metrics")
+	body, err := scrape.Open(ctx, a.client, a.base+"/metrics")
 	if err != nil {
 		return Reading{}, fmt.Errorf("the agent's metrics: %w", err)
 	}
-	r, err := parseMetrics(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
+	r, err := parseMetrics(body)
+	if err := errors.Join(err, body.Close()); err != nil {
 		return Reading{}, fmt.Errorf("the agent's metrics: %w", err)
 	}
 	r.Asked = a.asked
