@@ -167,7 +167,7 @@ func (f *flooded) answered(t *testing.T) {
 	until(t, time.Minute, "no trace waits", func() bool { return f.metric("tare_tracer_pending_spans") == 0 })
 	accepted := f.metric("otelcol_receiver_accepted_spans")
 	refused := f.metric("otelcol_receiver_refused_spans") + f.metric("otelcol_receiver_failed_spans")
-	undecoded := f.labelled("tare_receiver_refused_requests_total", `reason="busy"`) * workloads.SpansPerBody
+	undecoded := f.labelled("tare_receiver_refused_requests", `reason="busy"`) * workloads.SpansPerBody
 	if accepted != float64(f.taken) || refused+undecoded != float64(f.declined) {
 		t.Errorf("%v spans accepted, %v refused, %v before they were decoded; clients were told %d and %d",
 			accepted, refused, undecoded, f.taken, f.declined)
