@@ -1,0 +1,50 @@
+package experiment
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// docs/sources.md says where each figure, table and question of a source is answered: `thesis 5.1` in a row of its tables is the
+// figure or question 5.1 of the experiment thesis.
+func TestSourcesNameWhatExists(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/sources.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists, experiments := map[string]bool{}, map[string]bool{}
+	for _, e := range all {
+		experiments[e.Name] = true
+		for _, f := range e.Figures {
+			exists[e.Name+" "+f.ID] = true
+		}
+		for _, q := range e.Questions {
+			exists[e.Name+" "+q.ID] = true
+		}
+	}
+	named := 0
+	for line := range strings.Lines(string(doc)) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for _, code := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(line, -1) {
+			name, id, found := strings.Cut(code[1], " ")
+			if !found || !experiments[name] {
+				continue
+			}
+			named++
+			if !exists[code[1]] {
+				t.Errorf("docs/sources.md names %s of the experiment %s, which has no figure or question of that id", id, name)
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("docs/sources.md names no figure of any experiment")
+	}
+}
