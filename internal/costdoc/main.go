@@ -2,7 +2,8 @@
 // `tare demo --json` into docs/cost.md and README.md, those of the libraries'
 // benchmarks and experiments into otel/README.md, those of the collector and its
 // store into docs/collector.md, those of the matrix of kernels into
-// docs/kernels.md, and those of linking Go, of linking each runtime and framework, and of what shims cost into docs/linking.md. It measures nothing and judges only against the
+// docs/kernels.md, the answers of all experiments into
+// docs/results/README.md, and those of linking Go, of linking each runtime and framework, and of what shims cost into docs/linking.md. It measures nothing and judges only against the
 // targets that are written here: `make cost`, `make otel-cost`, `make
 // collector-cost`, `make go-calls`, `make runtimes`, `make shims-cost` and `make test-kernels` run it on what they have just measured.
 package main
@@ -30,6 +31,7 @@ var parts = map[string]struct {
 	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
 	"go":        {[]string{"CALLS", "docs/results", "docs/linking.md", "README.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2:]...) }},
 	"runtimes":  {[]string{"RESULTS-DIRECTORY", "RESULTS-DIRECTORY", "docs/linking.md", "README.md"}, func(a []string) error { return runtimes(a[0], a[1], a[2], a[3]) }},
+	"results":   {[]string{"RESULTS-DIRECTORY", "docs/results/README.md"}, func(a []string) error { return resultsIndex(a[0], a[1]) }},
 	"shims":     {[]string{"RESULTS-DIRECTORY", "docs/linking.md"}, func(a []string) error { return shims(a[0], a[1]) }},
 	"weight":    {[]string{"RESULTS-DIRECTORY", "docs/cost.md"}, func(a []string) error { return weight(a[0], a[1]) }},
 	"kernels":   {[]string{"RESULTS", "docs/kernels.md"}, func(a []string) error { return matrix(a[0], a[1]) }},

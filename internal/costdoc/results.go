@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tare-trace/tare/lab/record"
+)
+
+// resultsIndex writes the page that lists every report under a directory of results: the answers of each, and of which
+// commit, when and by which command they were measured.
+func resultsIndex(dir, doc string) error {
+	manifests, err := filepath.Glob(filepath.Join(dir, "*", "manifest.json"))
+	if err != nil {
+		return err
+	}
+	if len(manifests) == 0 {
+		return fmt.Errorf("no results in %s: make results measures them", dir)
+	}
+	slices.Sort(manifests)
+	var table, answers strings.Builder
+	for _, file := range manifests {
+		name := filepath.Base(filepath.Dir(file))
+		m, s, err := read(filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&table, "| [%s](%s/report.md) | %s | %s | %s | `tare bench run %s --profile %s` |\n",
+			name, name, s.Title, m.End.UTC().Format("2006-01-02"), commitOf(m), m.Experiment.Name, m.Profile)
+		fmt.Fprintf(&answers, "\n### [%s](%s/report.md)\n", s.Title, name)
+		if s.Smoke != "" {
+			fmt.Fprintf(&answers, "%s\n\n", s.Smoke)
+		}
+		for _, a := range s.Answers {
+			var says []string
+			for _, c := range a.Claims {
+				if c.First {
+					says = append(says, c.Short)
+				}
+			}
+			fmt.Fprintf(&answers, "- %s **%s**\n", a.Ask, strings.Join(says, " "))
+		}
+	}
+	if _, err := os.Stat(doc); err != nil {
+		return err
+	}
+	return replace(doc, "results-report", "| report | what | measured | commit | command |\n|---|---|---|---|---|\n"+table.String()+"\n## The answers\n"+answers.String())
+}
+
+func commitOf(m *record.Manifest) string {
+	if m.Commit == "" {
+		return "unknown"
+	}
+	return m.Commit
+}
