@@ -60,6 +60,7 @@ type row struct {
 	group      int32
 	op         uint32
 	service    uint32
+	called     uint32 // 1 + the service that it is known to have called; 0: none, or not known
 	behind     uint32 // 1 + the service that asked, of a root whose caller is not linked; 0: none, or not known
 	kind       int32
 	failed     bool
@@ -182,26 +183,10 @@ func (b *builder) addScope(resource, ss []byte) error {
 	return b.addSpans(g, ss)
 }
 
-// addRecord adds a record of a chunk that has the groups.
-func (b *builder) addRecord(groups []group, record []byte) error {
-	return eachRun(record, groups, func(g uint32, spans []byte) error {
-		i, err := b.group(groups[g].resource, groups[g].scope)
-		if err != nil {
-			return err
-		}
-		return b.addSpans(i, spans)
-	})
-}
-
 // addSpans adds the fields of ScopeSpans that are spans.
 func (b *builder) addSpans(g int32, spans []byte) error {
 	service := b.resource[b.resourceIn[g]].service
-	return eachField(spans, func(tag, _ uint64, value, whole []byte) error {
-		if tag != wire.ScopeSpansSpan {
-			return nil
-		}
-		return b.addSpan(g, service, value, whole)
-	})
+	return eachSpan(spans, func(value, whole []byte) error { return b.addSpan(g, service, value, whole) })
 }
 
 func (b *builder) group(resource, scope []byte) (int32, error) {

@@ -28,6 +28,8 @@ const smallTrace = 12
 //     not traced, if it names one. If the peer showed that it is traced, its
 //     span is missing, and there is no call to somebody untraced. The same is
 //     assumed if the span is late: what answered it has been seen before.
+//   - A client or producer span of which an earlier chunk knew whom it called, and whose
+//     answer has been removed since, called them still.
 //   - A server span that begins a trace behind a service whose calls are not
 //     linked names that service.
 func (b *builder) findCalls() {
@@ -61,7 +63,12 @@ func (b *builder) findCalls() {
 			b.call(edge{p.service, b.names.services[r.service], true, false}, first+measured)
 		}
 		for i, o := range order {
-			if r := &b.rows[o]; isClient(r.kind) && !r.answered && !r.late {
+			r := &b.rows[o]
+			switch {
+			case !isClient(r.kind) || r.answered:
+			case r.called > 0:
+				b.call(edge{r.service, b.names.services[r.called-1], true, false}, first+i)
+			case !r.late:
 				if peer := peerOf(r); peer != "" {
 					b.call(edge{r.service, peer, false, false}, first+i)
 				}

@@ -44,7 +44,7 @@ func Check(ctx context.Context, dir string) (Report, error) {
 		if s.db == nil {
 			return nil
 		}
-		return s.read(func(v *view) error {
+		return s.read(ctx, func(v *view) error {
 			for _, z := range v.chunks {
 				if err := ctx.Err(); err != nil {
 					return err

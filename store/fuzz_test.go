@@ -178,7 +178,7 @@ func FuzzRecord(f *testing.F) {
 		_, _ = attributeMatches(all, groups, record, func(int) bool { return false })
 		b := newBuilder()
 		defer b.release()
-		if err := b.addRecord(groups, record); err == nil && len(b.rows) > 0 {
+		if err := (&copier{builder: b}).add(groups, record); err == nil && len(b.rows) > 0 {
 			_, _ = b.build(1, 2, 3, partWriter{})
 		}
 	})

@@ -33,7 +33,7 @@ func (l *latency) quantile(q float64) time.Duration { return durationOf(l.durati
 //
 // Quantiles are of requests: a span counts for as many as its trace stands for.
 func (s *Store) Latencies(ctx context.Context, from, to time.Time, service string, byOperation bool) (list []Latency, err error) {
-	err = s.read(func(v *view) error {
+	err = s.read(ctx, func(v *view) error {
 		m, err := newMatch(Query{Service: service, Start: from, End: to})
 		if err != nil {
 			return err

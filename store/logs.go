@@ -45,6 +45,7 @@ type logs struct {
 	mu       sync.Mutex // of writes and removals
 	segments []segment  // rising
 	next     uint32
+	purged   map[uint32]int // by segment: how many rules have been applied to it; the upkeep's
 
 	records, bytes                        atomic.Int64
 	written, refused, expired             atomic.Uint64
@@ -55,7 +56,7 @@ type logs struct {
 type LogStats struct {
 	Records, Bytes uint64 // stored
 	Written        uint64
-	Expired        uint64 // removed by age
+	Expired        uint64 // removed by age, of all or of their service
 	Refused        uint64 // not taken: disk full, closed
 	// Dropped by a bound or for lack of a trace id.
 	NoTrace   uint64 // no trace id
@@ -194,7 +195,7 @@ func (s *Store) writeLogs(ctx context.Context, ld plog.Logs) error {
 	l := &s.logs
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g := l.current(s.opt, time.Now())
+	g := l.current(s.opt, s.now())
 	batch := s.db.NewBatch()
 	defer func() { _ = batch.Close() }() // it is applied by then, or given up
 	var records uint64
@@ -209,9 +210,7 @@ func (s *Store) writeLogs(ctx context.Context, ld plog.Logs) error {
 		return nil
 	}
 	g.records += records
-	head := binary.AppendUvarint(nil, uint64(g.first.UnixNano()))                       //nolint:gosec // of this century
-	head = binary.AppendUvarint(binary.AppendUvarint(head, uint64(g.bytes)), g.records) //nolint:gosec // not negative
-	if err := batch.Set(segmentKey(g.number), head, nil); err != nil {
+	if err := batch.Set(segmentKey(g.number), g.head(), nil); err != nil {
 		return engineError("writing log records", err)
 	}
 	if err := s.db.Apply(batch, pebble.Sync); err != nil {
@@ -223,12 +222,18 @@ func (s *Store) writeLogs(ctx context.Context, ld plog.Logs) error {
 	return nil
 }
 
+// head says what the segment holds.
+func (g *segment) head() []byte {
+	head := binary.AppendUvarint(nil, uint64(g.first.UnixNano()))                       //nolint:gosec // of this century
+	return binary.AppendUvarint(binary.AppendUvarint(head, uint64(g.bytes)), g.records) //nolint:gosec // not negative
+}
+
 // current is the segment to write to: the last one, or one that put adds.
 func (l *logs) current(o Options, now time.Time) segment {
 	if n := len(l.segments); n > 0 {
 		g := l.segments[n-1]
 		full := g.bytes >= max(o.maxLogBytes()/logSegments, minSegment)
-		old := o.MaxAge > 0 && now.Sub(g.first) > o.MaxAge/logSegments
+		old := o.shortest() > 0 && now.Sub(g.first) > o.shortest()/logSegments
 		if !full && !old {
 			return g
 		}
@@ -325,11 +330,19 @@ func (s *Store) Logs(ctx context.Context, id pcommon.TraceID) (plog.Logs, error)
 	s.logs.mu.Lock()
 	segments := slices.Clone(s.logs.segments)
 	s.logs.mu.Unlock()
-	for _, g := range segments {
+	now := s.now()
+	l := s.lens(ctx, now)
+	for i, g := range segments {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		if err := s.readLogs(g.number, id, out); err != nil {
+		part := plog.NewLogs()
+		err := s.readLogs(g.number, id, part)
+		if l != nil {
+			l.seeLogs(part, s.opt.until(segments, i, now))
+		}
+		part.ResourceLogs().MoveAndAppendTo(out.ResourceLogs())
+		if err != nil {
 			return out, err
 		}
 	}

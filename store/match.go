@@ -320,10 +320,10 @@ func (m *match) attributesOf(c *chunkData, table *traceTable, t int) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	at := int(first.at(t))
-	return m.withAttributes(c, table.place(t), func(i int) bool {
-		i += at
-		return i < int(c.zone.spans) && ops.at(i) < uint64(len(m.want)) && m.want[ops.at(i)] && m.span(&cols, i)
+	at, next := c.spansOf(first, t)
+	return m.withAttributes(c, table.place(t), func(n int) bool {
+		i, ok := c.spanAt(n, at, next)
+		return ok && ops.at(i) < uint64(len(m.want)) && m.want[ops.at(i)] && m.span(&cols, i)
 	})
 }
 
@@ -337,8 +337,8 @@ func (m *match) withAttributes(c *chunkData, p place, f func(i int) bool) (bool,
 	return attributeMatches(m.attributes, groups, record, f)
 }
 
-// eachWith calls f with the number, in trace t of the chunk, of each span that meets
-// the conditions on attributes. filter must have been called.
+// eachWith calls f with the place in the chunk of each span of trace t that meets the conditions on attributes.
+// filter must have been called.
 func (m *match) eachWith(c *chunkData, t int, f func(i int) error) error {
 	table, err := c.traceTable()
 	if err != nil {
@@ -348,9 +348,18 @@ func (m *match) eachWith(c *chunkData, t int, f func(i int) error) error {
 	if int(p.block) >= len(m.blocks) || !m.blocks[p.block] {
 		return nil
 	}
+	first, err := c.column(colFirst)
+	if err != nil {
+		return err
+	}
 	var failed error
-	_, err = m.withAttributes(c, p, func(i int) bool {
-		failed = f(i)
+	at, next := c.spansOf(first, t)
+	_, err = m.withAttributes(c, p, func(n int) bool {
+		if i, ok := c.spanAt(n, at, next); ok {
+			failed = f(i)
+		} else if c.projection == nil {
+			failed = corrupt("chunk %d, trace %d", c.zone.chunk, t)
+		}
 		return failed != nil
 	})
 	return cmp.Or(failed, err)

@@ -16,8 +16,8 @@ const (
 	mergeBelow = 4096
 	mergeCount = 16
 	mergeBytes = 64 << 20 // of the sources' spans together: what is held in memory
-	// What is merged was written within this share of Options.MaxAge: a chunk
-	// goes when the newest of it is old enough.
+	// What is merged was written within this share of the shortest age that spans are kept: a chunk, or what it
+	// has of a service, goes when the newest of it is old enough.
 	mergeAge = 10
 )
 
@@ -66,7 +66,7 @@ func (s *Store) together(chunks []*zone) int {
 	first := chunks[0].first
 	for _, z := range chunks {
 		first, raw = min(first, z.first), raw+z.raw
-		if raw > mergeBytes || s.opt.MaxAge > 0 && z.written-first > uint64(s.opt.MaxAge)/mergeAge {
+		if raw > mergeBytes || s.opt.shortest() > 0 && z.written-first > uint64(s.opt.shortest())/mergeAge {
 			break
 		}
 		n++
@@ -78,65 +78,82 @@ func (s *Store) together(chunks []*zone) int {
 // or it. What is computed from the spans of a trace is computed anew, from all
 // spans that are together now.
 func (s *Store) merge(sources []*zone) error {
+	_, err := s.rewrite(sources, nil)
+	return err
+}
+
+// rewrite makes one chunk of the sources, without the spans that the rules remove, and returns how many spans these
+// were. There must be others.
+func (s *Store) rewrite(sources []*zone, rules []rule) (removed uint64, err error) {
 	// The disk may be too full for this; then it waits.
 	size := uint64(0)
 	for _, z := range sources {
 		size += z.bytes
 	}
 	if err := s.checkDisk(s.writeNeeds(int(size))); err != nil {
-		return err
+		return 0, err
 	}
 	b := newBuilder()
 	defer b.release()
 	v, err := s.view()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	first, written := sources[0].first, uint64(0)
 	for _, z := range sources {
 		first, written = min(first, z.first), max(written, z.written)
-		if err := b.addChunk(v, z); errors.Is(err, ErrCorrupt) {
+		removed += uint64(z.spans)
+		if err := b.addChunk(v, z, rules); errors.Is(err, ErrCorrupt) {
 			// It stays as it is, and is not tried again.
-			return errors.Join(v.skip(z, err), v.close())
+			return 0, errors.Join(v.skip(z, err), v.close())
 		} else if err != nil {
-			return errors.Join(err, v.close())
+			return 0, errors.Join(err, v.close())
 		}
 	}
 	// Its records are referred to, but they are copies of what the engine holds.
 	if err := v.close(); err != nil {
-		return err
+		return 0, err
 	}
+	if len(b.rows) == 0 {
+		return 0, corrupt("chunk %d has no spans", sources[0].chunk)
+	}
+	removed -= uint64(len(b.rows))
 	batch := s.db.NewBatch()
 	for _, z := range sources {
 		if err := s.deleteChunk(batch, z); err != nil {
-			return errors.Join(err, batch.Close())
+			return 0, errors.Join(err, batch.Close())
 		}
 	}
 	z, err := b.build(s.next.Add(1)-1, first, written, batchWriter{batch})
 	if err != nil {
-		return errors.Join(engineError("merging", err), batch.Close())
+		return 0, errors.Join(engineError("merging", err), batch.Close())
 	}
 	if err := s.ledger.before(ledgerMerged, sources, z.chunk); err != nil {
-		return errors.Join(err, batch.Close())
+		return 0, errors.Join(err, batch.Close())
 	}
 	// Not synced: the log is in order, so that after a power cut either the
 	// sources are there or this.
 	if err := s.apply(batch, &change{gone: sources, added: z}); err != nil {
-		return errors.Join(engineError("merging", err), batch.Close())
+		return 0, errors.Join(engineError("merging", err), batch.Close())
 	}
 	if err := s.ledger.write([]entry{entryOf(ledgerAck, z)}); err != nil {
 		s.log.Warn("store: if files are damaged, it will not be noticed that this chunk is missing", "chunk", z.chunk, "error", err)
 	}
-	s.log.Debug("store: merged small chunks", "chunks", len(sources), "spans", z.spans)
-	return engineError("merging", batch.Close())
+	s.log.Debug("store: wrote chunks anew", "chunks", len(sources), "spans", z.spans, "removed", removed)
+	return removed, engineError("merging", batch.Close())
 }
 
-// addChunk adds all spans of a chunk.
-func (b *builder) addChunk(v *view, z *zone) error {
+// addChunk adds the spans of a chunk that the rules leave.
+func (b *builder) addChunk(v *view, z *zone, rules []rule) error {
 	c, err := v.chunk(z.chunk, z)
 	if err != nil {
 		return err
 	}
+	called, err := c.calledBySpan()
+	if err != nil {
+		return err
+	}
+	copies := &copier{builder: b, lens: lens{rules: rules}, written: z.written, called: called}
 	groups, err := c.resources()
 	if err != nil {
 		return err
@@ -150,14 +167,84 @@ func (b *builder) addChunk(v *view, z *zone) error {
 		if err != nil {
 			return err
 		}
-		if err := b.addRecord(groups, record); err != nil {
+		if err := copies.add(groups, record); err != nil {
 			return err
 		}
 	}
-	if len(b.rows) == 0 {
-		return corrupt("chunk %d has no spans", z.chunk)
-	}
 	return v.drop(c)
+}
+
+// copier adds records of a chunk to a builder.
+type copier struct {
+	*builder
+	lens    lens           // what it leaves out
+	written uint64         // of the chunk
+	called  map[int]string // by span of the chunk, which traced service it called
+	next    int            // span
+}
+
+func (c *copier) add(groups []group, record []byte) error {
+	return eachRun(record, groups, func(g uint32, run []byte) error {
+		limit, err := c.lens.limitOf(groups[g].resource)
+		if err != nil {
+			return err
+		}
+		to := int32(-1)
+		return eachSpan(run, func(span, whole []byte) error {
+			n := c.next
+			c.next++
+			if limit > 0 && min(startOf(span), c.written) < limit {
+				return nil
+			}
+			if to < 0 { // nothing stays of a resource of which all spans go
+				if to, err = c.group(groups[g].resource, groups[g].scope); err != nil {
+					return err
+				}
+			}
+			if err := c.addSpan(to, c.resource[c.resourceIn[to]].service, span, whole); err != nil {
+				return err
+			}
+			if service, ok := c.called[n]; ok {
+				c.rows[len(c.rows)-1].called = 1 + indexIn(&c.names.services, c.service, service)
+			}
+			return nil
+		})
+	})
+}
+
+// limitOf is limit, for a ResourceSpans without scopes.
+func (l *lens) limitOf(resource []byte) (uint64, error) {
+	if len(l.rules) == 0 {
+		return 0, nil
+	}
+	id, err := identityOf(resource)
+	return l.limit(id.service), err
+}
+
+// calledBySpan returns which service each span of the chunk called that measures a call to a traced one.
+func (c *chunkData) calledBySpan() (map[int]string, error) {
+	if c.zone.edges == 0 {
+		return nil, nil
+	}
+	names, err := c.dictionary()
+	if err != nil {
+		return nil, err
+	}
+	edges, spans, err := c.callColumns()
+	if err != nil {
+		return nil, err
+	}
+	called := map[int]string{}
+	for i := range int(c.zone.edges) {
+		e := edges.at(i)
+		if e >= uint64(len(names.edges)) {
+			return nil, corrupt("chunk %d has no edge %d", c.zone.chunk, e)
+		}
+		if e := names.edges[e]; e.traced && !e.behind {
+			called[int(spans.at(i))] = e.to //nolint:gosec // looked up only
+		}
+	}
+	return called, nil
 }
 
 // traceTable is the columns that say where a chunk's traces are.

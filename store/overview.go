@@ -54,7 +54,7 @@ func (s *Store) Overview(ctx context.Context, q Query, columns int) (o Overview,
 	if err != nil {
 		return o, err
 	}
-	err = s.read(func(v *view) error {
+	err = s.read(ctx, func(v *view) error {
 		c := &counter{searcher: searcher{v: v, m: m, deadline: time.Now().Add(overviewTime)}, Overview: &o}
 		o.Columns = columns
 		return c.run(ctx)
@@ -72,7 +72,12 @@ type counter struct {
 }
 
 func (c *counter) run(ctx context.Context) error {
-	chunks := slices.DeleteFunc(c.v.chunks, func(z *zone) bool { return !c.m.chunk(z) })
+	other := func(z *zone) bool { return !c.m.chunk(z) }
+	chunks, err := c.v.exact(slices.DeleteFunc(c.v.chunks, other))
+	if err != nil {
+		return err
+	}
+	chunks = slices.DeleteFunc(chunks, other)
 	if len(chunks) == 0 || !c.possible(chunks) {
 		return nil
 	}
@@ -116,6 +121,7 @@ func (c *counter) chunk(ctx context.Context, z *zone) error {
 	if err != nil {
 		return err
 	}
+	z = d.zone // of what is seen
 	from, length, verdicts, err := d.extents()
 	if err != nil {
 		return err
@@ -173,6 +179,24 @@ func (c *counter) chunk(ctx context.Context, z *zone) error {
 		return nil
 	})
 	return cmp.Or(err, c.v.drop(d))
+}
+
+// exact returns the bounds of what is seen of the chunks, and leaves out those of which nothing is.
+func (v *view) exact(chunks []*zone) ([]*zone, error) {
+	if v.lens == nil {
+		return chunks, nil
+	}
+	seen := chunks[:0]
+	for _, z := range chunks {
+		c, err := v.chunk(z.chunk, z)
+		if err := v.skip(z, err); err != nil {
+			return nil, err
+		}
+		if c != nil && c.zone.spans > 0 {
+			seen = append(seen, c.zone)
+		}
+	}
+	return seen, nil
 }
 
 // failed tells in which traces of the chunk a span failed; nil: in none.

@@ -152,6 +152,7 @@ type Stats struct {
 	Oldest, Newest time.Time
 	Written        uint64 // spans since the store was opened
 	Expired        uint64 // spans that retention removed since then
+	Overdue        uint64 // spans of services with a retention of their own in chunks of which some of them have expired: at most so many have, and are on the disk
 	Refused        uint64 // spans not taken: disk full, closed
 	Version        int
 }

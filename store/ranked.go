@@ -106,6 +106,7 @@ func (s *searcher) rankChunk(ctx context.Context, z *zone, top *ranks) error {
 	if err != nil {
 		return err
 	}
+	z = c.zone // of what is seen
 	table, err := c.traceTable()
 	if err != nil {
 		return err

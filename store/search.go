@@ -23,7 +23,7 @@ const (
 // Result.Truncated is set and Result.Next goes on. A state is a property of the
 // trace: at most one of its spans should say it, as the collector does.
 func (s *Store) Search(ctx context.Context, q Query) (r Result, err error) {
-	err = s.read(func(v *view) error {
+	err = s.read(ctx, func(v *view) error {
 		r, err = v.search(ctx, q)
 		return err
 	})

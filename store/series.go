@@ -63,7 +63,7 @@ func (s *Store) Series(ctx context.Context, q SeriesQuery) (list []Series, err e
 	if err != nil {
 		return nil, err
 	}
-	err = s.read(func(v *view) error {
+	err = s.read(ctx, func(v *view) error {
 		return v.each(ctx, m, func(c *chunkData, cols *spanColumns) error { return r.add(m, c, cols) })
 	})
 	if err != nil {
@@ -145,12 +145,7 @@ func (r *series) add(m *match, c *chunkData, cols *spanColumns) error {
 			return r.span(to[o], int(at), cols.duration.at(i), cols.flags.at(i)&flagError != 0, weight)
 		}
 		if len(m.attributes) > 0 {
-			return m.eachWith(c, t, func(i int) error {
-				if first+i >= next {
-					return corrupt("chunk %d, trace %d", c.zone.chunk, t)
-				}
-				return add(first + i)
-			})
+			return m.eachWith(c, t, add)
 		}
 		for i := first; i < next; i++ {
 			if err := add(i); err != nil {

@@ -15,7 +15,7 @@ import (
 // after small writes were merged. So a trace that came in several large writes
 // may lack a call, or show it as one to an untraced peer.
 func (s *Store) Map(ctx context.Context, from, to time.Time) (r Map, err error) {
-	err = s.read(func(v *view) error {
+	err = s.read(ctx, func(v *view) error {
 		m, err := newMatch(Query{Start: from, End: to})
 		if err != nil {
 			return err

@@ -59,7 +59,7 @@ func (s *Store) Operations(ctx context.Context, service string) ([]Operation, er
 
 // eachOperation calls f for the operations of every chunk.
 func (s *Store) eachOperation(ctx context.Context, f func(service string, o *operation)) error {
-	return s.read(func(v *view) error { return v.eachOperation(ctx, f) })
+	return s.read(ctx, func(v *view) error { return v.eachOperation(ctx, f) })
 }
 
 func (v *view) eachOperation(ctx context.Context, f func(service string, o *operation)) error {
@@ -85,6 +85,9 @@ func (v *view) operationsOf(z *zone, f func(service string, o *operation)) error
 	}
 	for i := range n.operations {
 		o := &n.operations[i]
+		if o.spans == 0 { // none is seen
+			continue
+		}
 		f(n.services[o.service], o)
 	}
 	return v.drop(c)

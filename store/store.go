@@ -37,6 +37,11 @@ type Options struct {
 	// second: what is written meanwhile comes on top, and so do the files that a
 	// compaction is about to replace.
 	MaxBytes int64
+	// Services are ages, each at least a second and at most MaxAge, beyond which no query shows spans and log
+	// records of the services whose name a pattern matches ([Scope]); of several that match, the strictest counts. A
+	// span's age counts from its start, and not from later than when it was written. Its bytes are removed from the
+	// disk as soon as all spans of its service that stand in the same chunk have expired.
+	Services map[string]time.Duration
 	// MaxLogBytes bounds the log records beside the traces; 0: 1 GiB. They also take at most
 	// an eighth of MaxBytes, and go by MaxAge.
 	MaxLogBytes int64
@@ -44,9 +49,10 @@ type Options struct {
 	// discards them.
 	Log *slog.Logger
 
-	byHand bool   // tests merge and expire when they like
-	disk   vfs.FS // of tests; nil: the real one
-	small  int    // bytes of the memtable in tests; 0: as it should be
+	clock  func() time.Time // of tests; nil: time.Now
+	byHand bool             // tests merge and expire when they like
+	disk   vfs.FS           // of tests; nil: the real one
+	small  int              // bytes of the memtable in tests; 0: as it should be
 }
 
 // MinBytes is the least that Options.MaxBytes may be.
@@ -64,7 +70,25 @@ func (o *Options) Validate() error {
 	case o.MaxLogBytes < 0:
 		return fmt.Errorf("%w: %d bytes of log records: use 0 for the default, or more", ErrInvalid, o.MaxLogBytes)
 	}
+	for p, age := range o.Services {
+		switch {
+		case p == "":
+			return fmt.Errorf("%w: an age of %v for a service without a name", ErrInvalid, age)
+		case age < time.Second:
+			return fmt.Errorf("%w: an age of %v for services %q: use at least 1s", ErrInvalid, age, p)
+		case o.MaxAge > 0 && age > o.MaxAge:
+			return fmt.Errorf("%w: an age of %v for services %q, where nothing is kept for longer than %v: use less, or keep all for longer", ErrInvalid, age, p, o.MaxAge)
+		}
+	}
 	return nil
+}
+
+// now is the time by which retention goes.
+func (s *Store) now() time.Time {
+	if s.opt.clock != nil {
+		return s.opt.clock()
+	}
+	return time.Now()
 }
 
 // Store is an open directory. Its methods may be called concurrently; Close
@@ -96,6 +120,8 @@ type Store struct {
 	written atomic.Uint64 // spans
 	expired atomic.Uint64
 	refused atomic.Uint64
+	overdue atomic.Uint64      // spans
+	ruled   map[uint64][]ruled // by chunk, of those that were looked at; the upkeep's
 	logs    logs
 	kick    chan struct{} // there may be something to merge
 	stop    context.CancelFunc
@@ -415,7 +441,7 @@ func (s *Store) close() error {
 // Stats returns the state of the whole store. Traces counts a trace that came
 // in several writes once for each until they are merged.
 func (s *Store) Stats() Stats {
-	st := Stats{Written: s.written.Load(), Expired: s.expired.Load(), Refused: s.refused.Load(), Version: version}
+	st := Stats{Written: s.written.Load(), Expired: s.expired.Load(), Overdue: s.overdue.Load(), Refused: s.refused.Load(), Version: version}
 	if s.begin() != nil {
 		return st
 	}

@@ -97,7 +97,7 @@ type top struct {
 	name, service string
 	root          bool
 	start         uint64
-	at            int // its number among the spans of the part
+	at            int // its number among the spans of the part, as they are stored
 }
 
 func (t top) above(u top) bool {
@@ -142,7 +142,7 @@ func (c *chunkData) count(p part, counts map[string]*ServiceCount) (t top, err e
 			n.Errors++
 		}
 		if i == p.top {
-			t = top{op.name, name, flags.at(i)&flagRoot != 0, c.zone.minStart + start.at(i), i - p.first}
+			t = top{op.name, name, flags.at(i)&flagRoot != 0, c.zone.minStart + start.at(i), c.number(i, p.first)}
 		}
 	}
 	return t, nil

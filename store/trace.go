@@ -16,40 +16,61 @@ import (
 // ErrNotFound if there are none. If it returns ErrCorrupt, a part of the trace
 // is damaged, and the spans are those of it that can be read, perhaps none.
 func (s *Store) Trace(ctx context.Context, id pcommon.TraceID) (ptrace.Traces, error) {
-	var td ptrace.Traces
-	err := s.read(func(v *view) (err error) {
-		td, err = v.trace(ctx, id)
-		return err
-	})
-	if err != nil && !errors.Is(err, ErrCorrupt) || td == (ptrace.Traces{}) {
-		td = ptrace.NewTraces()
-	}
-	return td, err
+	f, err := s.Find(ctx, id)
+	return f.Traces, err
 }
 
-func (v *view) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces, err error) {
-	places, err := v.places(ctx, id)
+// Found is what of a trace is stored and may be seen.
+type Found struct {
+	Traces ptrace.Traces
+	// Hidden are the ids of spans that are left out since the reader's [Scope] does not allow their service; nil:
+	// none is. HiddenSpans is how many spans these are.
+	Hidden      map[pcommon.SpanID]bool
+	HiddenSpans int
+}
+
+// Find is Trace, with how much of it is left out. A trace of which the reader may see no span is not found.
+func (s *Store) Find(ctx context.Context, id pcommon.TraceID) (f Found, err error) {
+	err = s.read(ctx, func(v *view) (err error) {
+		f, err = v.trace(ctx, id)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrCorrupt) || f.Traces == (ptrace.Traces{}) {
+		f = Found{Traces: ptrace.NewTraces()}
+	}
+	return f, err
+}
+
+func (v *view) trace(ctx context.Context, id pcommon.TraceID) (f Found, err error) {
+	places, err := v.storedPlaces(ctx, id)
 	if err != nil {
-		return td, err
+		return f, err
 	}
 	if len(places) == 0 {
-		return td, ErrNotFound
+		return f, ErrNotFound
 	}
 	if err := ask(ctx, places); err != nil {
-		return td, err
+		return f, err
 	}
-	var tree spanTree
+	tree := spanTree{}
+	hide := func(span []byte) {
+		if f.Hidden == nil {
+			f.Hidden = map[pcommon.SpanID]bool{}
+		}
+		f.Hidden[spanIDIn(span)] = true
+		f.HiddenSpans++
+	}
 	var damaged error
 	for _, p := range places {
 		if err := ctx.Err(); err != nil {
-			return td, err
+			return f, err
 		}
-		err := v.spansOf(p, &tree)
+		err := v.spansOf(p, &tree, hide)
 		if err == nil {
 			continue
 		}
 		if !errors.Is(err, ErrCorrupt) {
-			return td, err
+			return f, err
 		}
 		z := v.zoneOf(p.chunk)
 		if z == nil && !v.s.damage.has(p.chunk) {
@@ -63,14 +84,14 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (td ptrace.Traces,
 		}
 	}
 	if len(tree) == 0 && damaged == nil {
-		return td, ErrNotFound
+		return f, ErrNotFound
 	}
 	var m ptrace.ProtoUnmarshaler
-	td, err = m.UnmarshalTraces(tree.encode())
+	f.Traces, err = m.UnmarshalTraces(tree.encode())
 	if err != nil {
-		return ptrace.NewTraces(), corrupt("trace %s: %v", id, err)
+		return Found{}, corrupt("trace %s: %v", id, err)
 	}
-	return td, damaged
+	return f, damaged
 }
 
 // zoneOf returns the bounds of a chunk; nil if there is no such chunk.
@@ -83,9 +104,9 @@ func (v *view) zoneOf(chunk uint64) *zone {
 	return nil
 }
 
-// spansOf adds the spans at a place.
-func (v *view) spansOf(p place, tree *spanTree) error {
-	c, err := v.chunk(p.chunk, nil)
+// spansOf adds the spans at a place, and calls hide with those that the reader's scope does not allow.
+func (v *view) spansOf(p place, tree *spanTree, hide func(span []byte)) error {
+	c, err := v.stored(p.chunk, nil)
 	if err != nil {
 		return err
 	}
@@ -94,9 +115,62 @@ func (v *view) spansOf(p place, tree *spanTree) error {
 		return err
 	}
 	return eachRun(record, groups, func(g uint32, spans []byte) error {
+		if v.lens != nil {
+			spans, err = v.lens.see(c.zone, groups[g].resource, spans, hide)
+			if err != nil || len(spans) == 0 {
+				return err
+			}
+		}
 		tree.add(groups[g], spans)
 		return nil
 	})
+}
+
+// see returns those spans of a run that have not expired, none if the scope does not allow the resource.
+func (l *lens) see(z *zone, resource, run []byte, hide func(span []byte)) ([]byte, error) {
+	id, err := identityOf(resource)
+	if err != nil {
+		return nil, err
+	}
+	limit := l.limit(id.service)
+	allowed := l.scope == nil || l.scope.Sees(id.service, id.namespace, id.environment)
+	if allowed && limit <= min(z.minStart, z.written) {
+		return run, nil
+	}
+	var seen []byte
+	err = eachSpan(run, func(span, whole []byte) error {
+		switch {
+		case min(startOf(span), z.written) < limit:
+		case allowed:
+			seen = append(seen, whole...)
+		default:
+			hide(span)
+		}
+		return nil
+	})
+	return seen, err
+}
+
+// startOf is the start of an encoded span, ns.
+func startOf(span []byte) (start uint64) {
+	_ = eachField(span, func(tag, v uint64, _, _ []byte) error { // the bytes have been walked before
+		if tag == wire.SpanStart {
+			start = v
+		}
+		return nil
+	})
+	return start
+}
+
+// spanIDIn is the id of an encoded span.
+func spanIDIn(span []byte) (id pcommon.SpanID) {
+	_ = eachField(span, func(tag, _ uint64, content, _ []byte) error { // likewise
+		if tag == wire.SpanID {
+			copy(id[:], content)
+		}
+		return nil
+	})
+	return id
 }
 
 // spanTree puts groups of spans together again.

@@ -12,8 +12,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// read calls f with a view, which is closed when f returns.
-func (s *Store) read(f func(v *view) error) (err error) {
+// read calls f with a view of what the context's reader may see and has not expired. The view is closed when f
+// returns.
+func (s *Store) read(ctx context.Context, f func(v *view) error) (err error) {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -23,6 +24,14 @@ func (s *Store) read(f func(v *view) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
+	if v.lens = s.lens(ctx, s.now()); v.lens != nil {
+		for i, z := range v.chunks {
+			// Of what is seen of a chunk, nothing is known before it is read: a trace may begin with any of its spans.
+			seen := *z
+			seen.maxFrom = z.maxStart
+			v.chunks[i] = &seen
+		}
+	}
 	return f(v)
 }
 
@@ -36,6 +45,7 @@ type view struct {
 	chunks []*zone
 	open   map[uint64]*chunkData
 	traces *pebble.Iterator
+	lens   *lens // what is left out; nil: nothing
 
 	damaged int // chunks that were left out
 }
@@ -90,6 +100,9 @@ type chunkData struct {
 	columns [columns]*column
 	closers []io.Closer
 
+	focused    bool // the view's lens has been applied
+	projection *projection
+
 	pinned bool // in use: must stay open
 
 	blocks    [openBlocks][]byte // decompressed
@@ -97,8 +110,21 @@ type chunkData struct {
 	nextBlock int                // which is replaced next
 }
 
-// chunk returns the chunk with the bounds, or reads them.
+// chunk returns what is seen of the chunk with the bounds, or reads them: its own bounds may be narrower, and it
+// may have no span at all.
 func (v *view) chunk(number uint64, z *zone) (*chunkData, error) {
+	c, err := v.stored(number, z)
+	if err == nil {
+		err = c.focus(v.lens)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// stored returns the chunk as chunk does, as it is stored or with what is seen of it.
+func (v *view) stored(number uint64, z *zone) (*chunkData, error) {
 	if c := v.open[number]; c != nil {
 		return c, nil
 	}
@@ -141,7 +167,10 @@ func (c *chunkData) close() error {
 	for _, x := range c.closers {
 		err = errors.Join(err, x.Close())
 	}
-	c.closers, c.columns, c.filters = nil, [columns]*column{}, [filterParts][]filter{}
+	c.closers, c.filters = nil, [filterParts][]filter{}
+	if c.projection == nil { // else they are in memory of their own
+		c.columns = [columns]*column{}
+	}
 	return err
 }
 
@@ -294,8 +323,29 @@ func (c *chunkData) block(n uint32) ([]byte, error) {
 	return raw, nil
 }
 
-// places returns where the trace stands, by the number of the chunk.
+// places returns where what is seen of the trace stands, by the number of the chunk. Their ordinals are those of
+// the chunks as they are seen.
 func (v *view) places(ctx context.Context, id pcommon.TraceID) ([]place, error) {
+	places, err := v.storedPlaces(ctx, id)
+	if err != nil || v.lens == nil {
+		return places, err
+	}
+	seen := places[:0]
+	for _, p := range places {
+		c, err := v.chunk(p.chunk, nil)
+		if err != nil {
+			return nil, err
+		}
+		var ok bool
+		if p.ordinal, ok = c.seen(p.ordinal); ok {
+			seen = append(seen, p)
+		}
+	}
+	return seen, nil
+}
+
+// storedPlaces returns where the trace stands, as it is stored.
+func (v *view) storedPlaces(ctx context.Context, id pcommon.TraceID) ([]place, error) {
 	if v.traces == nil {
 		it, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{
 			LowerBound: []byte{keyTrace}, UpperBound: []byte{keyTrace + 1},
