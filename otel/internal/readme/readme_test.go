@@ -49,6 +49,16 @@ func instrumentation(addr string) error {
 	return rdb.Close()
 }
 
+func ownHosts() error {
+	hosts, err := leanhttp.ParseHosts("cart", "*.shop.internal", "10.0.0.0/8") // names, names below one, addresses, networks
+	if err != nil {
+		return err
+	}
+	transport := leanhttp.NewTransport(nil, leanhttp.WithPropagators(w3c.Propagator{}), leanhttp.WithPropagationTo(hosts))
+	_ = transport
+	return nil
+}
+
 func follow(exporter lean.Exporter, route string, status int, took time.Duration) error {
 	sampler, err := adaptive.New() // ADAPTIVE_*: base 0.05, ×3 after errors, ×2 above 1 s, every 30 s
 	if err != nil {
@@ -107,6 +117,9 @@ func TestTheCodeRuns(t *testing.T) {
 		t.Error(err)
 	}
 	if err := instrumentation("127.0.0.1:1"); err != nil {
+		t.Error(err)
+	}
+	if err := ownHosts(); err != nil {
 		t.Error(err)
 	}
 	if err := pipeline(); err != nil {

@@ -31,6 +31,10 @@
 //
 //   - httptrace (WithClientTrace): put one into the request's context.
 //
+// What otelhttp does not have: [WithPropagationTo] keeps the trace's context and
+// baggage from hosts that are not yours. What they would learn from them are
+// the names of your services, who calls whom, and whatever baggage holds.
+//
 // Where it is otherwise alike but not the same:
 //
 //   - The scope of the spans is [ScopeName].

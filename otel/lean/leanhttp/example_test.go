@@ -52,3 +52,32 @@ func ExampleNewTransport() {
 	res.Body.Close() // ends the span
 	// Output: true true
 }
+
+// Other companies' hosts get neither traceparent nor baggage, and have a client span all the same.
+func ExampleWithPropagationTo() {
+	tp := lean.NewTracerProvider(lean.WithExporter(discard{}))
+	defer func() { _ = tp.Shutdown(context.Background()) }()
+	hosts, err := leanhttp.ParseHosts("*.shop.internal", "10.0.0.0/8")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	transport := leanhttp.NewTransport(nil, leanhttp.WithTracerProvider(tp), leanhttp.WithPropagators(w3c.Propagator{}), leanhttp.WithPropagationTo(hosts))
+	client := http.Client{Transport: transport}
+	defer client.CloseIdleConnections()
+
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Printf("traceparent: %q\n", r.Header.Get("Traceparent"))
+	}))
+	defer server.Close()
+	res, err := client.Get(server.URL) // at 127.0.0.1
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res.Body.Close()
+	fmt.Println("spans:", tp.Stats().Started)
+	// Output:
+	// traceparent: ""
+	// spans: 1
+}

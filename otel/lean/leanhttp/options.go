@@ -18,6 +18,7 @@ type Filter func(*http.Request) bool
 type config struct {
 	provider    trace.TracerProvider
 	propagators propagation.TextMapPropagator
+	hosts       *Hosts // nil: all
 	spanOptions []trace.SpanStartOption
 	public      func(*http.Request) bool
 	filters     []Filter
@@ -55,6 +56,18 @@ func WithPropagators(p propagation.TextMapPropagator) Option {
 			c.propagators = p
 		}
 	}
+}
+
+// WithPropagationTo lets a transport send traceparent, tracestate, baggage, and
+// what else the propagator writes, to these hosts only. Requests to others have
+// a client span all the same, and carry none of these headers, also not those
+// that the caller has set. Each redirect is decided about by itself. Default,
+// and nil: all hosts.
+//
+// A request to an http URL through a proxy is decided about by the URL's host,
+// and the proxy sees its headers.
+func WithPropagationTo(h *Hosts) Option {
+	return func(c *config) { c.hosts = h }
 }
 
 // WithSpanOptions adds options for the start of every span.

@@ -14,12 +14,14 @@ import (
 )
 
 // Transport is an http.RoundTripper that gives each request a client span, and
-// its headers the span's context.
+// its headers the span's context: those to all hosts, or to the hosts of
+// [WithPropagationTo].
 type Transport struct {
 	base    http.RoundTripper
 	config  *config
 	tracers tracers
 	carrier carrier
+	outside map[string]bool // headers that hosts outside the list do not get
 	start   spanStart
 }
 
@@ -40,6 +42,9 @@ func NewTransport(base http.RoundTripper, opts ...Option) *Transport {
 		config:  c,
 		carrier: newCarrier(c.propagators),
 		start:   newSpanStart(trace.SpanKindClient, c.spanOptions),
+	}
+	if c.hosts != nil {
+		t.outside = contextHeaders(c.propagators.Fields())
 	}
 	t.tracers.configure(c.provider)
 	return t
@@ -77,7 +82,7 @@ type droppedCall struct {
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for _, f := range t.config.filters {
 		if !f(r) {
-			return t.base.RoundTrip(r)
+			return t.base.RoundTrip(t.untraced(r))
 		}
 	}
 	tr := t.tracers.of(r.Context())
@@ -111,16 +116,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // prepare makes the copy: a RoundTripper must leave the caller's request
-// alone. The header is a new map; its values are shared, but cannot be
-// appended to in place.
+// alone, its header included.
 func (o *outgoing) prepare(ctx context.Context, t *Transport, r *http.Request, sc trace.SpanContext) {
 	o.request = *r.WithContext(ctx)
-	h := make(http.Header, len(r.Header)+1)
-	for k, v := range r.Header {
-		h[k] = v[:len(v):len(v)]
+	inside := t.inside(r)
+	o.request.Header = t.header(r.Header, inside)
+	if inside {
+		t.carrier.inject(ctx, sc, o.request.Header, &o.parent)
 	}
-	o.request.Header = h
-	t.carrier.inject(ctx, sc, h, &o.parent)
 }
 
 // finish records how the request went, apart from the response's attributes.
