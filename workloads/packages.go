@@ -17,6 +17,9 @@ import (
 type Requirement struct {
 	Executable string
 	Package    string
+	// Preferred is another program that does the same and is taken where it is installed, or
+	// none. Its package has its name; Ensure installs it where the distribution has it.
+	Preferred string
 	// Unit is the systemd service that the package would start, or none.
 	Unit string
 }
@@ -25,7 +28,7 @@ type Requirement struct {
 var (
 	nginxPackage     = Requirement{Executable: "nginx", Package: "nginx", Unit: "nginx.service"}
 	pythonPackage    = Requirement{Executable: "python3", Package: "python3"}
-	redisPackage     = Requirement{Executable: "redis-server", Package: "redis-server", Unit: "redis-server.service"}
+	redisPackage     = Requirement{Executable: "redis-server", Package: "redis-server", Unit: "redis-server.service", Preferred: "valkey-server"}
 	postgresPackage  = Requirement{Executable: "postgres", Package: "postgresql", Unit: "postgresql.service"}
 	memcachedPackage = Requirement{Executable: "memcached", Package: "memcached", Unit: "memcached.service"}
 )
@@ -64,8 +67,18 @@ func (r Requirement) there() bool {
 		found, err := filepath.Glob(r.Executable)
 		return err == nil && len(found) > 0
 	}
-	_, err := executable(r.Executable)
+	_, err := r.executable()
 	return err == nil
+}
+
+// executable is the path of the preferred program, or else of the other one.
+func (r Requirement) executable() (string, error) {
+	if r.Preferred != "" {
+		if path, err := executable(r.Preferred); err == nil {
+			return path, nil
+		}
+	}
+	return executable(r.Executable)
 }
 
 // Ensure installs what is needed and missing with apt-get, and tells w what it
@@ -78,6 +91,9 @@ func Ensure(ctx context.Context, w io.Writer, needed []Requirement) error {
 	}
 	var packages, units []string
 	for _, r := range missed {
+		if r.Preferred != "" && exec.CommandContext(ctx, "apt-cache", "show", r.Preferred).Run() == nil { //nolint:gosec // our own lists
+			r.Package, r.Unit = r.Preferred, r.Preferred+".service"
+		}
 		packages = append(packages, r.Package)
 		if r.Unit != "" {
 			units = append(units, r.Unit)

@@ -2,10 +2,10 @@ package workloads
 
 import "strconv"
 
-// redisServer completes the spec of a redis without a configuration file and
+// redisServer completes the spec of a Valkey or redis without a configuration file and
 // without files of its own.
 func redisServer(b *builder, s spec) (spec, error) {
-	exe, err := executable("redis-server")
+	exe, err := redisPackage.executable()
 	if err != nil {
 		return spec{}, err
 	}

@@ -12,11 +12,12 @@ import (
 
 // asks are the flags that make a program say its version.
 var asks = map[string]string{
-	"nginx":        "-v",
-	"redis-server": "--version",
-	"memcached":    "-V",
-	"python3":      "--version",
-	"postgres":     "--version",
+	"nginx":         "-v",
+	"redis-server":  "--version",
+	"valkey-server": "--version",
+	"memcached":     "-V",
+	"python3":       "--version",
+	"postgres":      "--version",
 }
 
 // modules whose versions decide what tracing costs, by the names under which
@@ -37,7 +38,7 @@ var modules = map[string]string{
 }
 
 // Versions of the running services, as far as they can be found out: those of
-// the distribution's programs by asking them (nginx, redis-server, memcached,
+// the distribution's programs by asking them (nginx, redis-server, valkey-server, memcached,
 // python3, postgres), those of Go programs by their build information (go, and
 // the modules that are listed above). What is unknown is
 // absent.
@@ -48,8 +49,8 @@ func (c *Chain) Versions(ctx context.Context) map[string]string {
 		if strings.HasPrefix(name, "python3") { // python3.11
 			name = "python3"
 		}
-		if name == "redis-check-rdb" { // Debian's redis-server is a link to it
-			name = "redis-server"
+		if kind, ok := strings.CutSuffix(name, "-check-rdb"); ok { // Debian's redis-server and valkey-server are links to it
+			name = kind + "-server"
 		}
 		if flag, ok := asks[name]; ok {
 			if v := askVersion(ctx, s.Exe, flag); v != "" {

@@ -89,6 +89,11 @@ func (r *run) loadValues(answered load.Result) {
 			v[key] = float64(d) / float64(time.Millisecond)
 		}
 	}
+	if h := answered.SinceSent; h != nil && h.TotalCount() > 0 && r.job.Load.Rate > 0 {
+		for key, q := range map[string]float64{record.SentP50: 50, record.SentP95: 95, record.SentP99: 99} {
+			v[key] = float64(h.ValueAtQuantile(q)) / float64(time.Millisecond)
+		}
+	}
 	if answered.Lag != nil && answered.Lag.TotalCount() > 0 {
 		v[record.GeneratorLagP99] = float64(answered.Lag.ValueAtQuantile(99)) / float64(time.Millisecond)
 	}

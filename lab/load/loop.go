@@ -255,7 +255,9 @@ func (l *loop) settle(now time.Duration) {
 // since the last byte.
 func (l *loop) answered(c *conn, spent time.Duration) {
 	l.mu.Lock()
-	record(l.tally.latency, l.g.clock()-c.origin-spent)
+	at := l.g.clock() - spent
+	record(l.tally.latency, at-c.origin)
+	record(l.tally.sent, at-c.began)
 	l.tally.ok++
 	l.mu.Unlock()
 	l.ok.Add(1)

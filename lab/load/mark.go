@@ -10,12 +10,12 @@ import (
 type tally struct {
 	ok, failed, aborted, dials, begun uint64
 	blocked                           time.Duration
-	latency, lag                      *hdrhistogram.Histogram
+	latency, sent, lag                *hdrhistogram.Histogram
 	errors                            map[string]uint64
 }
 
 func newTally() *tally {
-	return &tally{latency: newHistogram(), lag: newHistogram(), errors: map[string]uint64{}}
+	return &tally{latency: newHistogram(), sent: newHistogram(), lag: newHistogram(), errors: map[string]uint64{}}
 }
 
 func (t *tally) add(o *tally) {
@@ -26,6 +26,7 @@ func (t *tally) add(o *tally) {
 	t.begun += o.begun
 	t.blocked += o.blocked
 	t.latency.Merge(o.latency)
+	t.sent.Merge(o.sent)
 	t.lag.Merge(o.lag)
 	for reason, n := range o.errors {
 		t.fail(reason, n)
@@ -121,18 +122,19 @@ func (g *Generator) cut() cut {
 
 func (g *Generator) resultOf(t *tally, from, to cut) Result {
 	r := Result{
-		OK:      t.ok,
-		Failed:  t.failed,
-		Aborted: t.aborted,
-		Elapsed: to.at - from.at,
-		Next:    g.opts.First + to.begun,
-		Dials:   t.dials,
-		Offered: t.begun,
-		Blocked: t.blocked,
-		CPU:     to.cpu - from.cpu,
-		Latency: t.latency,
-		Lag:     t.lag,
-		Errors:  t.errors,
+		OK:        t.ok,
+		Failed:    t.failed,
+		Aborted:   t.aborted,
+		Elapsed:   to.at - from.at,
+		Next:      g.opts.First + to.begun,
+		Dials:     t.dials,
+		Offered:   t.begun,
+		Blocked:   t.blocked,
+		CPU:       to.cpu - from.cpu,
+		Latency:   t.latency,
+		SinceSent: t.sent,
+		Lag:       t.lag,
+		Errors:    t.errors,
 	}
 	if g.opts.Rate > 0 {
 		r.Offered = to.due - from.due

@@ -28,7 +28,7 @@ func TestMarksAddUpToTheWhole(t *testing.T) {
 			}
 			var sum Result
 			sum.Errors = map[string]uint64{}
-			sum.Latency, sum.Lag = newHistogram(), newHistogram()
+			sum.Latency, sum.SinceSent, sum.Lag = newHistogram(), newHistogram(), newHistogram()
 			add := func(r Result) {
 				sum.OK += r.OK
 				sum.Failed += r.Failed
@@ -38,6 +38,7 @@ func TestMarksAddUpToTheWhole(t *testing.T) {
 				sum.Blocked += r.Blocked
 				sum.CPU += r.CPU
 				sum.Latency.Merge(r.Latency)
+				sum.SinceSent.Merge(r.SinceSent)
 				sum.Lag.Merge(r.Lag)
 				for reason, n := range r.Errors {
 					sum.Errors[reason] += n
@@ -69,7 +70,7 @@ func TestMarksAddUpToTheWhole(t *testing.T) {
 					t.Errorf("%s: the intervals have %v, the whole has %v", what, pair[0], pair[1])
 				}
 			}
-			if !sum.Latency.Equals(whole.Latency) || !sum.Lag.Equals(whole.Lag) {
+			if !sum.Latency.Equals(whole.Latency) || !sum.SinceSent.Equals(whole.SinceSent) || !sum.Lag.Equals(whole.Lag) {
 				t.Error("the histograms of the intervals differ from the whole's")
 			}
 			// 2000 requests are more than 1 ms of work, and one loop's threads do no more than it can.

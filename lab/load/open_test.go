@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // staller answers at once, but for one stretch in which nobody is answered.
@@ -28,8 +30,10 @@ func staller(t *testing.T, after uint64, stall time.Duration) *recorder {
 }
 
 // above counts the latencies that are greater than d.
-func above(r Result, d time.Duration) (n int64) {
-	for _, b := range r.Latency.Distribution() {
+func above(r Result, d time.Duration) int64 { return longer(r.Latency, d) }
+
+func longer(h *hdrhistogram.Histogram, d time.Duration) (n int64) {
+	for _, b := range h.Distribution() {
 		if b.From > int64(d) {
 			n += b.Count
 		}
@@ -70,6 +74,13 @@ func TestOpenLoopSeesAStallThatAClosedLoopHides(t *testing.T) {
 	}
 	if got := above(closed, stall*9/10); got > conns {
 		t.Errorf("closed loop: %d requests took as long as the stall, with %d connections", got, conns)
+	}
+	// Uncorrected, an open loop hides it as well: what waited for a connection counts from when it had one.
+	if got, all := longer(open.SinceSent, stall*9/10), open.SinceSent.TotalCount(); got > conns || all != 1000 {
+		t.Errorf("open loop, uncorrected: %d of %d requests took as long as the stall, with %d connections", got, all, conns)
+	}
+	if !closed.SinceSent.Equals(closed.Latency) {
+		t.Error("in a closed loop, uncorrected latency is not the latency")
 	}
 	if open.Blocked < stall/2 || !strings.Contains(strings.Join(open.Limits, "\n"), "all connections busy") {
 		t.Errorf("blocked for %v; limits %q", open.Blocked, open.Limits)

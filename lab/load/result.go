@@ -33,6 +33,12 @@ type Result struct {
 	// tells no more than some quantiles: see Quantile.
 	Latency *hdrhistogram.Histogram
 
+	// SinceSent is the same latency from when each request was really begun, also in an open
+	// loop: uncorrected, as wrk2's --u_latency. A request that waited because the service was
+	// slow with those before it is charged only with its own answer (coordinated omission).
+	// nil from other drivers.
+	SinceSent *hdrhistogram.Histogram
+
 	// Lag of the requests begun in the interval, in nanoseconds: how much
 	// later than possible each was begun by the generator's own fault, after
 	// its intended send time and after a connection was free for it. nil from

@@ -80,6 +80,9 @@ const (
 	ServerP99        = "server_p99_ms"
 	ServerBucket     = "server_bucket_share"
 	SlowTraced       = "slow_traced_share"
+	SentP50          = "uncorrected_p50_ms"
+	SentP95          = "uncorrected_p95_ms"
+	SentP99          = "uncorrected_p99_ms"
 )
 
 // Metrics in the order in which a report shows them.
@@ -91,6 +94,9 @@ var Metrics = []Metric{
 	{P95, "latency p95", "ms", "from the intended send time to the last byte", +1, false},
 	{P99, "latency p99", "ms", "from the intended send time to the last byte", +1, false},
 	{Max, "latency maximum", "ms", "from the intended send time to the last byte", +1, false},
+	{SentP50, "latency p50, uncorrected", "ms", "from when the request was really sent to the last byte, as wrk2's --u_latency: time that it waited for the service to answer others is left out; only in an open loop, where it can differ", +1, false},
+	{SentP95, "latency p95, uncorrected", "ms", "as p50, uncorrected", +1, false},
+	{SentP99, "latency p99, uncorrected", "ms", "as p50, uncorrected", +1, false},
 	{ServerThroughput, "throughput by the service", "requests/s", "requests that the service itself counted, whatever their status, between two readings of its metrics around the window, by the time between them", -1, false},
 	{ServerP50, "latency p50 by the service", "ms", "from the histogram of the service's own metrics, between two readings around the window, interpolated within the bucket; without the connection and whatever waited before the service began", +1, false},
 	{ServerP95, "latency p95 by the service", "ms", "as p50 by the service", +1, false},
