@@ -99,7 +99,7 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 		}
 		f.Effect = a.effect(p, m, as, x, y, said)
 		f.Text = f.Effect.Text
-		f.aims(targetOf(f.Effect, c))
+		f.aims(targetOf(f.Effect, m, c))
 		if against == "" {
 			f.Effect.Rounds = nil // they are in the cell's table
 		}
@@ -157,15 +157,40 @@ func (f *Finding) aims(bound, verdict string) {
 	}
 }
 
-// targetOf says whether a ratio is as the claim wants it.
-func targetOf(e *Effect, c experiment.Claim) (bound, verdict string) {
+// targetOf says whether a ratio, or a difference in the metric's own unit, is as the claim wants it.
+// A metric that is only compared by difference because the baseline is 0 somewhere has a target for the
+// ratio, which then says nothing.
+func targetOf(e *Effect, m record.Metric, c experiment.Claim) (bound, verdict string) {
+	unit := " times"
+	if e.As == Difference {
+		if !inItsUnit(m, c) {
+			return "", ""
+		}
+		unit = unitOf(m)
+	}
 	switch {
-	case e.As != Ratio:
-		return "", ""
 	case c.AtMost > 0:
-		return fmt.Sprintf("at most %g times", c.AtMost), stats.AtMost(e.Estimate, c.AtMost)
+		return fmt.Sprintf("at most %g%s", c.AtMost, unit), stats.AtMost(e.Estimate, c.AtMost)
 	case c.AtLeast > 0:
-		return fmt.Sprintf("at least %g times", c.AtLeast), stats.AtLeast(e.Estimate, c.AtLeast)
+		return fmt.Sprintf("at least %g%s", c.AtLeast, unit), stats.AtLeast(e.Estimate, c.AtLeast)
+	}
+	return "", ""
+}
+
+// inItsUnit reports whether the target of a claim that compares is in the metric's own unit.
+func inItsUnit(m record.Metric, c experiment.Claim) bool { return m.Additive || c.As == "added" }
+
+// targetValue says whether a value that is compared with nothing is as the claim wants it.
+func targetValue(v stats.Estimate, m record.Metric, c experiment.Claim) (bound, verdict string) {
+	write := func(x float64) string { return fmt.Sprintf("%g%s", x, unitOf(m)) }
+	if m.Unit == "share" {
+		write = RatePercent
+	}
+	switch {
+	case c.AtMost > 0:
+		return "at most " + write(c.AtMost), stats.AtMost(v, c.AtMost)
+	case c.AtLeast > 0:
+		return "at least " + write(c.AtLeast), stats.AtLeast(v, c.AtLeast)
 	}
 	return "", ""
 }
@@ -230,6 +255,7 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 	f.Value = &v
 	middle, interval := Number(v)
 	f.Text = fmt.Sprintf("%s%s (%s, n=%d)", middle, unitOf(m), interval, v.N)
+	f.aims(targetValue(v, m, c))
 	return true
 }
 

@@ -260,7 +260,7 @@ func TestCPUProfile(t *testing.T) {
 		}
 	}
 	f := figureOf(t, s, "C7")
-	if f.Form != "stack" || len(f.Panels) != 1 || !slices.Equal(f.Panels[0].Labels, []string{"otel at 1%", "otel at 100%", "lean at 1%", "lean at 100%", "tare at 0%", "tare at 1%", "tare at 100%"}) {
+	if f.Form != "stack" || len(f.Panels) != 1 || !slices.Equal(f.Panels[0].Labels, []string{"otel at 1%", "otel at 100%", "lean at 1%", "lean at 100%", "tare at 0%", "tare at 1%", "tare at 100%", "metrics at 0%"}) {
 		t.Errorf("%s: %+v", f.Form, f.Panels)
 	}
 }

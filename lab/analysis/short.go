@@ -55,7 +55,7 @@ func short(s *Summary, c experiment.Claim, m record.Metric, found *ClaimAnswer) 
 		}
 	}
 	sentence = strings.TrimSuffix(strings.Replace(sentence, "{}", outcome, 1), ".") + doubt + "."
-	return capital(sentence) + targets(found.Findings, c)
+	return capital(sentence) + targets(found.Findings, m, c)
 }
 
 func capital(s string) string {
@@ -215,7 +215,7 @@ func thousands(n int) string {
 }
 
 // targets says in how many findings the target of a claim is met, or "" if it has none.
-func targets(findings []Finding, c experiment.Claim) string {
+func targets(findings []Finding, m record.Metric, c experiment.Claim) string {
 	order, groups := groupBy(findings, func(f Finding) string { return f.Target })
 	var parts []string
 	for _, verdict := range order {
@@ -230,19 +230,21 @@ func targets(findings []Finding, c experiment.Claim) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Target (%s): %s.", aim(findings, c), strings.Join(parts, "; "))
+	return fmt.Sprintf(" Target (%s): %s.", aim(findings[0], m, c), strings.Join(parts, "; "))
 }
 
 // aim writes the target of a claim in plain words.
-func aim(findings []Finding, c experiment.Claim) string {
+func aim(of Finding, m record.Metric, c experiment.Claim) string {
 	bound, word := c.AtMost, "at most "
 	if bound == 0 {
 		bound, word = c.AtLeast, "at least "
 	}
-	if findings[0].Effect == nil {
-		return word + RatePercent(bound)
-	}
+	inUnit := of.Effect != nil && inItsUnit(m, c) || of.Value != nil && !c.ShareOfAdded && m.Unit != "share"
 	switch {
+	case inUnit:
+		return fmt.Sprintf("%s%g%s", word, bound, unitOf(m))
+	case of.Effect == nil:
+		return word + RatePercent(bound)
 	case bound == 1 && c.AtMost > 0:
 		return "no more"
 	case bound == 1:

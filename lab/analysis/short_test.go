@@ -105,22 +105,29 @@ func TestShort(t *testing.T) {
 }
 
 func TestAim(t *testing.T) {
-	ratio, share := []Finding{effectOf(Ratio, 1, 1, 1, false)}, []Finding{{Value: &stats.Estimate{}}}
+	ratio, sum, value := effectOf(Ratio, 1, 1, 1, false), effectOf(Difference, 1, 1, 1, false), Finding{Value: &stats.Estimate{}}
+	counted := Finding{Proportion: &Proportion{}}
 	for _, c := range []struct {
-		findings []Finding
-		claim    experiment.Claim
-		want     string
+		finding Finding
+		metric  string
+		claim   experiment.Claim
+		want    string
 	}{
-		{ratio, experiment.Claim{AtMost: 1}, "no more"},
-		{ratio, experiment.Claim{AtLeast: 1}, "no less"},
-		{ratio, experiment.Claim{AtMost: 1.5}, "at most 50% more"},
-		{ratio, experiment.Claim{AtLeast: 1.5}, "at least 50% more"},
-		{ratio, experiment.Claim{AtLeast: 0.98}, "at most 2% less"},
-		{ratio, experiment.Claim{AtMost: 0.5}, "at least 50% less"},
-		{share, experiment.Claim{AtMost: 0.25}, "at most 25%"},
-		{share, experiment.Claim{AtLeast: 0.999}, "at least 99.9%"},
+		{ratio, record.CPUService, experiment.Claim{AtMost: 1}, "no more"},
+		{ratio, record.CPUService, experiment.Claim{AtLeast: 1}, "no less"},
+		{ratio, record.CPUService, experiment.Claim{AtMost: 1.5}, "at most 50% more"},
+		{ratio, record.CPUService, experiment.Claim{AtLeast: 1.5}, "at least 50% more"},
+		{ratio, record.CPUService, experiment.Claim{AtLeast: 0.98}, "at most 2% less"},
+		{ratio, record.CPUService, experiment.Claim{AtMost: 0.5}, "at least 50% less"},
+		{sum, record.CoresTracer, experiment.Claim{AtMost: 0.05}, "at most 0.05 cores"},
+		{sum, record.CoresService, experiment.Claim{As: "added", AtLeast: 2}, "at least 2 cores"},
+		{value, record.CPUService, experiment.Claim{ShareOfAdded: true, AtMost: 0.25}, "at most 25%"},
+		{value, record.SpansShare, experiment.Claim{AtLeast: 0.999}, "at least 99.9%"},
+		{value, record.P99, experiment.Claim{AtMost: 5}, "at most 5 ms"},
+		{counted, record.Complete, experiment.Claim{AtLeast: 0.999}, "at least 99.9%"},
 	} {
-		if got := aim(c.findings, c.claim); got != c.want {
+		m, _ := record.MetricOf(c.metric)
+		if got := aim(c.finding, m, c.claim); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.claim, got, c.want)
 		}
 	}

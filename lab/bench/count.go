@@ -33,6 +33,9 @@ func (r *run) countSpans(context.Context) error {
 		}
 		v[record.KernelPrograms] = ns / 1e3 / requests
 	}
+	if m := r.reading.Measured; m != nil {
+		v[record.MeasuredShare] = float64(m[r.chain.Services[0].Name]) / requests
+	}
 	if !r.kept {
 		return nil
 	}
@@ -73,6 +76,9 @@ func (r *run) countSpans(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if due := r.dueSpans(v[record.SampledShare] * requests); due > 0 {
+		v[record.SpansShare] = float64(trees.Of(r.job.Workload.Spans)) / due
+	}
 	r.rec.Fidelity[record.FidelityComplete] = trees.Complete
 	for reason, n := range trees.Incomplete {
 		r.rec.Fidelity[reason] = n
@@ -81,6 +87,16 @@ func (r *run) countSpans(context.Context) error {
 		v[record.Complete] = float64(trees.Complete) / float64(trees.Traces)
 	}
 	return nil
+}
+
+// dueSpans is how many spans the sampled traces must have; arrived are the traces whose root
+// arrived, which is all that is known of an SDK whose sampler counts nothing.
+func (r *run) dueSpans(arrived float64) float64 {
+	traces := arrived
+	if r.reading.HasRoots || r.reading.Expected {
+		traces = float64(r.reading.Sampled) / float64(r.job.Variant.Tracer.RootsOfARequest())
+	}
+	return traces * float64(r.job.Workload.Spans)
 }
 
 // slow is from which duration on a request is slow, and how many there were in the whole

@@ -203,6 +203,10 @@ func (r *run) profile(ctx context.Context, s load.Session) error {
 	r.loadValues(answered)
 	r.rec.Shares = profile.Shares(p, answered.OK)
 	r.rec.Packages = profile.Packages(p, answered.OK)
+	if r.tracer.Facts(r.job.Variant.Tracer).Within {
+		r.rec.Values[record.BatchShare] = p.Below(profile.BatchProcessor)
+		r.rec.Values[record.RedisShare] = profile.Part(r.rec.Shares, profile.RedisInstrumentation)
+	}
 	if r.stage.Results == "" {
 		return nil
 	}

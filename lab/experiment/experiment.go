@@ -236,8 +236,9 @@ type Claim struct {
 	// of a metric that is 0 or 1.
 	OfWorkloads bool `yaml:"of_workloads" json:"of_workloads,omitempty"`
 	// AtMost and AtLeast are targets for that share, or for the ratio to what
-	// the variant is compared with, or for the share itself of traces that are
-	// complete or wrong: the answer says whether they are met. 0: none.
+	// the variant is compared with, or, in the metric's own unit, for the
+	// difference of a metric that is compared by difference (cores of a tracer) or
+	// for a value without comparison: the answer says whether they are met. 0: none.
 	AtMost  float64 `yaml:"at_most" json:"at_most,omitempty"`
 	AtLeast float64 `yaml:"at_least" json:"at_least,omitempty"`
 	Source  string  `yaml:"source" json:"source,omitempty"` // what the original reports of it

@@ -88,8 +88,8 @@ func (e *Experiment) validate() error {
 				p.oneOf(what+": against", c.Against, e.tracerNames())
 			}
 			p.oneOf(what+": as", c.As, []string{"", "added"})
-			if c.As != "" && (c.ShareOfAdded || c.OfWorkloads || c.AtMost != 0 || c.AtLeast != 0) {
-				p.add("%s: as: a difference is no share and has no target: leave out share_of_added, of_workloads, at_most and at_least", what)
+			if c.As != "" && (c.ShareOfAdded || c.OfWorkloads) {
+				p.add("%s: as: a difference is no share: leave out share_of_added and of_workloads", what)
 			}
 			if c.ShareOfAdded && c.Against == "" {
 				p.add("%s: share_of_added: name the tracer in against", what)

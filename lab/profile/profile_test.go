@@ -314,3 +314,32 @@ func FuzzRead(f *testing.F) {
 		_ = Packages(p, 1)
 	})
 }
+
+// Below counts whole stacks, as a flame graph does; Part counts categories.
+func TestBelow(t *testing.T) {
+	p := reread(t, made(
+		"runtime.memmove < go.opentelemetry.io/otel/sdk/trace.(*batchSpanProcessor).processQueue < go.opentelemetry.io/otel/sdk/trace.NewBatchSpanProcessor.func1",
+		"go.opentelemetry.io/otel/sdk/trace.NewBatchSpanProcessor",
+		"go.opentelemetry.io/otel/sdk/trace.NewBatchSpanProcessorOther < main.main",
+		"main.main",
+	))
+	if got := p.Below(BatchProcessor); got != 0.5 {
+		t.Errorf("%v of the CPU time is below the batch span processor, want 0.5", got)
+	}
+	if got := reread(t, made()).Below(BatchProcessor); got != 0 {
+		t.Errorf("%v of nothing", got)
+	}
+	shares := []record.Share{{Category: Other, Micros: 3}, {Category: RedisInstrumentation, Micros: 1}}
+	if got := Part(shares, RedisInstrumentation); got != 0.25 {
+		t.Errorf("part of a category: %v, want 0.25", got)
+	}
+	if got := Part(nil, RedisInstrumentation); got != 0 {
+		t.Errorf("part of nothing: %v", got)
+	}
+	if got := captured(t, "traced").Below(BatchProcessor); got <= 0 || got >= 1 {
+		t.Errorf("%v of a real traced service is below the batch span processor", got)
+	}
+	if got := captured(t, "plain").Below(BatchProcessor); got != 0 {
+		t.Errorf("%v of a service that is not traced is below the batch span processor", got)
+	}
+}

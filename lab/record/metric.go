@@ -80,6 +80,10 @@ const (
 	ServerP99        = "server_p99_ms"
 	ServerBucket     = "server_bucket_share"
 	SlowTraced       = "slow_traced_share"
+	SpansShare       = "spans_share"
+	MeasuredShare    = "measured_share"
+	BatchShare       = "batch_processor_share"
+	RedisShare       = "redis_tracing_share"
 	SentP50          = "uncorrected_p50_ms"
 	SentP95          = "uncorrected_p95_ms"
 	SentP99          = "uncorrected_p99_ms"
@@ -133,6 +137,10 @@ var Metrics = []Metric{
 	{NetExport, "export", "bytes/request", "bodies of OTLP requests that the sink received within the window, over requests answered", +1, true},
 	{SpansReceived, "spans received", "1/s", "spans that the sink received within the run, by the time under load", 0, true},
 	{SpansPerRequest, "spans per request", "1", "spans that the sink received in the whole run, over requests answered in the whole run", 0, true},
+	{SpansShare, "spans of sampled traces", "share", "spans that arrived in the whole run, of each trace as many as it must have at most, over those that the sampled traces must have: root decisions to sample, or traces whose root arrived where nobody counts decisions, times the spans of the workload's complete trace", -1, false},
+	{MeasuredShare, "requests in the tracer's metrics", "share", "requests of the service that clients ask which the agent's metrics count (its own --metrics requests), over requests answered or failed, in the whole run", -1, false},
+	{BatchShare, "CPU below the batch span processor", "share", "of the service's CPU profile, samples with a function of NewBatchSpanProcessor of the OpenTelemetry SDK on their stack", +1, true},
+	{RedisShare, "CPU of redis instrumentation", "share", "of the service's CPU profile, samples in the category redis instrumentation: redisotel and the API below it, without the client itself", +1, true},
 	{SpansDropped, "spans dropped", "1", "spans that the tracer says it lost in the whole run", +1, true},
 	{SampledShare, "sampled, observed", "share", "traces of which a root span arrived, over requests answered, in the whole run", 0, true},
 	{SampledAsked, "sampled, configured", "share", "the rate that the running tracer says it has", 0, true},

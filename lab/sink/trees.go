@@ -83,6 +83,16 @@ func (s *Sink) Trees(expected int) (Trees, error) {
 	return t, nil
 }
 
+// Of is how many spans there are of the expected ones: those that a trace has beyond them, such as
+// of the set-up of a connection, do not make up for those that another one lacks.
+func (t *Trees) Of(expected int) int {
+	n := 0
+	for size, traces := range t.Sizes {
+		n += min(size, expected) * traces
+	}
+	return n
+}
+
 func isEntry(s spanIDs) bool { return s.server && s.parent.IsZero() }
 
 // background traces have a root, and it is not a server's.

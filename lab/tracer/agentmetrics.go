@@ -12,12 +12,13 @@ import (
 
 // The names of what is read from the agent's /metrics.
 const (
-	metricLost     = "tare_lost_total"                    // reason
-	metricUnlinked = "tare_unlinked_total"                // reason
-	metricRoots    = "tare_roots_total"                   // sampled
-	metricRatio    = "tare_sampling_ratio"                // as the kernel side has it
-	metricRuns     = "tare_bpf_program_runs_total"        // program
-	metricSeconds  = "tare_bpf_program_run_seconds_total" // program
+	metricLost     = "tare_lost_total"                       // reason
+	metricUnlinked = "tare_unlinked_total"                   // reason
+	metricRoots    = "tare_roots_total"                      // sampled
+	metricRatio    = "tare_sampling_ratio"                   // as the kernel side has it
+	metricRuns     = "tare_bpf_program_runs_total"           // program
+	metricRequests = "tare_service_request_duration_seconds" // service; with --metrics requests
+	metricSeconds  = "tare_bpf_program_run_seconds_total"    // program
 )
 
 // parseMetrics reads what a `tare agent` says of itself.
@@ -42,6 +43,16 @@ func parseMetrics(r io.Reader) (Reading, error) {
 	for reason, n := range families.ByLabel(metricUnlinked, "reason") {
 		if n > 0 {
 			m.Unlinked[reason] = uint64(n)
+		}
+	}
+	if f := families[metricRequests]; f != nil {
+		m.Measured = map[string]uint64{}
+		for _, h := range f.GetMetric() {
+			for _, l := range h.GetLabel() {
+				if l.GetName() == "service" {
+					m.Measured[l.GetValue()] += h.GetHistogram().GetSampleCount()
+				}
+			}
 		}
 	}
 	seconds := families.ByLabel(metricSeconds, "program")

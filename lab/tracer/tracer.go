@@ -93,9 +93,11 @@ type Reading struct {
 	HasRoots           bool
 	Expected           bool
 	// Dropped spans; by reason in Lost. Counts: the tracer counts them.
-	Dropped  uint64
-	Counts   bool
-	Lost     map[string]uint64
+	Dropped uint64
+	Counts  bool
+	Lost    map[string]uint64
+	// Measured requests by service, as the tracer's own metrics count them; nil if it has no such metrics.
+	Measured map[string]uint64
 	Unlinked map[string]uint64 // what was sent while requests were sampled and not linked to one, by reason
 	Programs []record.Program
 }

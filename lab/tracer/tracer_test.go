@@ -155,6 +155,13 @@ tare_sampling_ratio 0.01
 # TYPE tare_lost_total counter
 tare_lost_total{reason="ring_full"} 3
 tare_lost_total{reason="queue_full"} 4
+# TYPE tare_service_request_duration_seconds histogram
+tare_service_request_duration_seconds_bucket{service="shop",status_class="2xx",le="+Inf"} 6
+tare_service_request_duration_seconds_sum{service="shop",status_class="2xx"} 1
+tare_service_request_duration_seconds_count{service="shop",status_class="2xx"} 6
+tare_service_request_duration_seconds_bucket{service="shop",status_class="5xx",le="+Inf"} 2
+tare_service_request_duration_seconds_sum{service="shop",status_class="5xx"} 1
+tare_service_request_duration_seconds_count{service="shop",status_class="5xx"} 2
 # TYPE tare_bpf_program_runs_total counter
 tare_bpf_program_runs_total{program="send",hook="tp_btf/tcp_sendmsg_locked"} 100
 tare_bpf_program_runs_total{program="idle",hook="x"} 0
@@ -167,6 +174,9 @@ tare_bpf_program_run_seconds_total{program="send",hook="tp_btf/tcp_sendmsg_locke
 	}
 	if r.Sampled != 10 || r.Unsampled != 990 || r.Rate != 0.01 || r.Dropped != 7 || r.Lost["ring_full"] != 3 {
 		t.Errorf("%+v", r)
+	}
+	if len(r.Measured) != 1 || r.Measured["shop"] != 8 {
+		t.Errorf("measured requests %v, want 8 of shop", r.Measured)
 	}
 	if len(r.Programs) != 2 || r.Programs[0].Name != "send" || r.Programs[0].NsPerRun < 499 || r.Programs[0].NsPerRun > 501 {
 		t.Errorf("programs %+v", r.Programs)

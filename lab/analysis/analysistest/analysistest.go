@@ -143,6 +143,9 @@ func (g *generator) load(r *record.Run, l *experiment.Load, factor func(string) 
 		rps, offered = l.Rate, l.Rate
 	}
 	v := r.Values
+	if l.Rate > 0 {
+		v[record.SentP50], v[record.SentP95], v[record.SentP99] = 0.9*v[record.P50], 0.8*v[record.P95], 0.5*v[record.P99]
+	}
 	v[record.Throughput], v[record.Offered], v[record.ErrorShare] = rps, offered, 0
 	v[record.CoresService] = v[record.CPUService] * rps / 1e6
 	v[record.CoresMachine] = v[record.CPUMachine] * rps / 1e6
@@ -175,13 +178,20 @@ func (g *generator) tracing(r *record.Run, w *experiment.Workload, v experiment.
 	val[record.SpansPerRequest] = spans * sampled / n
 	val[record.SpansReceived] = spans * sampled / (r.Window + r.Warmup)
 	val[record.SpansDropped] = 0
+	if w.Spans > 0 && sampled > 0 {
+		val[record.SpansShare] = 1
+	}
 	val[record.NetExport] = spans * 420 * sampled / n
 	if v.Tracer.Driver == "tare" {
 		val[record.CPUTracer] = 2 + 30*rate*(1+0.05*noise.NormFloat64())
 		val[record.CoresTracer] = val[record.CPUTracer] * val[record.Throughput] / 1e6
 		val[record.MemTracer], val[record.MemTracerPeak] = 38, 44
 	}
+	if v.Tracer.Name == "metrics" {
+		val[record.MeasuredShare] = 1
+	}
 	if r.Shares != nil {
+		val[record.BatchShare], val[record.RedisShare] = 0.1*rate, 0.07*rate
 		r.Shares = append(r.Shares,
 			record.Share{Category: "OpenTelemetry: span processor", Micros: 22 * rate * (1 + 0.05*noise.NormFloat64())},
 			record.Share{Category: "OpenTelemetry: instrumentation", Micros: 14 * (0.3 + 0.7*rate) * (1 + 0.05*noise.NormFloat64())})
