@@ -93,24 +93,39 @@ func ipv4End(s string, i int) int {
 	return end
 }
 
-// ipv6 looks around the first colon of an address.
-func (p *pass) ipv6(i int) int {
-	s, start, end := p.s, i, i
-	for start > p.done && i-start <= 4 && isHex(s[start-1]) {
+// ipv6 looks around the first colon of an address, which is written in width bytes, as
+// all of them are: ':' or %3A.
+func (p *pass) ipv6(i, width int) int {
+	s, start, end, colons := p.s, i, i, 0
+	colon := s[i : i+width]
+	escaped := func(at int) bool { // s[:at] ends with a percent-encoded delimiter
+		return at >= 3 && s[at-3] == '%' && isHex(s[at-2]) && isHex(s[at-1])
+	}
+	for start > p.done && i-start <= 4 && isHex(s[start-1]) && !escaped(start) {
 		start--
 	}
-	for end < len(s) && end-start <= v6Bytes && (isHex(s[end]) || s[end] == ':' || s[end] == '.') {
-		end++
+	for end < len(s) && end-start-colons*(width-1) <= v6Bytes {
+		if strings.HasPrefix(s[end:], colon) {
+			end, colons = end+width, colons+1
+		} else if isHex(s[end]) || s[end] == '.' {
+			end++
+		} else {
+			break
+		}
 	}
-	text := s[start:end]
-	if c := p.before(start); strings.Count(text, ":") < 2 || isAlnum(c) || c == ':' {
-		return i + 1
+	if c := p.before(start); colons < 2 || (isAlnum(c) || c == ':') && !escaped(start) {
+		return i + width
 	}
-	text = strings.TrimRight(text, ".")
-	for _, t := range []string{text, strings.TrimSuffix(text, ":")} {
-		if a, err := netip.ParseAddr(t); err == nil && a.Is6() && !isAlnum(p.after(start+len(t))) {
+	text := strings.TrimRight(s[start:end], ".")
+	for _, t := range []string{text, strings.TrimSuffix(text, colon)} {
+		if a, err := netip.ParseAddr(colonsOf(t)); err == nil && a.Is6() && !isAlnum(p.after(start+len(t))) {
 			return p.found(start, start+len(t), p.by.ip)
 		}
 	}
-	return i + 1
+	return i + width
+}
+
+// colonsOf is an address whose colons may be percent-encoded, without that.
+func colonsOf(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "%3A", ":"), "%3a", ":")
 }

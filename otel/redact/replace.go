@@ -78,6 +78,8 @@ func canonical(d Detector, s string) string {
 	switch d {
 	case Email:
 		return strings.ToLower(strings.ReplaceAll(s, "%40", "@"))
+	case IP:
+		return colonsOf(s)
 	case Card, IBAN, Phone:
 		out := make([]byte, 0, len(s))
 		s = strings.TrimPrefix(s, "%2B")
@@ -96,7 +98,7 @@ func canonical(d Detector, s string) string {
 // appendNetwork cuts an address to its network. A loopback address stays: it is
 // everybody's, and says only that both ends are on one host.
 func appendNetwork(dst []byte, s string, v4, v6 int) []byte {
-	a, err := netip.ParseAddr(s)
+	a, err := netip.ParseAddr(colonsOf(s))
 	if err != nil {
 		return append(dst, maskText...) // the detector finds addresses only
 	}

@@ -62,7 +62,7 @@ func (sc *scanner) prepare() {
 	mark(by.email != nil, "@%")
 	mark(by.userinfo != nil, ":%")
 	mark(by.card != nil || by.iban != nil || by.ssn != nil || by.ip != nil, "0123456789")
-	mark(by.ip != nil, ":")
+	mark(by.ip != nil, ":%")
 	mark(by.jwt != nil, "J")
 	mark(by.bearer != nil, "bB")
 	mark(by.apiKey != nil, "_-A")
@@ -191,7 +191,10 @@ func (p *pass) percent(i int) int {
 		if p.by.userinfo != nil && len(p.s)-i >= len(escapedSlashes) && strings.EqualFold(p.s[i:i+len(escapedSlashes)], escapedSlashes) {
 			return p.userinfo(i + len(escapedSlashes))
 		}
-		return p.named(i, 3)
+		if next := p.named(i, 3); next > i+3 || p.by.ip == nil {
+			return next
+		}
+		return p.ipv6(i, 3)
 	case "2B", "2b":
 		return p.phone(i, 3)
 	}
@@ -209,7 +212,7 @@ func (p *pass) colon(i int) int {
 		return next
 	}
 	if p.by.ip != nil {
-		return p.ipv6(i)
+		return p.ipv6(i, 1)
 	}
 	return i + 1
 }

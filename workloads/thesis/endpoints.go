@@ -35,6 +35,7 @@ func endpoints(s settings) []endpoint {
 		{http.MethodGet, "/api/long-running", "delay", longRunning(s.longMin, s.longMax)},
 		{http.MethodGet, "/api/deep-spans", "nesting", deepSpans(tracer, s.deepDelay)},
 		{http.MethodGet, "/api/cpu-intensive", "cpu", cpuIntensive(s.primes)},
+		{http.MethodPost, "/api/account", "account", account(tracer)},
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command tare-thesis is a Go service instrumented with the OpenTelemetry SDK:
-// five endpoints that differ in how much a request does, and a tracing that
-// the environment chooses. It is built after the system under test of Hoikka
+// five endpoints that differ in how much a request does, one that records what it
+// should not, and a tracing that the environment chooses. It is built after the system under test of Hoikka
 // 2026, chapter 4 (docs/sources.md), with current libraries, so that those
 // experiments can be repeated.
 //
