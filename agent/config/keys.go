@@ -64,9 +64,6 @@ func (c *Config) withoutTags() error {
 	if c.sequenceGiven && !c.Sequence {
 		return &Error{"sequence", "off", "on, with tag: none: only stream offsets tell then which spans belong together"}
 	}
-	if c.Events == EventsOnly {
-		return &Error{"events", c.Events, EventsOff + ", " + EventsOn + ", with tag: none: spans that are made of events are not joined"}
-	}
 	c.Sequence = true
 	return nil
 }

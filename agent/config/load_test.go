@@ -348,7 +348,6 @@ func TestErrors(t *testing.T) {
 		{name: "queue", file: "queue: 0", want: []string{"queue", `"0"`}},
 		{name: "tag", args: []string{"--tag", "udp"}, want: []string{"--tag", `"udp"`, "tcp, ip, none"}},
 		{name: "no tags and no offsets", file: "sequence: off", env: []string{"TARE_TAG=none"}, want: []string{"sequence", `"off"`, "tag: none"}},
-		{name: "no tags and no spans", args: []string{"--tag", "none", "--events=only"}, want: []string{"events", `"only"`, "tag: none"}},
 		{name: "kubernetes", args: []string{"--kubernetes", "yes"}, want: []string{"--kubernetes", `"yes"`, "auto, on, off"}},
 		{name: "a namespace of no cluster", args: []string{"--namespace", "shop"}, want: []string{"kubernetes", `"auto"`, "namespace shop"}},
 		{name: "a label in no cluster", file: "kubernetes: off\nservices: [{labels: {app: shop}}]", env: []string{"KUBERNETES_SERVICE_HOST=10.96.0.1"}, want: []string{"kubernetes", `"off"`, "label app=shop"}},

@@ -11,13 +11,16 @@ import (
 	"github.com/tare-trace/tare/lab/tracer"
 )
 
-// aside is what service and collector say of themselves. To say it costs them CPU time, so
+// aside is what service, agent and collector say of themselves. To say it costs them CPU time, so
 // they are asked just before a window and just after it, and the time between the two
 // answers is a little longer than the window.
 type aside struct {
 	at     time.Time // of the service's answer
 	served scrape.Histogram
 	held   tracer.Held
+
+	reported   float64   // bytes that the agent has exported
+	reportedAt time.Time // of its answer
 }
 
 // aside asks whoever there is.
@@ -27,13 +30,36 @@ func (r *run) aside(ctx context.Context) (a aside, err error) {
 			return a, err
 		}
 	}
+	if s := r.reports(); s != nil {
+		if a.reportedAt, err = timed(func() (err error) { a.reported, err = s.Reported(ctx); return err }); err != nil {
+			return a, err
+		}
+	}
 	if r.job.Workload.Metrics == "" {
 		return a, nil
 	}
-	begin := time.Now()
-	a.served, err = r.served(ctx)
-	a.at = begin.Add(time.Since(begin) / 2)
+	a.at, err = timed(func() (err error) { a.served, err = r.served(ctx); return err })
 	return a, err
+}
+
+// timed is the middle of the time that it takes to ask.
+func timed(ask func() error) (time.Time, error) {
+	begin := time.Now()
+	err := ask()
+	return begin.Add(time.Since(begin) / 2), err
+}
+
+// reporter is a tracer that counts the bytes which it exports.
+type reporter interface {
+	Reported(context.Context) (float64, error)
+}
+
+// reports is the tracer, if it counts what it exports; nil: it does not.
+func (r *run) reports() reporter {
+	if s, ok := r.session.(reporter); ok && r.job.Variant.Tracer.StopAt == "" {
+		return s
+	}
+	return nil
 }
 
 // durations are histograms of the seconds that requests took: as OpenTelemetry names it
@@ -65,6 +91,9 @@ func (r *run) asideValues(before, after aside) error {
 	if r.backend() != nil {
 		v[record.CollectorQueue] = (before.held.Queued + after.held.Queued) / 2
 		v[record.CollectorPending] = (before.held.Pending + after.held.Pending) / 2
+	}
+	if r.reports() != nil {
+		v[record.NetReported] = (after.reported - before.reported) / after.reportedAt.Sub(before.reportedAt).Seconds() / v[record.Throughput]
 	}
 	if r.job.Workload.Metrics == "" {
 		return nil

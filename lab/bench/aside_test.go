@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/tracer"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -104,6 +107,50 @@ func TestLatenciesBeyondTheBucketsAreAbsent(t *testing.T) {
 	v := r.rec.Values
 	if _, has := v[record.ServerP50]; has || v[record.ServerThroughput] <= 0 {
 		t.Errorf("%v", v)
+	}
+}
+
+// exporter is a session whose tracer has exported so many bytes.
+type exporter struct {
+	tracer.Session
+	bytes float64
+}
+
+func (e *exporter) Reported(context.Context) (float64, error) {
+	if e.bytes < 0 {
+		return 0, errors.New("it does not answer")
+	}
+	return e.bytes, nil
+}
+
+func TestReportedBytesAreThoseOfTheWindow(t *testing.T) {
+	e := &exporter{bytes: 1000}
+	r := &run{rec: &record.Run{Values: map[string]float64{record.Throughput: 50}}, session: e}
+	r.job.Workload, r.job.Variant.Tracer = &experiment.Workload{}, &experiment.Tracer{}
+	before, err := r.aside(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.bytes += 6000
+	after, err := r.aside(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	after.reportedAt = before.reportedAt.Add(4 * time.Second)
+	if err := r.asideValues(before, after); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.rec.Values[record.NetReported]; got != 30 { // 6000 bytes in 4 s of 50 requests each
+		t.Errorf("%v bytes for a request, want 30", got)
+	}
+	e.bytes = -1
+	if _, err := r.aside(t.Context()); err == nil {
+		t.Error("an agent that does not answer is taken for one that does")
+	}
+	// One that stops before it exports has no such counter.
+	r.job.Variant.Tracer.StopAt = "records"
+	if a, err := r.aside(t.Context()); err != nil || !a.reportedAt.IsZero() {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
 

@@ -150,6 +150,9 @@ func (r *run) subjects() meter.Subjects {
 	if len(r.names()) > 1 {
 		s.Groups["entry"] = func() []int { return r.chain.Services[0].PIDs }
 	}
+	if r.tracer.Facts(r.job.Variant.Tracer).Programs {
+		s.Groups["agent"] = r.session.PIDs
+	}
 	if b := r.backend(); b != nil {
 		s.Groups["collector"] = b.PIDs
 	}

@@ -45,6 +45,7 @@ const (
 	NetOutRate      = "net_out_mbps"
 	NetWithin       = "net_within_bytes"
 	NetExport       = "net_export_bytes"
+	NetReported     = "net_reported_bytes"
 	SpansReceived   = "spans_received_per_s"
 	SpansPerRequest = "spans_per_request"
 	SpansDropped    = "spans_dropped"
@@ -68,6 +69,7 @@ const (
 
 	CPUGenerator     = "cpu_generator_us"
 	CPUSink          = "cpu_sink_us"
+	CPUAgent         = "cpu_agent_us"
 	CPUCollector     = "cpu_collector_us"
 	CoresCollector   = "cores_collector"
 	MemCollector     = "mem_collector_mib"
@@ -116,6 +118,7 @@ var Metrics = []Metric{
 	{CPULab, "CPU of the laboratory", "µs/request", "CPU clock of the process with load generator, sink and meter, over requests answered", +1, false},
 	{CPUGenerator, "CPU of the load generator", "µs/request", "CPU clocks of its own threads, a part of the laboratory's, over requests answered; not where another program sends the load", 0, false},
 	{CPUSink, "CPU of the sink", "µs/request", "CPU of the laboratory without the threads of load generator and meter, over requests answered: the receiver of spans, and what Go's runtime does for all three", +1, true},
+	{CPUAgent, "CPU of the agent", "µs/request", "CPU clock of the agent's process alone, a part of the tracer's, over requests answered; not the time in kernel programs, which is the services'", +1, true},
 	{CPUCollector, "CPU of the collector", "µs/request", "CPU clock of the collector that spans come to, over requests answered: behind a tracer a part of the tracer's, under test the service's", +1, true},
 	{CoresService, "cores of the service", "cores", "CPU clocks of the service's processes, by the window's length", +1, false},
 	{CoresTracer, "cores of the tracer", "cores", "CPU clocks of the tracer's own processes, by the window's length", +1, true},
@@ -135,6 +138,7 @@ var Metrics = []Metric{
 	{NetOutRate, "network out", "MB/s", "bytes that left the service's network namespace, by the veth's counter, by the window's length", +1, false},
 	{NetWithin, "network between services", "bytes/request", "bytes that passed the loopback of the service's network namespace, IP and TCP headers included, by its counter, over requests answered", +1, false},
 	{NetExport, "export", "bytes/request", "bodies of OTLP requests that the sink received within the window, over requests answered", +1, true},
+	{NetReported, "reports of the agent", "bytes/request", "bodies of OTLP requests that the receiver took from the agent, before compression, by the agent's counter tare_export_bytes_total between two readings around the window, by the time between them and the throughput", +1, true},
 	{SpansReceived, "spans received", "1/s", "spans that the sink received within the run, by the time under load", 0, true},
 	{SpansPerRequest, "spans per request", "1", "spans that the sink received in the whole run, over requests answered in the whole run", 0, true},
 	{SpansShare, "spans of sampled traces", "share", "spans that arrived in the whole run, of each trace as many as it must have at most, over those that the sampled traces must have: root decisions to sample, or traces whose root arrived where nobody counts decisions, times the spans of the workload's complete trace", -1, false},

@@ -19,6 +19,7 @@ const (
 	metricRuns     = "tare_bpf_program_runs_total"           // program
 	metricRequests = "tare_service_request_duration_seconds" // service; with --metrics requests
 	metricSeconds  = "tare_bpf_program_run_seconds_total"    // program
+	metricExported = "tare_export_bytes_total"
 )
 
 // parseMetrics reads what a `tare agent` says of itself.

@@ -228,6 +228,18 @@ func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 	return r, nil
 }
 
+// Reported is how many bytes the receiver has taken from the agent since it began, before compression.
+func (a *agent) Reported(ctx context.Context) (float64, error) {
+	families, err := scrape.Get(ctx, a.client, a.base+"/metrics")
+	if err != nil {
+		return 0, fmt.Errorf("the agent's metrics: %w", err)
+	}
+	if families[metricExported] == nil {
+		return 0, fmt.Errorf("the agent's metrics: there is no %s", metricExported)
+	}
+	return families.Total(metricExported), nil
+}
+
 // PIDs is the agent's one process.
 func (a *agent) PIDs() []int { return []int{a.process.PID()} }
 

@@ -109,6 +109,9 @@ func (a *Assembler) Add(td ptrace.Traces, now time.Time, out *Out) {
 			s.stats.Dropped[DropInvalidID] += invalid
 		}
 		s.addAll(list, at, out)
+		w.seen = append(w.seen, s.seen...)
+		clear(s.seen)
+		s.seen = s.seen[:0]
 		s.mu.Unlock()
 		clear(list) // keep no reference to the spans
 		w.byShard[i] = list[:0]
@@ -154,7 +157,9 @@ func (a *Assembler) assign(w *scratch, sp ptrace.Span, from *origin, at int64) b
 		if a.opts.Renumbered {
 			e.sequence = 0
 		}
-		if g, ok := sight(trace, &x.item, &e); ok {
+		if x.item.flags&requestEnded != 0 {
+			x.item.flags |= onConnection // whose request is seen once its first event is there, too
+		} else if g, ok := sight(trace, &x.item, &e); ok {
 			x.item.flags |= onConnection
 			w.seen = append(w.seen, g)
 		}

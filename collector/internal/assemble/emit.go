@@ -26,11 +26,8 @@ func (s *shard) emit(t *trace, r Reasons, out *Out) {
 	} else {
 		state, why, kinds = t.linking()
 	}
-	for i := range t.items {
-		x := &t.items[i]
-		if x.flags&folded != 0 {
-			continue
-		}
+	for _, p := range s.arrange(t, top) {
+		x := &t.items[p.item]
 		unmark(x)
 		if x == top {
 			attrs := x.span.Attributes()
@@ -101,6 +98,10 @@ func (x *item) above(other *item) bool {
 	root, otherRoot := x.parent == 0 && x.up == none, other.parent == 0 && other.up == none
 	if root != otherRoot {
 		return root
+	}
+	// What was called is below its caller, whatever their clocks say.
+	if first, otherFirst := x.up == none, other.up == none; first != otherFirst {
+		return first
 	}
 	return x.span.StartTimestamp() < other.span.StartTimestamp()
 }

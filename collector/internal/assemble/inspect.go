@@ -43,7 +43,7 @@ const (
 	requestEnded                   // the closing event of a request without a span
 	built                          // a request's span, made from its events
 	marked                         // carries keys that only this package may set
-	onConnection                   // may be joined by connection and stream offset
+	onConnection                   // may be joined by connection and stream offset; a closing event: has them for its request
 	conflicting                    // has the id of another span
 	folded                         // became part of another span
 	visited                        // is known to lead up to the root

@@ -91,6 +91,9 @@ func (t *trace) closed() bool {
 			continue
 		}
 		r.ended = int32(i)
+		if x.flags&onConnection != 0 {
+			t.sight(x.up, r.ended) // it came before the request's first event
+		}
 		var e ends
 		var as item // the event read as the span that it completes
 		attrs := x.span.Attributes()
@@ -129,7 +132,11 @@ func (s *shard) fold(t *trace) {
 		if c := cmp.Compare(x.up, y.up); c != 0 {
 			return c
 		}
-		return cmp.Compare(x.span.StartTimestamp(), y.span.StartTimestamp())
+		if c := cmp.Compare(x.span.StartTimestamp(), y.span.StartTimestamp()); c != 0 {
+			return c // both are of one host's clock
+		}
+		// At once: the request's first event before the others, whatever order they came in.
+		return cmp.Compare(y.flags&requestBegun, x.flags&requestBegun)
 	})
 	for _, i := range s.order {
 		x := &t.items[i]
@@ -178,6 +185,9 @@ func (x *item) end(by *item) {
 		return k == semconv.RequestName || k == semconv.RequestMessages
 	})
 	attrs.MoveTo(x.span.Attributes())
+	if x.flags&joined != 0 {
+		x.linkedBySequence()
+	}
 	by.flags |= folded
 	x.flags |= by.flags & marked
 }

@@ -171,13 +171,17 @@ func TestSettle(t *testing.T) {
 	f.add(sp{trace: 3, id: 1}).flush().want("3/1<0 complete")
 }
 
+// The earliest root; without one, the earliest of the spans whose callers are missing, as a call comes after its caller
+// whatever their clocks say.
 func TestTopIsTheEarliestRootOrSpan(t *testing.T) {
 	newFixture(t, Options{}).add(
 		sp{trace: 1, id: 1, start: 5}, sp{trace: 1, id: 2, start: 3}, sp{trace: 1, id: 3, parent: 1, start: 1},
 		sp{trace: 2, id: 1, parent: 9, start: 5}, sp{trace: 2, id: 2, parent: 1, start: 3},
+		sp{trace: 3, id: 1, parent: 9, start: 5}, sp{trace: 3, id: 2, parent: 8, start: 3},
 	).after(time.Minute).want(
 		"1/1<0", "1/2<0 incomplete several_roots", "1/3<1",
-		"2/1<9", "2/2<1 incomplete no_root,parent_missing")
+		"2/1<9 incomplete no_root,parent_missing", "2/2<1",
+		"3/1<9", "3/2<8 incomplete no_root,parent_missing")
 }
 
 // The server's side of a shared span is not the top, although it has no parent and, by

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span/semconv"
 )
@@ -78,6 +79,26 @@ func addrPort(address string, port int64) (netip.AddrPort, bool) {
 	}
 	// The zone would keep the span's text in memory.
 	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(port)), true
+}
+
+// sight records where the request that is made from events (owner) was seen, and when it ended, both of which its closing
+// event says: for traces of message events what Add does for spans.
+func (t *trace) sight(owner, ended int32) {
+	o, by := &t.items[owner], &t.items[ended]
+	if o.flags&(built|onConnection) != built {
+		return
+	}
+	var e ends
+	var as item
+	as.inspectAs(by.span, ptrace.SpanKind(o.kind), &e)
+	g, ok := sight(t.id, o, &e)
+	if !ok {
+		return
+	}
+	o.span.SetEndTimestamp(by.span.EndTimestamp())
+	o.flags |= onConnection
+	t.connections++
+	t.seen = append(t.seen, g)
 }
 
 // joins finds the two halves of a trace that no tag connects. The halves wait in
@@ -191,7 +212,7 @@ func (j *joins) join(a *Assembler, c, s *sighting, now int64, out *Out) int {
 		whole.findParent(i) // sets served on client spans whose server span came by a tag
 	}
 	if !server.unpaired() || !client.unpaired() || len(half.conflicts) > 0 || whole.split || half.split ||
-		len(half.requests) > 0 || len(whole.items)+len(half.items) > a.opts.MaxTraceSpans ||
+		len(whole.items)+len(half.items) > a.opts.MaxTraceSpans ||
 		length(server) > length(client)+durationSlack {
 		return Mismatched
 	}
@@ -212,13 +233,16 @@ func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server 
 	server.parent, server.flags = client.id, server.flags|joined
 	server.span.SetParentSpanID(parent)
 	server.span.SetFlags(server.span.Flags() | flagHasIsRemote | flagIsRemote)
-	server.span.Attributes().PutStr(semconv.LinkedBy, "sequence")
-	first := int32(len(t.items)) // added to the indices in half
+	server.linkedBySequence()
+	first, requests := int32(len(t.items)), int32(len(t.requests)) // added to the indices in half
 	bytes := half.bytes
 	for i := range half.items {
 		x := half.items[i]
 		x.span.SetTraceID(t.id)
 		x.flags &^= visited
+		if x.flags&built != 0 {
+			x.request += requests
+		}
 		if x.up != none {
 			x.up += first
 		}
@@ -229,6 +253,10 @@ func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server 
 			}
 		}
 		t.append(&x)
+	}
+	for _, r := range half.requests {
+		r.item += first
+		t.requests = append(t.requests, r) // closed finds the closing events anew
 	}
 	t.bytes += bytes
 	t.cross = t.cross || half.cross
@@ -246,6 +274,8 @@ func (s *shard) adopt(t *trace, client *item, other *shard, half *trace, server 
 	s.lists[settling].remove(t)
 	s.lists[joinable].remove(t)
 }
+
+func (x *item) linkedBySequence() { x.span.Attributes().PutStr(semconv.LinkedBy, "sequence") }
 
 func length(x *item) uint64 {
 	start, end := uint64(x.span.StartTimestamp()), uint64(x.span.EndTimestamp())

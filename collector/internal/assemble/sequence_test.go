@@ -1,6 +1,8 @@
 package assemble
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -99,6 +101,72 @@ func TestMessagesOfAJoinedHalf(t *testing.T) {
 		add(append(serverHalf(2, 4000, 5), m)...).after(3 * time.Second)
 	if got := events(f.one(3).Span); got != "received@2000,5,1" {
 		t.Errorf("events %q", got)
+	}
+}
+
+// inEvents are the server's and client's spans of a half as an agent with events: only reports them.
+func inEvents(half []sp) (all []sp) {
+	for _, s := range half {
+		if s.kind == internal {
+			all = append(all, s)
+			continue
+		}
+		kind, parent := "server", ""
+		if s.kind == client {
+			kind = "client"
+		}
+		if s.parent != 0 {
+			parent = fmt.Sprintf("%016x", s.parent)
+		}
+		first := begun(msg(s.trace, 10*s.id, s.id, "received", s.start, 9), kind, parent)
+		last := ended(s.trace, 10*s.id+1, s.id, s.end, "GET", 1, s.attrs)
+		first.host, last.host = s.host, s.host
+		all = append(all, first, last)
+	}
+	return all
+}
+
+// Requests that are made from events are joined as spans are, and as carefully.
+func TestHalvesInEventsAreJoined(t *testing.T) {
+	numbered := func(half []sp, sequence int) []sp {
+		for i := range half {
+			if half[i].attrs != nil {
+				half[i].attrs[semconv.StreamSequence] = sequence
+			}
+		}
+		return half
+	}
+	long := serverHalf(2, 4000, 77)
+	long[0].end = 20_000
+	apart := []string{"1/1<0 complete", "1/2<1", "2/3<0 complete", "2/4<3"}
+	joined := []string{"1/1<0 complete", "1/2<1", "1/3<2 by sequence", "1/4<3"}
+	for name, c := range map[string]struct {
+		client, server []sp
+		renumbered     bool
+		want           []string
+		outcome        int
+	}{
+		"both":                      {inEvents(clientHalf(1, 4000, 77)), inEvents(serverHalf(2, 4000, 77)), false, joined, Joined},
+		"the client's":              {inEvents(clientHalf(1, 4000, 77)), serverHalf(2, 4000, 77), false, joined, Joined},
+		"the server's":              {clientHalf(1, 4000, 77), inEvents(serverHalf(2, 4000, 77)), false, joined, Joined},
+		"another sequence":          {inEvents(numbered(clientHalf(1, 4000, 77), 7)), inEvents(numbered(serverHalf(2, 4000, 77), 8)), false, apart, -1},
+		"another one, renumbered":   {inEvents(numbered(clientHalf(1, 4000, 77), 7)), inEvents(numbered(serverHalf(2, 4000, 77), 8)), true, joined, Joined},
+		"longer than the call":      {inEvents(clientHalf(1, 4000, 77)), inEvents(long), false, apart, Mismatched},
+		"the client's is not there": {nil, inEvents(serverHalf(2, 4000, 77)), false, apart[2:], -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := append(c.client, c.server...)
+			for range 10 {
+				rand.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+				f := newFixture(t, Options{SequenceWait: 2 * time.Second, Settle: 2 * time.Second, Shards: 3, Renumbered: c.renumbered})
+				f.add(all[:len(all)/2]...).after(time.Second).add(all[len(all)/2:]...).after(9 * time.Second).want(c.want...)
+				for i, n := range f.a.Stats().Joins {
+					if want := map[bool]uint64{true: 1}[i == c.outcome]; n != want {
+						t.Errorf("%s: %d, want %d", JoinOutcomes[i], n, want)
+					}
+				}
+			}
+		})
 	}
 }
 

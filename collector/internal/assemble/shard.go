@@ -16,9 +16,12 @@ type shard struct {
 	touched []*trace         // traces that got spans in the current call
 	adopted map[*trace]int64 // traces with spans that arrived before their first: they joined, and when
 	history *history
-	order   []int32 // scratch: message events, sorted
-	spans   int     // waiting
-	bytes   int     // of these, estimated
+	order   []int32    // scratch: message events, sorted; the way up a trace
+	depths  []int32    // scratch: of the spans of a trace
+	places  []place    // scratch: spans of a trace, in the order in which they are emitted
+	seen    []sighting // of requests that are made from events; Add takes them
+	spans   int        // waiting
+	bytes   int        // of these, estimated
 	stats   Stats
 
 	maxSpans, maxBytes int
@@ -97,6 +100,7 @@ func (s *shard) put(t *trace, x *item, size int) {
 	case conflict:
 		s.stats.Conflicts++
 	}
+	s.takeSeen(t)
 	n := len(t.items) - before
 	s.stats.Built += uint64(n - 1) // the first event of a request also adds its span
 	s.spans += n
@@ -114,7 +118,9 @@ func (s *shard) judge(now int64, out *Out) {
 			continue
 		}
 		t.touched = none
-		if !t.complete() || t.doubles > 0 && t.awaitsDouble() {
+		complete := t.complete()
+		s.takeSeen(t)
+		if !complete || t.doubles > 0 && t.awaitsDouble() {
 			continue
 		}
 		switch {
@@ -129,6 +135,18 @@ func (s *shard) judge(now int64, out *Out) {
 		}
 	}
 	s.touched = s.touched[:0]
+}
+
+// takeSeen takes over where the requests of a trace were seen.
+func (s *shard) takeSeen(t *trace) {
+	for i := range t.seen {
+		if s.a.opts.Renumbered {
+			t.seen[i].position.sequence = 0
+		}
+	}
+	s.seen = append(s.seen, t.seen...)
+	clear(t.seen)
+	t.seen = t.seen[:0]
 }
 
 // mayJoin reports whether some span of the trace may have its other half in another

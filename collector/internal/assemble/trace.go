@@ -22,6 +22,7 @@ type trace struct {
 	cross       bool    // some server span is on another host than its client span
 	hasMessages bool
 	requests    []request
+	seen        []sighting // of requests that ended, which the shard has not taken yet
 
 	// How many items, from the first, complete has found in order.
 	checked int // their parents arrived
@@ -110,8 +111,13 @@ func (t *trace) add(x *item) verdict {
 	found := t.find(x.id)
 	if found == none {
 		i := t.append(x)
-		if x.flags&requestBegun != 0 {
+		switch {
+		case x.flags&requestBegun != 0:
 			t.buildSpan(i)
+		case x.flags&(requestEnded|onConnection) == requestEnded|onConnection:
+			if owner := t.find(x.parent); owner != none {
+				t.sight(owner, i)
+			}
 		}
 		return added
 	}
@@ -226,10 +232,11 @@ const maxKept = 128
 // reset empties a trace for reuse, and releases slices that grew large.
 func (t *trace) reset() {
 	clear(t.items)
-	items, ids, index, requests := t.items[:0], t.ids[:0], t.index, t.requests[:0]
+	clear(t.seen)
+	items, ids, index, requests, seen := t.items[:0], t.ids[:0], t.index, t.requests[:0], t.seen[:0]
 	if cap(items) > maxKept {
-		items, ids, index, requests = nil, nil, nil, nil
+		items, ids, index, requests, seen = nil, nil, nil, nil, nil
 	}
 	clear(index)
-	*t = trace{items: items, ids: ids, index: index, requests: requests, touched: none}
+	*t = trace{items: items, ids: ids, index: index, requests: requests, seen: seen, touched: none}
 }
