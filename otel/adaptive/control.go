@@ -137,8 +137,9 @@ func (s *Sampler) spend(elapsed time.Duration) {
 // demand is how many traces a second the rates would sample without a budget,
 // from each route's arrivals: those of Always rules, and the others.
 func (s *Sampler) demand(elapsed time.Duration) (always, others float64) {
-	incident, pressure := s.incidents.rate(), s.pressure()
+	incident, pressure, raised := s.incidents.rate(), s.pressure(), s.raisedRoutes()
 	s.everyRoute(func(r *route) {
+		incident := max(incident, raised[r])
 		b := boost(r.boost.Load())
 		for class := range r.perSec {
 			n := r.arrivals(class)

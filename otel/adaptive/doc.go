@@ -77,6 +77,13 @@
 // Replace it by renaming, or it is seen half written. A file that cannot be
 // read ends the incident. Everything is in the state's audit, with who did it.
 //
+// # Alerts
+//
+// [Sampler.AlertHandler] receives the webhooks of Alertmanager: while an alert
+// fires, the rate is at least what a rule says, by severity or other labels,
+// for all routes or for one; when it is resolved, or its time is over, the rate
+// goes back. Alerts are in the state and its audit beside incidents.
+//
 // # Metrics
 //
 // With [WithMeterProvider], all observable, under [ScopeName]; http.route on
@@ -90,12 +97,15 @@
 //	adaptive_sampler.incident.rate    gauge    0 for none
 //	adaptive_sampler.decisions        counter  {trace}, outcome: sampled, unsampled, never, capped
 //	adaptive_sampler.observations     counter  {request}, outcome: ok, failed
+//	adaptive_sampler.alerts.active    gauge    {alert} that raise rates
+//	adaptive_sampler.alerts.received  counter  {alert}, outcome: raised, repeated, resolved, ignored, over, full
+//	adaptive_sampler.alerts.requests  counter  {request}, outcome: accepted, refused
 //
 // # What it refuses
 //
 // It does not decide when the work is done: one error among a hundred requests
 // raises the rate for later ones, and is itself traced with the rate of its
 // time; package keep keeps every failed request. It has no severity of
-// errors: what failed is for the caller to say. It does not authenticate: its
-// handlers belong where only operators come.
+// errors: what failed is for the caller to say. It does not authenticate, but for
+// the token of alerts: its handlers belong where only operators come.
 package adaptive

@@ -86,3 +86,33 @@ func ExampleSampler_IncidentHandler() {
 	// 200: 0.50
 	// 0.05
 }
+
+// Alertmanager switches the sampler: by severity, and for alerts of the cart for its route alone.
+func ExampleSampler_AlertHandler() {
+	sampler, err := adaptive.New(adaptive.WithRoutes(0))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = sampler.Shutdown(context.Background()) }()
+	alerts, err := sampler.AlertHandler(adaptive.AlertConfig{
+		Rules: append([]adaptive.AlertRule{
+			{Match: rule.MustCompile(rule.Spec{Name: "Cart*"}), Rate: 1, Route: "GET /cart"},
+		}, adaptive.DefaultAlertRules()...),
+		Limit: 30 * time.Minute,
+		Token: "from a secret",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	request := httptest.NewRequest(http.MethodPost, "/adaptive-alerts", strings.NewReader(`{"version":"4","alerts":[
+		{"status":"firing","labels":{"alertname":"CartSlow","severity":"warning"},"startsAt":"`+time.Now().Format(time.RFC3339)+`"}]}`))
+	request.Header.Set("Authorization", "Bearer from a secret")
+	answer := httptest.NewRecorder()
+	alerts.ServeHTTP(answer, request)
+
+	fmt.Printf("%d: cart %.2f, offers %.2f\n", answer.Code, sampler.RateOf("GET /cart"), sampler.RateOf("GET /offers"))
+	// Output: 200: cart 1.00, offers 0.05
+}

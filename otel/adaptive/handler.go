@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// The handlers do not authenticate: put them where only operators can reach them,
-// who may see the names of routes and change what is sampled.
+// The handlers do not authenticate, except for AlertHandler with a token: put them
+// where only operators can reach them, who may see the names of routes and change
+// what is sampled.
 
 // StateHandler answers GET with [State] as JSON, as /adaptive-metrics does in
 // Hoikka 2026.
@@ -25,7 +26,7 @@ func (s *Sampler) StateHandler() http.Handler {
 func (s *Sampler) ConfigHandler() http.Handler {
 	change := func(keep bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			text, ok := body(w, r)
+			text, ok := body(w, r, maxFile)
 			if !ok {
 				return
 			}
@@ -61,7 +62,7 @@ func (s *Sampler) IncidentHandler() http.Handler {
 	return methods{
 		http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { show(w) },
 		http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
-			text, ok := body(w, r)
+			text, ok := body(w, r, maxFile)
 			if !ok {
 				return
 			}
@@ -112,8 +113,9 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusMethodNotAllowed, errors.New("want "+strings.Join(allowed, ", ")))
 }
 
-func body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxFile))
+// body reads at most limit bytes; it has answered the request where it returns false.
+func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

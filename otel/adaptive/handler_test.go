@@ -119,6 +119,7 @@ func TestStateSchema(t *testing.T) {
 	names("", v, &got)
 	slices.Sort(got)
 	want := strings.Fields(`
+		alerts.active alerts.full alerts.ignored alerts.over alerts.raised alerts.refused alerts.repeated alerts.requests alerts.resolved
 		boosts.error boosts.latency
 		budget.cpu_cores budget.demand_traces_per_second budget.factor budget.limited_by budget.p99_ms
 		config.base_rate config.budget.cpu_cores config.budget.p99_ms config.budget.traces_per_second

@@ -18,7 +18,7 @@ type Incident struct {
 	Rate   float64   // above 0, at most 1
 	Since  time.Time // when it began
 	Until  time.Time // zero: while its file exists
-	Source string    // "program", "file", or "http" and the caller's address
+	Source string    // "program", "file", or "http" or "alertmanager" and the caller's address
 	Reason string    // for people
 }
 
@@ -60,6 +60,9 @@ func (s *Sampler) endAllIncidents() {
 	for slot := range s.incidents.active {
 		s.incidents.end(slot, "ended", "program", "shutdown", now)
 	}
+	for k := range s.incidents.alerts {
+		s.incidents.endAlert(k, "ended", "program", "shutdown", now)
+	}
 	s.publish()
 }
 
@@ -89,6 +92,7 @@ type Event struct {
 	Action string     `json:"action"` // started, replaced, ended, expired or refused
 	Source string     `json:"source"`
 	Rate   float64    `json:"rate,omitempty"`
+	Route  string     `json:"route,omitempty"` // of an alert about one route
 	Until  *time.Time `json:"until,omitempty"`
 	Reason string     `json:"reason,omitempty"` // of refused: the error
 }
@@ -101,13 +105,20 @@ type incidents struct {
 	events  []Event
 	dropped uint64
 	problem string // with the file as it is now
+	alerts  map[alertKey]*activeAlert
+	totals  AlertTotals
 }
 
-// rate is the highest that is asked for, 0 without an incident.
+// rate is the highest that is asked for all routes, 0 without an incident.
 func (in *incidents) rate() (r float64) {
 	for _, i := range in.active {
 		if i != nil {
 			r = max(r, i.Rate)
+		}
+	}
+	for _, a := range in.alerts {
+		if a.route == "" && !a.ended {
+			r = max(r, a.Rate)
 		}
 	}
 	return r
@@ -138,6 +149,7 @@ func (in *incidents) expire(now time.Time) {
 			in.end(slot, "expired", i.Source, i.Reason, now)
 		}
 	}
+	in.expireAlerts(now)
 }
 
 // fromFile takes what the watch saw.

@@ -36,6 +36,9 @@ func (s *Sampler) registerMetrics(p metric.MeterProvider) error {
 	pressure := gauge("adaptive_sampler.pressure", "1", "How full the way to the backend is.")
 	incident := gauge("adaptive_sampler.incident.rate", "1", "Rate that an incident asks for, 0 for none.")
 	decisions := counter("adaptive_sampler.decisions", "{trace}", "Decisions about traces that began here.")
+	firing := gauge("adaptive_sampler.alerts.active", "{alert}", "Alerts that raise rates.")
+	alerts := counter("adaptive_sampler.alerts.received", "{alert}", "Alerts that Alertmanager sent, by what they did.")
+	webhooks := counter("adaptive_sampler.alerts.requests", "{request}", "Requests to the receiver of alerts.")
 	requests := counter("adaptive_sampler.observations", "{request}", "Requests observed, up to the end of the last interval.")
 	if err != nil {
 		return err
@@ -64,10 +67,20 @@ func (s *Sampler) registerMetrics(p metric.MeterProvider) error {
 		}{{"sampled", d.Sampled}, {"unsampled", d.Unsampled}, {"never", d.Never}, {"capped", d.Capped}} {
 			o.ObserveInt64(decisions, int64(v.n), by("outcome", v.outcome))
 		}
+		a := st.Alerts
+		o.ObserveFloat64(firing, float64(a.Active))
+		for _, v := range []struct {
+			outcome string
+			n       uint64
+		}{{"raised", a.Raised}, {"repeated", a.Repeated}, {"resolved", a.Resolved}, {"ignored", a.Ignored}, {"over", a.Over}, {"full", a.Full}} {
+			o.ObserveInt64(alerts, int64(v.n), by("outcome", v.outcome))
+		}
+		o.ObserveInt64(webhooks, int64(a.Requests), by("outcome", "accepted"))
+		o.ObserveInt64(webhooks, int64(a.Refused), by("outcome", "refused"))
 		o.ObserveInt64(requests, int64(st.Observations.Total-st.Observations.Failed), by("outcome", "ok"))
 		o.ObserveInt64(requests, int64(st.Observations.Failed), by("outcome", "failed"))
 		return nil
-	}, rate, boosts, factor, demand, pressure, incident, decisions, requests)
+	}, rate, boosts, factor, demand, pressure, incident, decisions, requests, firing, alerts, webhooks)
 	return err
 }
 

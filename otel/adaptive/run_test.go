@@ -200,6 +200,10 @@ func TestMetrics(t *testing.T) {
 	for range 100 {
 		s.ShouldSample(root(rnd, "GET /"))
 	}
+	alerts := alertHandler(t, s, AlertConfig{})
+	for _, a := range []string{firing(time.Now(), "severity", "warning"), firing(time.Now(), "severity", "none"), "no JSON"} {
+		call(alerts, "POST", a)
+	}
 	got := collect(t, reader)
 	d := s.State().Decisions
 	for name, want := range map[string]float64{
@@ -210,13 +214,23 @@ func TestMetrics(t *testing.T) {
 		"adaptive_sampler.budget.factor":       1,
 		"adaptive_sampler.budget.demand":       0,
 		"adaptive_sampler.pressure":            0,
-		"adaptive_sampler.incident.rate":       0,
+		"adaptive_sampler.incident.rate":       0.25,
 		"adaptive_sampler.decisions sampled":   float64(d.Sampled),
 		"adaptive_sampler.decisions unsampled": float64(100 - d.Sampled),
 		"adaptive_sampler.decisions never":     0,
 		"adaptive_sampler.decisions capped":    0,
 		"adaptive_sampler.observations ok":     1,
 		"adaptive_sampler.observations failed": 1,
+
+		"adaptive_sampler.alerts.active":            1,
+		"adaptive_sampler.alerts.received raised":   1,
+		"adaptive_sampler.alerts.received repeated": 0,
+		"adaptive_sampler.alerts.received resolved": 0,
+		"adaptive_sampler.alerts.received ignored":  1,
+		"adaptive_sampler.alerts.received over":     0,
+		"adaptive_sampler.alerts.received full":     0,
+		"adaptive_sampler.alerts.requests accepted": 2,
+		"adaptive_sampler.alerts.requests refused":  1,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v (there: %v), want %v", name, v, ok, want)

@@ -195,7 +195,7 @@ func (s *Sampler) decide(p *sdktrace.SamplingParameters, n *snapshot, r consiste
 	if !n.limit.IsZero() {
 		route.arrive(class)
 	}
-	e := &n.entries[class][route.boost.Load()%allBoosts]
+	e := n.entry(class, route)
 	if !e.threshold.Samples(r) {
 		return nil, unsampled
 	}
@@ -237,7 +237,7 @@ func (s *Sampler) Rate() float64 { return s.rateOf(s.rest) }
 func (s *Sampler) RateOf(route string) float64 { return s.rateOf(s.routeOf(route)) }
 
 func (s *Sampler) rateOf(r *route) float64 {
-	return s.snapshot.Load().entries[0][r.boost.Load()].threshold.Probability()
+	return s.snapshot.Load().entry(0, r).threshold.Probability()
 }
 
 // Config returns the configuration that is in force.

@@ -28,6 +28,7 @@ type State struct {
 	Pressure float64       `json:"pressure"` // 0 to 1
 	Budget   BudgetState   `json:"budget"`
 	Incident IncidentState `json:"incident"`
+	Alerts   AlertTotals   `json:"alerts"`
 }
 
 // Boosts are the multipliers that are on.
@@ -96,7 +97,7 @@ type BudgetState struct {
 // IncidentState is what raises the rate, and what did.
 type IncidentState struct {
 	Active []IncidentView `json:"active"`
-	// Rate is the highest of the active ones, 0 for none.
+	// Rate is the highest of the active ones for all routes, 0 for none.
 	Rate float64 `json:"rate"`
 	// FileError is what is wrong with the incident file as it is now.
 	FileError string `json:"file_error,omitempty"`
@@ -105,9 +106,10 @@ type IncidentState struct {
 	AuditDropped uint64  `json:"audit_dropped"`
 }
 
-// IncidentView is an active incident.
+// IncidentView is an active incident, or an alert that raises rates.
 type IncidentView struct {
 	Rate   float64    `json:"rate"`
+	Route  string     `json:"route,omitempty"` // not there: all routes
 	Since  time.Time  `json:"since"`
 	Until  *time.Time `json:"until,omitempty"` // not there: while the file exists
 	Source string     `json:"source"`
@@ -143,6 +145,8 @@ func (s *Sampler) State() State {
 	st.Pressure = s.pressure()
 	st.Budget = s.budget.state()
 	st.Incident = s.incidents.state()
+	st.Alerts = s.incidents.totals
+	st.Alerts.Active = len(s.incidents.firing())
 	return st
 }
 
@@ -185,8 +189,15 @@ func (in *incidents) state() IncidentState {
 	}
 	for _, i := range in.active {
 		if i != nil {
-			st.Active = append(st.Active, IncidentView{Rate: i.Rate, Since: i.Since, Until: untilOf(i), Source: i.Source, Reason: i.Reason})
+			st.Active = append(st.Active, i.view(""))
 		}
 	}
+	for _, a := range in.firing() {
+		st.Active = append(st.Active, a.view(a.route))
+	}
 	return st
+}
+
+func (i *Incident) view(route string) IncidentView {
+	return IncidentView{Rate: i.Rate, Route: route, Since: i.Since, Until: untilOf(i), Source: i.Source, Reason: i.Reason}
 }

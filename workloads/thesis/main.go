@@ -25,6 +25,8 @@
 //	                     (http://localhost:4318)
 //	ADAPTIVE_BASE_RATE, ADAPTIVE_ERROR_BOOST, ADAPTIVE_LATENCY_THRESHOLD (ms),
 //	ADAPTIVE_LATENCY_BOOST, ADAPTIVE_UPDATE_INTERVAL (s), ADAPTIVE_MAX_RATE
+//	ALERT_TOKEN          lets Alertmanager, with this bearer token, raise the rate of
+//	                     adaptive by its webhook at /adaptive-alerts
 //	BASELINE             without tracing: bare (default) leaves the HTTP
 //	                     instrumentation out; noop keeps it, with the no-op
 //	                     provider
@@ -76,14 +78,18 @@ func run(ctx context.Context, env *service.Env) error {
 	if err != nil {
 		return err
 	}
-	return service.Serve(ctx, l, newHandler(s, tracing, l.Addr()), tracing.Shutdown)
+	alerts, err := tracing.AdaptiveAlerts()
+	if err != nil {
+		return err
+	}
+	return service.Serve(ctx, l, newHandler(s, tracing, alerts, l.Addr()), tracing.Shutdown)
 }
 
 // newHandler is the service. From the outside to the inside, a request passes
 // the histogram, otelhttp if there is any, the next service if there is one, the
 // injected faults, the endpoint: faults are inside so that spans show them, the
 // histogram is outside so that it has what tracing costs.
-func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handler {
+func newHandler(s settings, tracing *service.Tracing, alerts http.Handler, addr net.Addr) http.Handler {
 	reg := service.NewRegistry()
 	tracing.Register(reg)
 	requests := service.NewRequests(reg)
@@ -107,5 +113,6 @@ func newHandler(s settings, tracing *service.Tracing, addr net.Addr) http.Handle
 	}
 	service.Pages(mux, reg, func() map[string]any { return s.config(tracing, around, addr) })
 	mux.Handle("GET /adaptive-metrics", tracing.AdaptiveMetrics())
+	mux.Handle("/adaptive-alerts", alerts)
 	return mux
 }

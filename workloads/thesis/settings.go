@@ -77,6 +77,9 @@ func readSettings(env *service.Env) settings {
 		slowDelay: env.Duration("INJECT_SLOW_DELAY", 1500*time.Millisecond, longest),
 	}
 	service.CheckAdaptive(env)
+	if s.setup.AlertToken = env.String("ALERT_TOKEN", ""); s.setup.AlertToken != "" && (!s.tracing || s.strategy != service.Adaptive) {
+		env.Wrong("ALERT_TOKEN", "(a token)", "none, unless TRACING_ENABLED is true and SAMPLING_STRATEGY "+service.Adaptive)
+	}
 	if s.longMin > s.longMax {
 		env.Wrong("LONG_RUNNING_MIN", s.longMin.String(), "at most LONG_RUNNING_MAX, "+s.longMax.String())
 	}

@@ -114,6 +114,7 @@ func TestAnswers(t *testing.T) {
 		{"/api/cpu-intensive?limit=0", 400, "limit:", -1},
 		{"/health", 200, `"status":"ok"`, -1},
 		{"/adaptive-metrics", 404, `"error":"there are no adaptive metrics`, -1},
+		{"/adaptive-alerts", 404, `"error":"no alerts are received`, -1},
 		{"/debug/pprof/goroutine?debug=1", 200, "goroutine profile", -1},
 		{"/debug/pprof/", 200, "heap", -1},
 		{"/nothing", 404, "", -1},

@@ -72,6 +72,15 @@ func follow(exporter lean.Exporter, route string, status int, took time.Duration
 	return provider.Shutdown(context.Background())
 }
 
+func switched(sampler *adaptive.Sampler, token string) error {
+	alerts, err := sampler.AlertHandler(adaptive.AlertConfig{Token: token}) // Rules, Limit
+	if err != nil {
+		return err
+	}
+	http.Handle("/adaptive-alerts", alerts)
+	return nil
+}
+
 func decideLast(head sdktrace.Sampler, exporter interface {
 	lean.Exporter
 	sdktrace.SpanExporter
@@ -131,7 +140,7 @@ var (
 	blocks   = regexp.MustCompile("(?s)```go\n(.*?)```")
 	silenced = regexp.MustCompile(` //nolint:.*`)
 	spaces   = regexp.MustCompile(`\s+`)
-	_        = []any{follow, decideLast, redacted} // compiled is what they are for
+	_        = []any{follow, switched, decideLast, redacted} // compiled is what they are for
 )
 
 func TestReadmeIsThisCode(t *testing.T) {

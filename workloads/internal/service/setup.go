@@ -36,6 +36,8 @@ type Setup struct {
 	Keep     bool               // what fails, or takes longer than KeepSlow, is kept whatever the sampler says
 	KeepSlow time.Duration
 	Redact   bool // spans pass redaction with its defaults
+	// AlertToken is what Alertmanager has to send so that the adaptive sampler listens to it; "": it does not.
+	AlertToken string
 }
 
 // ReadSetup reads the variables that all services have: PIPELINE, KEEP,

@@ -135,6 +135,16 @@ func (t *Tracing) spans() spanCounts {
 	return t.pipeline.spans()
 }
 
+// AdaptiveAlerts receives Alertmanager's webhooks for the adaptive sampler.
+func (t *Tracing) AdaptiveAlerts() (http.Handler, error) {
+	if t.learns == nil || t.setup.AlertToken == "" {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			WriteError(w, http.StatusNotFound, "no alerts are received: that takes the adaptive sampler and ALERT_TOKEN")
+		}), nil
+	}
+	return t.learns.AlertHandler(adaptive.AlertConfig{Token: t.setup.AlertToken})
+}
+
 // AdaptiveMetrics answers with the state of the adaptive sampler.
 func (t *Tracing) AdaptiveMetrics() http.Handler {
 	if t.learns != nil {
