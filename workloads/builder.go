@@ -53,6 +53,9 @@ func byVersion(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
+// Executable finds a program, also where a user without privileges would not.
+func Executable(name string) (string, error) { return executable(name) }
+
 // executable finds a program.
 func executable(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {

@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ import (
 	"time"
 )
 
-// grace is how long processes may take to end after SIGTERM.
+// grace is how long processes may take to end after SIGTERM, where their group says nothing else.
 const grace = 5 * time.Second
 
 // Group is a process group and a temporary directory. Both are removed by Stop,
@@ -26,6 +27,8 @@ const grace = 5 * time.Second
 // end, the shell cleans up.
 type Group struct {
 	Dir string
+	// Grace is how long a process that is started next may take to end after SIGTERM; 0: 5 s.
+	Grace time.Duration
 
 	leader *exec.Cmd
 	alive  io.Closer // our end of the pipe
@@ -69,10 +72,11 @@ func NewGroup(prefix string) (*Group, error) {
 
 // process is a child in the group.
 type process struct {
-	name string
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{} // closed when it was waited for
+	name  string
+	cmd   *exec.Cmd
+	log   string
+	grace time.Duration
+	done  chan struct{} // closed when it was waited for
 }
 
 // command is how a process of the group is started.
@@ -110,7 +114,7 @@ func (g *Group) launch(c command) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
-	p := &process{name: c.name, cmd: cmd, log: log, done: make(chan struct{})}
+	p := &process{name: c.name, cmd: cmd, log: log, grace: cmp.Or(g.Grace, grace), done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // cmd.ProcessState says how it ended
 		close(p.done)
@@ -132,11 +136,11 @@ func (p *process) stop() error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(grace):
+	case <-time.After(p.grace):
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.done
-	return fmt.Errorf("%s did not end within %v of SIGTERM: killed", p.name, grace)
+	return fmt.Errorf("%s did not end within %v of SIGTERM: killed", p.name, p.grace)
 }
 
 // exited describes how a process ended that should be running, with the end

@@ -34,6 +34,8 @@ type Network struct {
 	Gateway string // IPv4 address of the laboratory's side
 	Link    string // name of the veth on the laboratory's side
 	Path    string // of the namespace, for nsenter --net=
+	// Resolv is a file that what runs inside has in place of /etc/resolv.conf; "": the host's.
+	Resolv string
 
 	once   sync.Once
 	err    error
@@ -235,7 +237,17 @@ func (n *Network) command(argv []string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: try \"apt-get install util-linux\"", err)
 	}
-	return append([]string{nsenter, "--net=" + n.Path, "--"}, argv...), nil
+	return append([]string{nsenter, "--net=" + n.Path, "--"}, WithResolv(n.Resolv, argv)...), nil
+}
+
+// WithResolv is how argv is started with a file in place of /etc/resolv.conf, in a mount
+// namespace of its own that sees what is mounted on the host later. What it starts becomes
+// argv by exec. It needs root and util-linux. With "", it is argv.
+func WithResolv(file string, argv []string) []string {
+	if file == "" {
+		return argv
+	}
+	return append([]string{"unshare", "--mount", "--propagation", "slave", "--", "sh", "-c", `mount --bind "$0" /etc/resolv.conf && exec "$@"`, file}, argv...)
 }
 
 // ip runs iproute2's ip.

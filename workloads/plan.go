@@ -51,6 +51,8 @@ type spec struct {
 	health string
 	// dependency: it is asked by the service under test, and is none itself.
 	dependency bool
+	// proxy: it only passes requests on.
+	proxy bool
 	// workers is how many processes the first one starts; it may listen
 	// before it has them.
 	workers int
@@ -88,9 +90,12 @@ func find(name string) (plan, error) {
 	if service, ok := strings.CutPrefix(name, polyglotPrefix); ok {
 		return polyglotPlan(service)
 	}
+	if proxy, ok := strings.CutPrefix(name, functionsPrefix); ok {
+		return functionsPlan(proxy)
+	}
 	p, ok := plans[name]
 	if !ok {
-		return plan{}, fmt.Errorf("no chain %q: there are %s, and %s with a service of package polyglot", name, strings.Join(sortedKeys(plans), ", "), polyglotPrefix)
+		return plan{}, fmt.Errorf("no chain %q: there are %s, and %s with a service of package polyglot, %s with one of its proxies", name, strings.Join(sortedKeys(plans), ", "), polyglotPrefix, functionsPrefix)
 	}
 	return p, nil
 }

@@ -154,7 +154,7 @@ func (s *spec) service() (Service, error) {
 	if err != nil {
 		return Service{}, fmt.Errorf("processes of %s: %w", s.name, err)
 	}
-	return Service{Name: s.name, Host: s.host, Port: s.port, Metrics: s.metrics, PIDs: pids, Exe: exe, Dependency: s.dependency, Alike: s.alike, Linking: s.linking}, nil
+	return Service{Name: s.name, Host: s.host, Port: s.port, Metrics: s.metrics, PIDs: pids, Exe: exe, Dependency: s.dependency, Proxy: s.proxy, Alike: s.alike, Linking: s.linking}, nil
 }
 
 // descendants is roots and every process below them.

@@ -18,25 +18,29 @@ func thesisChain(services int) plan {
 		path:     thesisPath,
 		services: hops,
 		reserved: []string{"LISTEN", "NEXT", "OTEL_SERVICE_NAME"},
-		specs: func(b *builder) ([]spec, error) {
-			specs := make([]spec, len(hops))
-			for i, name := range hops {
-				env := map[string]string{"OTEL_SERVICE_NAME": name}
-				if i < len(hops)-1 {
-					next := b.service(hops[i+1])
-					env["NEXT"] = fmt.Sprintf("http://%s", next.address())
-					env["INJECT_ERRORS"], env["INJECT_SLOW"] = "0", "0"
-				}
-				s, err := goProcess(b, b.service(name), "tare-thesis", env)
-				if err != nil {
-					return nil, err
-				}
-				s.health, s.alike = "/health", true
-				specs[i] = s
-			}
-			return specs, nil
-		},
+		specs:    func(b *builder) ([]spec, error) { return thesisServices(b, hops, hops) },
 	}
+}
+
+// thesisServices are the services of such a chain, named by hops; each reaches the next
+// one at the port of the same place in reached, which may be a proxy's.
+func thesisServices(b *builder, hops, reached []string) ([]spec, error) {
+	specs := make([]spec, len(hops))
+	for i, name := range hops {
+		env := map[string]string{"OTEL_SERVICE_NAME": name}
+		if i < len(hops)-1 {
+			next := b.service(reached[i+1])
+			env["NEXT"] = fmt.Sprintf("http://%s", next.address())
+			env["INJECT_ERRORS"], env["INJECT_SLOW"] = "0", "0"
+		}
+		s, err := goProcess(b, b.service(name), "tare-thesis", env)
+		if err != nil {
+			return nil, err
+		}
+		s.health, s.alike = "/health", true
+		specs[i] = s
+	}
+	return specs, nil
 }
 
 func thesisShape(hops []string) Shape {

@@ -55,7 +55,9 @@ type Service struct {
 	// Dependency marks a service that is only asked by the one under test,
 	// as another host would be (the redis of counter).
 	Dependency bool
-	// Alike: it is the same program as the entry, and answers at the same paths.
+	// Proxy marks one that only passes requests on to the service beside it.
+	Proxy bool
+	// Alike: it is the same program as the entry (of the first that is no proxy), and answers at the same paths.
 	Alike bool
 	// Linking is how its receives are linked to its sends, as its owner tells the agent; "": the agent finds out, and
 	// leaves the first calls unlinked.
@@ -211,15 +213,42 @@ func CanBeLate(chain string) bool { return plans[chain].late != nil }
 func (c *Chain) Stop() error { return c.group.Stop() }
 
 // PIDs are the processes of the services under test as they are now, their
-// descendants included; dependencies are left out. It is empty after Stop, and
-// must not be asked while Restart runs.
+// descendants included; dependencies and proxies are left out. It is empty after Stop,
+// and must not be asked while Restart runs.
 func (c *Chain) PIDs() []int {
+	return c.pids(func(s spec) bool { return !s.dependency && !s.proxy })
+}
+
+// ProxyPIDs are those of the proxies, likewise.
+func (c *Chain) ProxyPIDs() []int { return c.pids(func(s spec) bool { return s.proxy }) }
+
+// Proxies is how many of the services are proxies.
+func (c *Chain) Proxies() (n int) {
+	for _, s := range c.Services {
+		if s.Proxy {
+			n++
+		}
+	}
+	return n
+}
+
+// Front is the first service that is no proxy, and those after it.
+func (c *Chain) Front() (first Service, others []Service) {
+	for i, s := range c.Services {
+		if !s.Proxy {
+			return s, c.Services[i+1:]
+		}
+	}
+	return Service{}, nil
+}
+
+func (c *Chain) pids(wanted func(spec) bool) []int {
 	var roots []int
 	for _, s := range c.specs {
 		select {
 		case <-s.proc.done: // its pid may be another's by now
 		default:
-			if !s.dependency {
+			if wanted(s) {
 				roots = append(roots, s.proc.cmd.Process.Pid)
 			}
 		}

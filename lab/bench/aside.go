@@ -21,6 +21,10 @@ type aside struct {
 
 	reported   float64   // bytes that the agent has exported
 	reportedAt time.Time // of its answer
+
+	// queries that the server of names was asked since it began, at a time of their own.
+	queries uint64
+	asked   time.Time
 }
 
 // aside asks whoever there is.
@@ -32,6 +36,12 @@ func (r *run) aside(ctx context.Context) (a aside, err error) {
 	}
 	if s := r.reports(); s != nil {
 		if a.reportedAt, err = timed(func() (err error) { a.reported, err = s.Reported(ctx); return err }); err != nil {
+			return a, err
+		}
+	}
+	if names := r.stage.names; names != nil {
+		a.asked = time.Now()
+		if a.queries, err = names.Queries(); err != nil {
 			return a, err
 		}
 	}
@@ -94,6 +104,9 @@ func (r *run) asideValues(before, after aside) error {
 	}
 	if r.reports() != nil {
 		v[record.NetReported] = (after.reported - before.reported) / after.reportedAt.Sub(before.reportedAt).Seconds() / v[record.Throughput]
+	}
+	if r.stage.names != nil {
+		v[record.DNSQueries] = float64(after.queries-before.queries) / after.asked.Sub(before.asked).Seconds()
 	}
 	if r.job.Workload.Metrics == "" {
 		return nil

@@ -31,6 +31,7 @@ func counting(t *testing.T, name string, took time.Duration) *run {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	r := &run{
+		stage: &Stage{},
 		rec:   &record.Run{Values: map[string]float64{}},
 		chain: &workloads.Chain{Entry: server.Listener.Addr().String()},
 	}
@@ -125,7 +126,7 @@ func (e *exporter) Reported(context.Context) (float64, error) {
 
 func TestReportedBytesAreThoseOfTheWindow(t *testing.T) {
 	e := &exporter{bytes: 1000}
-	r := &run{rec: &record.Run{Values: map[string]float64{record.Throughput: 50}}, session: e}
+	r := &run{stage: &Stage{}, rec: &record.Run{Values: map[string]float64{record.Throughput: 50}}, session: e}
 	r.job.Workload, r.job.Variant.Tracer = &experiment.Workload{}, &experiment.Tracer{}
 	before, err := r.aside(t.Context())
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/lab/progress"
 	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/resolver"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -98,6 +99,11 @@ func Run(ctx context.Context, opts Options) (err error) {
 	b.stage.Results, b.stage.Say = opts.Dir, b.say
 	if note != "" {
 		b.note(note)
+	}
+	if b.manifest.Experiment.NeedsNames() {
+		if err := b.stage.Resolve(ctx); err != nil {
+			return err
+		}
 	}
 	b.live.total(len(schedule(b.cells, b.profile, b.manifest.Seed)), 0)
 	if err := b.preflight(ctx); err != nil {
@@ -220,6 +226,9 @@ func (b *bench) install(ctx context.Context) error {
 			needed = append(needed, workloads.Requirement{Executable: executable, Package: debian})
 		}
 		all = append(all, needed...)
+	}
+	if b.manifest.Experiment.NeedsNames() {
+		all = append(all, resolver.Requirement)
 	}
 	return workloads.Ensure(ctx, b.opts.Out, all)
 }

@@ -46,7 +46,7 @@ func (p planned) about() time.Duration {
 		}
 		d = 10*time.Second + time.Duration(p.check)*each
 	}
-	return d + tracer.FactsOf(p.variant.Tracer).StartsIn
+	return d + tracer.FactsOf(p.variant.Tracer).Takes
 }
 
 // schedule lists all runs: round after round, the cells of a round in random
@@ -80,7 +80,7 @@ func schedule(cells []experiment.Cell, p experiment.Profile, seed uint64) []plan
 		add(record.Checked, 1, 0, func(c *experiment.Cell, v experiment.Variant, _ int) bool {
 			d, err := load.Find(c.Load.Tool)
 			facts := tracer.FactsOf(v.Tracer)
-			return err == nil && d.CanNumber() && (facts.Traces || facts.Programs)
+			return err == nil && d.CanNumber() && !v.Tracer.Fault.Broken() && (facts.Traces || facts.Programs)
 		})
 	}
 	add(record.Profiled, p.Profiled, p.ProfileWindow.Std(), func(c *experiment.Cell, v experiment.Variant, _ int) bool {

@@ -23,6 +23,8 @@ type run struct {
 	rec   *record.Run
 	kept  bool // the sink keeps the spans
 
+	collector string // host:port that the tracer sends spans to
+
 	tracer  tracer.Driver
 	load    load.Driver
 	chain   *workloads.Chain
@@ -50,12 +52,13 @@ func (r *run) prepare(context.Context) (err error) {
 	if r.load, err = load.Find(j.Load.Tool); err != nil {
 		return err
 	}
-	r.kept = j.Keep && r.tracer.Facts(j.Variant.Tracer).Traces
+	r.kept = j.Keep && r.tracer.Facts(j.Variant.Tracer).Traces && !j.Variant.Tracer.Fault.Broken()
 	if err := r.stage.sink.Reset(); err != nil {
 		return err
 	}
 	r.stage.sink.Keep(r.kept)
-	return nil
+	r.collector, err = r.stage.collector(j.Variant.Tracer.Fault)
+	return err
 }
 
 // startBehind starts the collector that the tracer's spans pass, if there is one.
@@ -70,13 +73,13 @@ func (r *run) startBehind(ctx context.Context) (err error) {
 func (r *run) target() tracer.Target {
 	return tracer.Target{
 		Chain: r.chain, Workload: r.job.Workload, Variant: r.job.Variant, Sink: r.placeholders(), Tare: r.stage.Tare,
-		Statistics: r.job.Kind == record.Checked, Say: r.stage.Say,
+		Resolv: r.stage.resolv(), Statistics: r.job.Kind == record.Checked, Say: r.stage.Say,
 	}
 }
 
 // placeholders say where the services and the tracer send spans.
 func (r *run) placeholders() experiment.Placeholders {
-	p := experiment.Placeholders{OTLP: r.stage.sink.Endpoint(), OTLPAddr: r.stage.sink.Addr(), Round: r.rec.Round}
+	p := experiment.Placeholders{OTLP: "http://" + r.collector, OTLPAddr: r.collector, Round: r.rec.Round}
 	if r.behind != nil {
 		p = r.behind.Through(p)
 	}
@@ -182,6 +185,8 @@ func (r *run) readBack(ctx context.Context) error {
 // stop ends the services, then the tracer, then the collector behind it. It may be called more than once.
 func (r *run) stop(context.Context) error {
 	var errs []error
+	// What hangs at a collector that does not answer would keep services from ending in time.
+	r.stage.sink.Stall(false)
 	if r.chain != nil {
 		errs = append(errs, r.chain.Stop())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/record"
+	"github.com/tare-trace/tare/lab/resolver"
 	"github.com/tare-trace/tare/lab/sink"
 	"github.com/tare-trace/tare/lab/tracer"
 	"github.com/tare-trace/tare/span"
@@ -35,9 +36,10 @@ type Stage struct {
 	// Say, if set, is told what takes long to start.
 	Say func(format string, args ...any)
 
-	dir  string
-	sink *sink.Sink
-	next uint64 // the first request number that was not sent
+	dir   string
+	names *resolver.Resolver // of the collector; nil: it is known by its address
+	sink  *sink.Sink
+	next  uint64 // the first request number that was not sent
 }
 
 // NewStage opens the sink and, if isolated, a network namespace for the
@@ -69,11 +71,26 @@ func NewStage(tare string, isolated bool) (st *Stage, note string, err error) {
 	return st, note, nil
 }
 
+// Resolve starts a server of names, which all services and tracers ask from now on.
+func (st *Stage) Resolve(ctx context.Context) (err error) {
+	if st.Network == nil {
+		return errors.New("collector_fault: the names of collectors need a network namespace: run with sudo")
+	}
+	if st.names, err = resolver.New(ctx, st.Network.Gateway); err != nil {
+		return err
+	}
+	st.Network.Resolv = st.names.Resolv
+	return nil
+}
+
 // Close removes everything that the stage made.
 func (st *Stage) Close() error {
 	var errs []error
 	if st.sink != nil {
 		errs = append(errs, st.sink.Close())
+	}
+	if st.names != nil {
+		errs = append(errs, st.names.Close())
 	}
 	if st.Network != nil {
 		errs = append(errs, st.Network.Close())

@@ -26,10 +26,18 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 	v[record.CPUService], v[record.CoresService] = micros(service.CPU), service.CPU.Seconds()/seconds
 	if entry, ok := u.Groups["entry"]; ok {
 		v[record.CPUEntry] = micros(entry.CPU)
-		v[record.CPUMean] = micros(service.CPU) / float64(len(r.names()))
+		v[record.CPUMean] = micros(service.CPU) / float64(len(r.names())-r.chain.Proxies())
 	}
 	v[record.CPUTracer], v[record.CoresTracer] = micros(tracer.CPU), tracer.CPU.Seconds()/seconds
 	v[record.CPUTraced] = v[record.CPUService] + v[record.CPUTracer]
+	if proxy, ok := u.Groups["proxy"]; ok {
+		v[record.CPUProxy], v[record.CoresProxy] = micros(proxy.CPU), proxy.CPU.Seconds()/seconds
+		v[record.MemProxy] = float64(proxy.RSS) / mib
+		v[record.CPUTraced] += v[record.CPUProxy]
+		if proxy.Vanished > 0 {
+			return errors.New("a process of a proxy ended within the window: its CPU time is lost")
+		}
+	}
 	if spans := r.spansOfRequest(); spans >= 0.01 {
 		v[record.CPUTracerSpan] = v[record.CPUTracer] / spans
 	}
@@ -58,6 +66,7 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 		v[record.NetOut] = float64(u.OutBytes) / requests
 		v[record.NetWithin] = float64(u.LoopbackBytes) / requests
 		v[record.NetOutRate] = float64(u.OutBytes) / 1e6 / seconds
+		v[record.NetAllRate] = float64(u.OutBytes+u.LoopbackBytes) / 1e3 / seconds
 	}
 	v[record.NetExport] = float64(exported) / requests
 	if service.Vanished > 0 {
@@ -87,6 +96,7 @@ func (r *run) loadValues(answered load.Result) {
 	v[record.Throughput] = float64(answered.OK) / answered.Elapsed.Seconds()
 	v[record.Offered] = float64(answered.Offered) / answered.Elapsed.Seconds()
 	v[record.ErrorShare] = float64(answered.Failed) / float64(answered.OK+answered.Failed)
+	v[record.SuccessShare] = float64(answered.OK) / float64(answered.OK+answered.Failed)
 	for key, q := range map[string]float64{record.P50: 0.5, record.P95: 0.95, record.P99: 0.99, record.Max: 1} {
 		if d, ok := answered.Quantile(q); ok {
 			v[key] = float64(d) / float64(time.Millisecond)

@@ -148,7 +148,11 @@ func (r *run) subjects() meter.Subjects {
 		Every:  meter.DefaultEvery,
 	}
 	if len(r.names()) > 1 {
-		s.Groups["entry"] = func() []int { return r.chain.Services[0].PIDs }
+		first, _ := r.chain.Front()
+		s.Groups["entry"] = func() []int { return first.PIDs }
+	}
+	if r.chain.Proxies() > 0 {
+		s.Groups["proxy"] = sometimes(r.chain.ProxyPIDs)
 	}
 	if r.tracer.Facts(r.job.Variant.Tracer).Programs {
 		s.Groups["agent"] = r.session.PIDs

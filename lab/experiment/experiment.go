@@ -98,6 +98,9 @@ type Tracer struct {
 	// Keep are settings of tare_keep: that collector samples by the tail, and passes
 	// on the traces that they keep. "{rate}" in a text is the sampling rate.
 	Keep map[string]any `yaml:"keep" json:"keep,omitempty"`
+	// Fault is what is wrong behind the tracer, as the constants below say; "": it sends
+	// its spans to an address, where they are taken.
+	Fault Fault `yaml:"collector_fault" json:"collector_fault,omitempty"`
 	// Roots are the root decisions that the agent takes on a request (driver
 	// tare); 0: one. Where nothing is on the wire, each service takes its own.
 	Roots int `yaml:"roots" json:"roots,omitempty"`

@@ -105,6 +105,8 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 		"rounds: 6|rounds: 6, rounds_of: {lean: 7}":           `rounds_of: "lean" is unknown`,
 		"rounds: 6|rounds: 6, rounds_of: {none: 7}":           "none is the baseline, which is in every round",
 		"metrics: |questions: [{id: a, claims: [{metric: p50_ms, as: added, against: none, share_of_added: true}]}]\nmetrics: ": "as: a difference is no share",
+		"driver: env, rates|driver: env, collector_fault: slow, rates":                                                          `collector_fault: "slow" is unknown`,
+		"driver: env, rates|driver: env, collector_fault: silent, collector: true, rates":                                       "leave out collector",
 		"command: [./api]|size: -1":                                                        "size: -1 bytes is not between 0 and 67108864",
 		"command: [./api]|size: 67108865":                                                  "size: 67108865 bytes is not between",
 		"command: [./api]|post: true":                                                      "size: post, and {size} in the path, need",
@@ -134,7 +136,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are adaptive, chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, null, payload, pipelines, placement, runtimes, shims, strategies, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are adaptive, chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, kyma, null, payload, pipelines, placement, runtimes, shims, strategies, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

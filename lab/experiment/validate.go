@@ -159,6 +159,10 @@ func (e *Experiment) validateTracers(p *problems) {
 		if f := t.Follow.Std(); f < 0 || f > 0 && (t.Sampler == "" || f < minFollow) {
 			p.add("%s: follow: needs sampler, the path to ask at, and at least %s, since asking costs the service something", what, minFollow)
 		}
+		p.oneOf(what+": collector_fault", string(t.Fault), faults)
+		if t.Fault != "" && t.Collector {
+			p.add("%s: collector_fault: is about what the tracer itself sends to: leave out collector", what)
+		}
 		if t.Roots < 0 {
 			p.add("%s: roots: %d is negative", what, t.Roots)
 		}

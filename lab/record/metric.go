@@ -89,6 +89,12 @@ const (
 	SentP50          = "uncorrected_p50_ms"
 	SentP95          = "uncorrected_p95_ms"
 	SentP99          = "uncorrected_p99_ms"
+	SuccessShare     = "success_share"
+	CPUProxy         = "cpu_proxy_us"
+	CoresProxy       = "cores_proxy"
+	MemProxy         = "mem_proxy_mib"
+	NetAllRate       = "net_all_kbps"
+	DNSQueries       = "dns_queries_per_s"
 )
 
 // Metrics in the order in which a report shows them.
@@ -96,6 +102,7 @@ var Metrics = []Metric{
 	{Throughput, "throughput", "requests/s", "requests answered well within the window, by its length", -1, false},
 	{Offered, "offered load", "requests/s", "requests that were due within the window (open loop), or begun (closed loop)", 0, false},
 	{ErrorShare, "errors", "share", "requests that failed or were not answered with 2xx, of all", +1, true},
+	{SuccessShare, "requests that succeed", "share", "requests answered with 2xx, of all", -1, false},
 	{P50, "latency p50", "ms", "from the intended send time to the last byte", +1, false},
 	{P95, "latency p95", "ms", "from the intended send time to the last byte", +1, false},
 	{P99, "latency p99", "ms", "from the intended send time to the last byte", +1, false},
@@ -112,8 +119,9 @@ var Metrics = []Metric{
 	{CPUEntry, "CPU of the entry", "µs/request", "CPU clocks of the one service that clients ask, over requests answered; only where there are several services", +1, false},
 	{CPUMean, "CPU of a service, mean", "µs/request", "CPU clocks of the service's processes, by the number of services, replicas being one, over requests answered; only where there are several services", +1, false},
 	{CPUTracer, "CPU of the tracer", "µs/request", "CPU clocks of the tracer's own processes, over requests answered", +1, true},
+	{CPUProxy, "CPU of the proxies", "µs/request", "CPU clocks of the proxies' processes, which are none of the service, over requests answered; only where there are proxies", +1, false},
 	{CPUMachine, "CPU of the machine", "µs/request", "busy time of all CPUs, load generator and sink included, over requests answered", +1, false},
-	{CPUTraced, "CPU of service and tracer", "µs/request", "CPU clocks of the service's processes and of the tracer's own, over requests answered: without load generator, sink and meter", +1, false},
+	{CPUTraced, "CPU of service and tracer", "µs/request", "CPU clocks of the service's processes, its proxies among them, and of the tracer's own, over requests answered: without load generator, sink and meter", +1, false},
 	{CPUTracerSpan, "CPU of the tracer per span", "µs/span", "CPU clocks of the tracer's own processes, over the spans of the requests answered, by the sampling rate; from 1% on", +1, true},
 	{CPULab, "CPU of the laboratory", "µs/request", "CPU clock of the process with load generator, sink and meter, over requests answered", +1, false},
 	{CPUGenerator, "CPU of the load generator", "µs/request", "CPU clocks of its own threads, a part of the laboratory's, over requests answered; not where another program sends the load", 0, false},
@@ -121,6 +129,7 @@ var Metrics = []Metric{
 	{CPUAgent, "CPU of the agent", "µs/request", "CPU clock of the agent's process alone, a part of the tracer's, over requests answered; not the time in kernel programs, which is the services'", +1, true},
 	{CPUCollector, "CPU of the collector", "µs/request", "CPU clock of the collector that spans come to, over requests answered: behind a tracer a part of the tracer's, under test the service's", +1, true},
 	{CoresService, "cores of the service", "cores", "CPU clocks of the service's processes, by the window's length", +1, false},
+	{CoresProxy, "cores of the proxies", "cores", "CPU clocks of the proxies' processes, by the window's length", +1, false},
 	{CoresTracer, "cores of the tracer", "cores", "CPU clocks of the tracer's own processes, by the window's length", +1, true},
 	{CoresCollector, "cores of the collector", "cores", "CPU clock of the collector that spans come to, by the window's length", +1, true},
 	{CoresMachine, "cores of the machine", "cores", "busy time of all CPUs, by the window's length", +1, false},
@@ -128,6 +137,7 @@ var Metrics = []Metric{
 	{Stolen, "stolen by the hypervisor", "cores", "time in which a CPU was wanted and the hypervisor gave it to others, by the window's length", 0, true},
 	{MemService, "memory of the service", "MiB", "resident set of the service's processes, median of the samples within the window", +1, false},
 	{MemServicePeak, "peak memory of the service", "MiB", "sum of the processes' greatest resident sets since they began", +1, false},
+	{MemProxy, "memory of the proxies", "MiB", "resident set of the proxies' processes, median of the samples within the window", +1, false},
 	{MemTracer, "memory of the tracer", "MiB", "resident set of the tracer's own processes, median of the samples", +1, true},
 	{MemTracerPeak, "peak memory of the tracer", "MiB", "sum of the processes' greatest resident sets since they began", +1, true},
 	{MemCollector, "memory of the collector", "MiB", "resident set of the collector that spans come to, median of the samples", +1, true},
@@ -136,6 +146,7 @@ var Metrics = []Metric{
 	{CollectorPending, "spans pending in the collector", "spans", "spans that wait in the collector for the rest of their trace, mean of two readings around the window", 0, true},
 	{NetOut, "network out", "bytes/request", "bytes that left the service's network namespace, by the veth's counter, over requests answered", +1, false},
 	{NetOutRate, "network out", "MB/s", "bytes that left the service's network namespace, by the veth's counter, by the window's length", +1, false},
+	{NetAllRate, "network of the services", "kB/s", "bytes that left the service's network namespace, by the veth's counter, and that passed its loopback, by that one's, by the window's length", +1, false},
 	{NetWithin, "network between services", "bytes/request", "bytes that passed the loopback of the service's network namespace, IP and TCP headers included, by its counter, over requests answered", +1, false},
 	{NetExport, "export", "bytes/request", "bodies of OTLP requests that the sink received within the window, over requests answered", +1, true},
 	{NetReported, "reports of the agent", "bytes/request", "bodies of OTLP requests that the receiver took from the agent, before compression, by the agent's counter tare_export_bytes_total between two readings around the window, by the time between them and the throughput", +1, true},
@@ -162,6 +173,7 @@ var Metrics = []Metric{
 	{CausePrecision, "causes named rightly", "share", "of the services that `tare diagnose` names as causes, those that were late (precision); only where it names any", -1, false},
 	{CauseRecall, "causes found", "share", "of the services that were late, those that `tare diagnose` names as causes (recall)", -1, false},
 	{CauseFirst, "late service named first", "share", "1 if the first service that `tare diagnose` names, for the operation with most traces for which it names any, was late, else 0", -1, false},
+	{DNSQueries, "DNS queries", "1/s", "questions that services and tracer asked the laboratory's server of names, each type and each domain of the search list for itself, by the time between two readings around the window", +1, true},
 	{KernelPrograms, "kernel programs", "µs/request", "run time of the tracer's kernel programs, over requests answered; only where it was switched on", +1, true},
 	{GeneratorLagP99, "lag of the load generator", "ms", "p99 of what the generator itself was late with a free connection", 0, true},
 }

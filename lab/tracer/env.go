@@ -59,7 +59,7 @@ func (s *service) ReadBack(ctx context.Context) (Reading, error) {
 		if err := s.environment(r); err != nil {
 			return r, err
 		}
-	} else if err := s.ask(ctx, t.Chain.Entry, r.Config); err != nil {
+	} else if err := s.ask(ctx, s.front(), r.Config); err != nil {
 		return r, err
 	}
 	if err := s.expected("service", r.Config); err != nil {
@@ -72,13 +72,23 @@ func (s *service) ReadBack(ctx context.Context) (Reading, error) {
 	return r, s.decisions(ctx, &r)
 }
 
+// front is where the service that clients ask first, directly or by a proxy, is asked itself.
+func (s *service) front() string {
+	if s.target.Chain.Proxies() == 0 {
+		return s.target.Chain.Entry
+	}
+	first, _ := s.target.Chain.Front()
+	return net.JoinHostPort(first.Host, strconv.Itoa(first.Port))
+}
+
 // behind asks the services behind the entry that are the same program.
 func (s *service) behind(ctx context.Context, r *Reading) error {
 	t := s.target
-	if t.Workload.ReadBack == "" || len(t.Chain.Services) == 0 {
+	if t.Workload.ReadBack == "" {
 		return nil
 	}
-	for _, other := range t.Chain.Services[1:] {
+	_, others := t.Chain.Front()
+	for _, other := range others {
 		if !other.Alike {
 			continue
 		}
@@ -133,11 +143,11 @@ func (s *service) ask(ctx context.Context, host string, into map[string]any) err
 
 // environment reads the variables that were asked for from the running process.
 func (s *service) environment(r Reading) error {
-	services := s.target.Chain.Services
-	if len(r.Asked) == 0 || len(services) == 0 {
+	first, _ := s.target.Chain.Front()
+	if len(r.Asked) == 0 || len(first.PIDs) == 0 {
 		return nil
 	}
-	pid := services[0].PIDs[0]
+	pid := first.PIDs[0]
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
 		return fmt.Errorf("reading the environment of the running service back: %w", err)

@@ -29,8 +29,15 @@ type tare struct{}
 // HTTP/2 refer to those before them, so what the agent has not seen all of has no more
 // than the method that the client's own program holds.
 func (tare) Facts(t *experiment.Tracer) Facts {
-	return Facts{Traces: t.StopAt == "" && !t.Neighbour, CallsByMethod: true, Programs: true, StartsIn: time.Second}
+	f := Facts{Traces: t.StopAt == "" && !t.Neighbour, CallsByMethod: true, Programs: true, Takes: time.Second}
+	if t.Fault.Broken() && t.Fault != experiment.FaultSilent { // a run that ends repairs a silent one
+		f.Takes += drain
+	}
+	return f
 }
+
+// drain is how long the agent goes on, when it is to end, to send the spans that it holds.
+const drain = 10 * time.Second
 
 // Check: without rates, the agent does not sample but reports everything.
 func (tare) Check(t *experiment.Tracer) error { return noSampler(t) }
@@ -65,6 +72,7 @@ func (tare) Start(ctx context.Context, t Target) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	group.Grace = 2 * drain
 	a := &agent{group: group, client: &http.Client{Transport: &http.Transport{}, Timeout: scrape.Within}}
 	if err := a.start(ctx, t); err != nil {
 		return nil, errors.Join(err, a.Stop())
@@ -147,7 +155,7 @@ func (a *agent) start(ctx context.Context, t Target) error {
 	for k, v := range a.asked {
 		env = append(env, k+"="+v)
 	}
-	if a.process, err = a.group.Start("agent", argv, env); err != nil {
+	if a.process, err = a.group.Start("agent", workloads.WithResolv(t.Resolv, argv), env); err != nil {
 		return err
 	}
 	if err := a.process.Await(ctx, a.health, t.Say); err != nil {

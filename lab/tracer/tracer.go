@@ -26,6 +26,7 @@ type Target struct {
 	Variant  experiment.Variant
 	Sink     experiment.Placeholders // where spans go, a collector behind the tracer or the sink; its Rate is not used
 	Tare     string                  // path of the tare executable; tare-agent is beside it
+	Resolv   string                  // a tracer on the host has it in place of /etc/resolv.conf; "": the host's
 	// Statistics asks for figures whose measurement has a cost of its own, such
 	// as the run time of kernel programs.
 	Statistics bool
@@ -48,8 +49,8 @@ type Facts struct {
 	CallsByMethod bool
 	// Programs: it has programs in the kernel, whose run time checked runs measure.
 	Programs bool
-	// StartsIn is about how long Start takes, for the progress line.
-	StartsIn time.Duration
+	// Takes is about how long it takes to start and to stop it, for the progress line.
+	Takes time.Duration
 }
 
 // Driver is a way to trace.
