@@ -461,3 +461,45 @@ func TestScopeOfPatterns(t *testing.T) {
 		}
 	}
 }
+
+// What agents and collectors say of other services on a span is not shown, and not found.
+func TestWhatSpansTellOfOthers(t *testing.T) {
+	s := open(t, Options{NoSync: true, byHand: true})
+	td := shop(0, 1)
+	root := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0)
+	root.Attributes().PutStr(semconv.TraceState, semconv.StateUnlinked)
+	root.Attributes().PutStr(semconv.TraceReason, "ends_at=cart,ends_at=gateway,may_end_at=pay")
+	root.Attributes().PutStr(semconv.KeepReason, "rule of pay")
+	root.Attributes().PutStr(semconv.Behind, "pay")
+	write(t, s, td)
+	ctx := WithScope(context.Background(), &Scope{Services: []string{"gateway"}})
+	const want = "ends_at,ends_at=gateway,may_end_at"
+	got, err := s.Trace(ctx, traceID(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	attributes := got.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Attributes().AsRaw()
+	if attributes[semconv.TraceReason] != want || attributes[semconv.KeepReason] != nil || attributes[semconv.Behind] != nil {
+		t.Errorf("%v", attributes)
+	}
+	r, err := s.Search(ctx, Query{})
+	if err != nil || len(r.Traces) != 1 || r.Traces[0].Reason != want || r.Traces[0].Keep != "" {
+		t.Errorf("%+v, %v", r.Traces, err)
+	}
+	for _, c := range []Condition{
+		{Key: semconv.Behind, Value: "pay"}, {Key: semconv.Behind, Op: NotEqual, Value: "stock"},
+		{Key: semconv.TraceReason, Op: Like, Value: "*pay*"}, {Key: "x", Also: semconv.KeepReason, Op: Like, Value: "*"},
+	} {
+		if r, err := s.Search(context.Background(), Query{Conditions: []Condition{c}}); err != nil || len(r.Traces) != 1 {
+			t.Errorf("%+v, without a scope: %+v, %v", c, r, err)
+		}
+		for _, sort := range []Order{ByTime, BySpans} {
+			if r, err := s.Search(ctx, Query{Conditions: []Condition{c}, Sort: sort}); err != nil || len(r.Traces) != 0 {
+				t.Errorf("%+v: %+v, %v", c, r, err)
+			}
+		}
+		if o, err := s.Overview(ctx, Query{Conditions: []Condition{c}}, 3); err != nil || o.Traces != 0 {
+			t.Errorf("%+v: %+v, %v", c, o, err)
+		}
+	}
+}

@@ -55,7 +55,7 @@ func (s *Store) Overview(ctx context.Context, q Query, columns int) (o Overview,
 		return o, err
 	}
 	err = s.read(ctx, func(v *view) error {
-		c := &counter{searcher: searcher{v: v, m: m, deadline: time.Now().Add(overviewTime)}, Overview: &o}
+		c := &counter{searcher: searcher{v: v, m: v.restrict(m), deadline: time.Now().Add(overviewTime)}, Overview: &o}
 		o.Columns = columns
 		return c.run(ctx)
 	})

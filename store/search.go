@@ -48,7 +48,7 @@ func (v *view) search(ctx context.Context, q Query) (r Result, err error) {
 	if q.Sort > BySpans || q.Sort != ByTime && q.After != "" {
 		return r, fmt.Errorf("%w: only traces by time have further pages", ErrInvalid)
 	}
-	search := &searcher{v: v, m: m, after: after, deadline: time.Now().Add(v.s.searches), seen: map[pcommon.TraceID]bool{}}
+	search := &searcher{v: v, m: v.restrict(m), after: after, deadline: time.Now().Add(v.s.searches), seen: map[pcommon.TraceID]bool{}}
 	if q.Sort != ByTime {
 		return search.ranked(ctx)
 	}

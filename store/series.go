@@ -64,7 +64,7 @@ func (s *Store) Series(ctx context.Context, q SeriesQuery) (list []Series, err e
 		return nil, err
 	}
 	err = s.read(ctx, func(v *view) error {
-		return v.each(ctx, m, func(c *chunkData, cols *spanColumns) error { return r.add(m, c, cols) })
+		return v.each(ctx, v.restrict(m), func(c *chunkData, cols *spanColumns) error { return r.add(m, c, cols) })
 	})
 	if err != nil {
 		return nil, err

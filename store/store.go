@@ -462,6 +462,11 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
+// Retention is how long spans are kept: all of them (0: no limit), and those of services by patterns of their names.
+func (s *Store) Retention() (age time.Duration, services map[string]time.Duration) {
+	return s.opt.MaxAge, maps.Clone(s.opt.Services)
+}
+
 // list is the chunks as they are now.
 func (s *Store) list() []*zone {
 	s.mu.RLock()

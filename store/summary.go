@@ -56,6 +56,9 @@ func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
 	s.Start, s.Duration = timeOf(from), durationOf(end-from)
 	s.Root, s.Service = best.name, best.service
 	s.State, s.Reason, s.Keep = found.state, found.reason, found.keep
+	if v.lens != nil && v.lens.scope != nil {
+		s.Reason, s.Keep = v.lens.scope.disclose(semconv.TraceReason, s.Reason), v.lens.scope.disclose(semconv.KeepReason, s.Keep)
+	}
 	if len(places) > 0 {
 		var err error
 		if s.Target, err = v.target(bestPlace, best); err != nil {

@@ -23,10 +23,28 @@ func (s *Store) Trace(ctx context.Context, id pcommon.TraceID) (ptrace.Traces, e
 // Found is what of a trace is stored and may be seen.
 type Found struct {
 	Traces ptrace.Traces
-	// Hidden are the ids of spans that are left out since the reader's [Scope] does not allow their service; nil:
-	// none is. HiddenSpans is how many spans these are.
-	Hidden      map[pcommon.SpanID]bool
+	// Hidden are the ids of spans that are left out since the reader's [Scope] does not allow their service, with
+	// those of their parents; nil: none is. HiddenSpans is how many spans these are.
+	Hidden      map[pcommon.SpanID]pcommon.SpanID
 	HiddenSpans int
+	children    map[pcommon.SpanID]bool // parents of hidden spans
+}
+
+// Parent reports whether the span's parent is left out.
+func (f *Found) Parent(s ptrace.Span) bool {
+	_, hidden := f.Hidden[s.ParentSpanID()]
+	return hidden
+}
+
+// Child reports whether a child of the span is left out.
+func (f *Found) Child(s ptrace.Span) bool {
+	if f.children == nil && f.Hidden != nil {
+		f.children = map[pcommon.SpanID]bool{}
+		for _, parent := range f.Hidden {
+			f.children[parent] = true
+		}
+	}
+	return f.children[s.SpanID()]
 }
 
 // Find is Trace, with how much of it is left out. A trace of which the reader may see no span is not found.
@@ -37,6 +55,9 @@ func (s *Store) Find(ctx context.Context, id pcommon.TraceID) (f Found, err erro
 	})
 	if err != nil && !errors.Is(err, ErrCorrupt) || f.Traces == (ptrace.Traces{}) {
 		f = Found{Traces: ptrace.NewTraces()}
+	}
+	if scope := ScopeOf(ctx); scope != nil {
+		scope.clean(f.Traces)
 	}
 	return f, err
 }
@@ -55,9 +76,10 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (f Found, err erro
 	tree := spanTree{}
 	hide := func(span []byte) {
 		if f.Hidden == nil {
-			f.Hidden = map[pcommon.SpanID]bool{}
+			f.Hidden = map[pcommon.SpanID]pcommon.SpanID{}
 		}
-		f.Hidden[spanIDIn(span)] = true
+		id, parent := idsOf(span)
+		f.Hidden[id] = parent
 		f.HiddenSpans++
 	}
 	var damaged error
@@ -162,15 +184,18 @@ func startOf(span []byte) (start uint64) {
 	return start
 }
 
-// spanIDIn is the id of an encoded span.
-func spanIDIn(span []byte) (id pcommon.SpanID) {
+// idsOf are the id of an encoded span, and its parent's.
+func idsOf(span []byte) (id, parent pcommon.SpanID) {
 	_ = eachField(span, func(tag, _ uint64, content, _ []byte) error { // likewise
-		if tag == wire.SpanID {
+		switch tag {
+		case wire.SpanID:
 			copy(id[:], content)
+		case wire.SpanParentID:
+			copy(parent[:], content)
 		}
 		return nil
 	})
-	return id
+	return id, parent
 }
 
 // spanTree puts groups of spans together again.

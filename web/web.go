@@ -6,6 +6,7 @@ package web
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -38,6 +39,9 @@ type Options struct {
 	// where readers authenticate.
 	Hosts   []string
 	AnyHost bool
+	// Audit, unless nil, is called for every request of an API before its answer is sent. If it returns an error, the
+	// answer is that the query was refused (503).
+	Audit func(Asked) error
 	// Refused is called for each request that is refused because of its Host header.
 	Refused func(r *http.Request, status int, reason string)
 }
@@ -45,6 +49,12 @@ type Options struct {
 // New serves the page at /, the JSON API at /api/v1 and Jaeger's at /api. An invalid
 // health URL is shown as a source that is down; [health.Check] finds it earlier.
 func New(o Options) http.Handler {
+	h, _ := handler(o)
+	return h
+}
+
+// handler is New, with the patterns of all paths that are served.
+func handler(o Options) (h http.Handler, patterns []string) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -60,14 +70,17 @@ func New(o Options) http.Handler {
 	limit := func(next http.Handler, busy func(http.ResponseWriter)) http.Handler {
 		return turns.Limit(memory.Limit(next, busy), o.Timeout, busy)
 	}
-	mux := http.NewServeMux()
+	own := api.New(api.Options{Store: o.Store, Health: health.New(o.Health), Version: o.Version, Log: o.Log})
+	jaegers := jaeger.New(jaeger.Options{Store: o.Store, Log: o.Log})
+	mux := &answer.Mux{}
 	mux.Handle("/", newAssets(page.Assets))
-	mux.Handle(api.Prefix, limit(api.New(api.Options{
-		Store: o.Store, Health: health.New(o.Health), Version: o.Version, Log: o.Log,
-	}), api.Busy))
-	mux.Handle(jaeger.Prefix, limit(jaeger.New(jaeger.Options{Store: o.Store, Log: o.Log}), jaeger.Busy))
+	mux.Handle(api.Prefix, o.audited(limit(own, api.Busy), api.Refuse))
+	mux.Handle(jaeger.Prefix, o.audited(limit(jaegers, jaeger.Busy), jaeger.Refuse))
+	return o.protected(compress(mux)), slices.Concat(mux.Patterns, own.Patterns, jaegers.Patterns)
+}
 
-	var h http.Handler = compress(mux)
+// protected is what every request passes first.
+func (o *Options) protected(h http.Handler) http.Handler {
 	if !o.AnyHost {
 		h = checkHost(h, o.Hosts, o.Refused)
 	}

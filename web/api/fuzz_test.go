@@ -53,7 +53,7 @@ type back struct {
 func write(t *testing.T, td ptrace.Traces, all bool) []byte {
 	t.Helper()
 	w := httptest.NewRecorder()
-	if err := (analysed{Trace: waterfall.Analyse(td), attributes: all}).WriteJSON(t.Context(), w); err != nil {
+	if err := (&analysed{Trace: waterfall.Analyse(td), attributes: all}).WriteJSON(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	if !json.Valid(w.Body.Bytes()) {
@@ -96,7 +96,7 @@ func TestEventOffsetsMayBeNegative(t *testing.T) {
 	s.SetEndTimestamp(2000)
 	s.Events().AppendEmpty().SetTimestamp(900)
 	s.Events().AppendEmpty().SetTimestamp(1500)
-	d := analysed{Trace: waterfall.Analyse(td), attributes: true}.details(s)
+	d := (&analysed{Trace: waterfall.Analyse(td), attributes: true}).details(s)
 	if d.Events[0].Offset != -100 || d.Events[1].Offset != 500 {
 		t.Errorf("got %+v", d.Events)
 	}
@@ -123,7 +123,7 @@ func FuzzTraceJSON(f *testing.F) {
 			t.Fatalf("%d spans of %d", len(got.Spans), td.SpanCount())
 		}
 		for i, s := range got.Spans {
-			one, err := spanOf(td, mustSpanID(t, s.ID), 0)
+			one, err := spanOf(&analysed{Trace: waterfall.Analyse(td)}, mustSpanID(t, s.ID), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,9 +24,9 @@ type Options struct {
 type api struct{ Options }
 
 // New serves the paths below [Prefix].
-func New(o Options) http.Handler {
+func New(o Options) *answer.Mux {
 	a := &api{o}
-	mux := http.NewServeMux()
+	mux := &answer.Mux{}
 	for path, f := range map[string]answer.Func{
 		"services":                 a.services,
 		"operations":               a.operations,
@@ -57,6 +57,9 @@ func shape(_ int, text string) any {
 }
 
 // Busy answers a request that waited too long for its turn.
-func Busy(w http.ResponseWriter) {
-	answer.JSON(w, http.StatusServiceUnavailable, shape(0, "too many queries at once: try again"))
+func Busy(w http.ResponseWriter) { Refuse(w, "too many queries at once: try again") }
+
+// Refuse answers a request that cannot be answered now.
+func Refuse(w http.ResponseWriter, text string) {
+	answer.JSON(w, http.StatusServiceUnavailable, shape(0, text))
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"net/http"
 	"time"
+
+	"github.com/tare-trace/tare/web/internal/answer"
 )
 
 type overview struct {
@@ -44,6 +46,7 @@ func (a *api) overview(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	answer.Note(r.Context(), int(min(found.Traces, 1<<31-1))) //nolint:gosec // bounded
 	out := overview{found.Traces, found.Errors, finite(found.Weight), timeText(found.Start), timeText(found.End), found.Columns,
 		make([]cell, 0, len(found.Cells)), found.Truncated, timeText(found.Reached), found.Damaged}
 	for _, c := range found.Cells {

@@ -1,6 +1,16 @@
 package api
 
-import "net/http"
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tare-trace/tare/internal/duration"
+	"github.com/tare-trace/tare/store"
+	"github.com/tare-trace/tare/web/health"
+)
 
 type stats struct {
 	Version string `json:"version"` // of tare
@@ -14,6 +24,19 @@ type stats struct {
 	Expired uint64 `json:"expired"`
 	Refused uint64 `json:"refused"`
 	Damage  damage `json:"damage"`
+	// How long spans are kept: all of them, and those of some services. Overdue is how many have expired by the
+	// latter and are still on the disk, at most; no query shows them.
+	Age       string       `json:"retention_age"` // "" if there is no limit
+	Retention []serviceAge `json:"retention_services"`
+	Overdue   uint64       `json:"overdue"`
+	// Restricted: the reader may not see all services. Then there are only version, format, spans and newest, of those
+	// that it may see.
+	Restricted bool `json:"restricted"`
+}
+
+type serviceAge struct {
+	Services string `json:"services"` // a pattern
+	Age      string `json:"age"`
 }
 
 // damage is what the store knows to be lost, or not readable.
@@ -31,16 +54,56 @@ func (a *api) stats(r *http.Request) (any, error) {
 		return nil, err
 	}
 	s, d := a.Store.Stats(), a.Store.Damage()
-	return stats{a.Version, s.Version, s.Spans, s.Traces, s.Bytes, timeText(s.Oldest), timeText(s.Newest),
-		s.Written, s.Expired, s.Refused, damage{
+	if store.ScopeOf(r.Context()) != nil {
+		return a.restricted(r.Context(), s.Version)
+	}
+	out := stats{
+		Version: a.Version, Format: s.Version, Spans: s.Spans, Traces: s.Traces, Bytes: s.Bytes, Oldest: timeText(s.Oldest), Newest: timeText(s.Newest),
+		Written: s.Written, Expired: s.Expired, Refused: s.Refused, Overdue: s.Overdue,
+		Damage: damage{
 			d.LostSpans, d.UnreadableSpans, d.RestoredSpans,
 			append([]string{}, d.Quarantine...), append([]string{}, d.Files...), append([]string{}, d.Notes...),
-		}}, nil
+		},
+		Retention: []serviceAge{},
+	}
+	age, services := a.Store.Retention()
+	if age > 0 {
+		out.Age = duration.Format(age)
+	}
+	for _, p := range slices.Sorted(maps.Keys(services)) {
+		out.Retention = append(out.Retention, serviceAge{p, duration.Format(services[p])})
+	}
+	return out, nil
+}
+
+// restricted counts what the reader may see. What the store as a whole has tells of other services.
+func (a *api) restricted(ctx context.Context, format int) (any, error) {
+	services, err := a.Store.Services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := stats{
+		Version: a.Version, Format: format, Restricted: true, Retention: []serviceAge{},
+		Damage: damage{Quarantine: []string{}, Files: []string{}, Notes: []string{}},
+	}
+	var newest time.Time
+	for _, s := range services {
+		out.Spans += s.Spans
+		if s.Last.After(newest) {
+			newest = s.Last
+		}
+	}
+	out.Newest = timeText(newest)
+	return out, nil
 }
 
 func (a *api) health(r *http.Request) (any, error) {
 	if err := newParams(r).done(); err != nil {
 		return nil, err
 	}
-	return map[string]any{"sources": a.Health.Read(r.Context())}, nil
+	sources := a.Health.Read(r.Context())
+	if scope := store.ScopeOf(r.Context()); scope != nil {
+		sources = health.Restrict(sources, scope.Service)
+	}
+	return map[string]any{"sources": sources}, nil
 }

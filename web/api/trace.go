@@ -34,7 +34,8 @@ type traceHead struct {
 	Services []serviceCount `json:"services"`
 	Resource []resource     `json:"resources"`
 	Gaps     [][2]uint64    `json:"gaps"`
-	Damaged  string         `json:"damaged"` // why spans or log records are missing that were stored; "" if none is
+	Hidden   int            `json:"hidden_spans"` // spans that are left out, since the reader may not see their services
+	Damaged  string         `json:"damaged"`      // why spans or log records are missing that were stored; "" if none is
 }
 
 type resource struct {
@@ -59,6 +60,7 @@ type spanJSON struct {
 	StatusMessage string      `json:"status_message"`
 	Critical      [][2]uint64 `json:"critical"`
 	MissingParent bool        `json:"missing_parent"`
+	HiddenParent  bool        `json:"hidden_parent"` // the parent is of a service that the reader may not see
 	MissingServer bool        `json:"missing_server"`
 	Late          bool        `json:"late"`
 	ClockOffset   int64       `json:"clock_offset_ns"`
@@ -91,7 +93,14 @@ type analysed struct {
 	*waterfall.Trace
 	attributes bool
 	damaged    string
+	found      store.Found
 	logs       []logRecord
+}
+
+// analyse makes a trace of what was found, and notes what is in it.
+func analyse(r *http.Request, f store.Found) *analysed {
+	answer.NoteTrace(r.Context(), f.Traces)
+	return &analysed{Trace: waterfall.Analyse(f.Traces), attributes: true, found: f}
 }
 
 func (a *api) trace(r *http.Request) (any, error) {
@@ -100,45 +109,46 @@ func (a *api) trace(r *http.Request) (any, error) {
 	if err := p.done(); err != nil {
 		return nil, err
 	}
-	td, damaged, err := a.read(r)
+	found, damaged, err := a.read(r)
 	if err != nil {
 		return nil, err
 	}
-	if n := (&ptrace.ProtoMarshaler{}).TracesSize(td); all && n > maxTrace {
+	if n := (&ptrace.ProtoMarshaler{}).TracesSize(found.Traces); all && n > maxTrace {
 		return nil, answer.TooLarge("the trace has %d spans in %d MiB: ask with attributes=false, and for single spans by /spans/{span id}",
-			td.SpanCount(), n>>20)
+			found.Traces.SpanCount(), n>>20)
 	}
-	t := waterfall.Analyse(td)
-	logs, unread, err := a.logs(r.Context(), t)
+	t := analyse(r, found)
+	logs, unread, err := a.logs(r.Context(), t.Trace)
 	if err != nil {
 		return nil, err
 	}
 	if damaged == "" {
 		damaged = unread
 	}
-	return analysed{t, all, damaged, logs}, r.Context().Err()
+	t.attributes, t.damaged, t.logs = all, damaged, logs
+	return t, r.Context().Err()
 }
 
 // read finds the trace that the path names. If only a part of it can be read, it says why.
-func (a *api) read(r *http.Request) (td ptrace.Traces, damaged string, err error) {
+func (a *api) read(r *http.Request) (f store.Found, damaged string, err error) {
 	id, err := traceID(r)
 	if err != nil {
-		return td, "", err
+		return f, "", err
 	}
-	td, err = a.Store.Trace(r.Context(), id)
+	f, err = a.Store.Find(r.Context(), id)
 	switch {
-	case errors.Is(err, store.ErrCorrupt) && td.SpanCount() > 0:
-		return td, err.Error(), nil
+	case errors.Is(err, store.ErrCorrupt) && f.Traces.SpanCount() > 0:
+		return f, err.Error(), nil
 	case errors.Is(err, store.ErrNotFound) && a.Store.Damage().Spans() > 0:
-		return td, "", answer.NotFound("no span of this trace is stored; it may be among the spans that this store has lost: the health view has their number")
+		return f, "", answer.NotFound("no span of this trace is stored; it may be among the spans that this store has lost: the health view has their number")
 	}
-	return td, "", err
+	return f, "", err
 }
 
 // WriteJSON writes span by span, so that a trace of 100,000 spans is never one string in
 // memory. The query's deadline covers only reading the trace; the server's write timeout
 // covers a slow peer.
-func (t analysed) WriteJSON(_ context.Context, w http.ResponseWriter) error {
+func (t *analysed) WriteJSON(_ context.Context, w http.ResponseWriter) error {
 	head, err := json.Marshal(t.head())
 	if err != nil {
 		return err
@@ -165,13 +175,13 @@ func (t analysed) WriteJSON(_ context.Context, w http.ResponseWriter) error {
 	return out.Flush()
 }
 
-func (t analysed) head() traceHead {
+func (t *analysed) head() traceHead {
 	h := traceHead{
 		TraceID: t.ID.String(), StartNs: strconv.FormatUint(t.Start, 10), Duration: t.End - t.Start,
 		Start: timeText(time.Unix(int64(t.Start/1e9), int64(t.Start%1e9))), // as a Timestamp, times after 2262 would wrap
 		State: t.State, Reason: t.Reason, Keep: t.Keep, Weight: finite(t.Weight),
 		Services: make([]serviceCount, 0, len(t.Services)), Resource: make([]resource, 0, len(t.Resources)),
-		Gaps: intervals(t.Gaps), Damaged: t.damaged,
+		Gaps: intervals(t.Gaps), Hidden: t.found.HiddenSpans, Damaged: t.damaged,
 	}
 	for _, s := range t.Services {
 		h.Services = append(h.Services, serviceCount(s))
@@ -182,25 +192,28 @@ func (t analysed) head() traceHead {
 	return h
 }
 
-func (t analysed) span(i int, all bool) spanJSON {
+func (t *analysed) span(i int, all bool) spanJSON {
 	s := &t.Spans[i]
 	out := spanJSON{
 		ID: s.SpanID().String(), Depth: s.Depth, Service: s.Service, Resource: s.Resource, Scope: s.Scope,
 		Name: s.Name(), Target: s.Target, Kind: kindName(int32(s.Kind())), Start: s.Start, Duration: s.Duration, Self: s.Self,
 		Status: statusName(s.Status().Code()), StatusMessage: s.Status().Message(), Critical: intervals(s.Critical),
-		MissingParent: s.MissingParent, MissingServer: s.MissingServer, Late: s.Late,
+		Late:        s.Late,
 		ClockOffset: s.ClockOffset, LinkedBy: s.LinkedBy, Unlinked: s.Unlinked, Behind: s.Behind,
 	}
 	if p := s.ParentSpanID(); !p.IsEmpty() {
 		out.Parent = p.String()
+		out.HiddenParent = s.MissingParent && t.found.Parent(s.Span)
+		out.MissingParent = s.MissingParent && !out.HiddenParent
 	}
+	out.MissingServer = s.MissingServer && !t.found.Child(s.Span)
 	if all {
 		out.details = t.details(s.Span)
 	}
 	return out
 }
 
-func (t analysed) details(s ptrace.Span) *details {
+func (t *analysed) details(s ptrace.Span) *details {
 	d := &details{Attributes: attributes(s.Attributes()), Events: make([]event, 0, s.Events().Len()),
 		Links: make([]link, 0, s.Links().Len())}
 	for _, e := range s.Events().All() {
@@ -244,15 +257,14 @@ func (a *api) span(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	td, _, err := a.read(r)
+	found, _, err := a.read(r)
 	if err != nil {
 		return nil, err
 	}
-	return spanOf(td, id, nth)
+	return spanOf(analyse(r, found), id, nth)
 }
 
-func spanOf(td ptrace.Traces, id pcommon.SpanID, nth int) (any, error) {
-	t := analysed{Trace: waterfall.Analyse(td), attributes: true}
+func spanOf(t *analysed, id pcommon.SpanID, nth int) (any, error) {
 	for i := range t.Spans {
 		if t.Spans[i].SpanID() != id {
 			continue
@@ -272,10 +284,12 @@ func (a *api) otlp(r *http.Request) (any, error) {
 	if err := newParams(r).done(); err != nil {
 		return nil, err
 	}
-	td, _, err := a.read(r)
+	found, _, err := a.read(r)
 	if err != nil {
 		return nil, err
 	}
+	td := found.Traces
+	answer.NoteTrace(r.Context(), td)
 	if n := (&ptrace.ProtoMarshaler{}).TracesSize(td); n > maxTrace {
 		return nil, answer.TooLarge("the trace has %d MiB, more than %d: read its spans by /spans/{span id}", n>>20, maxTrace>>20)
 	}

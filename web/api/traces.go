@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/store"
+	"github.com/tare-trace/tare/web/internal/answer"
 )
 
 type service struct {
@@ -105,7 +106,9 @@ func (a *api) search(r *http.Request) (any, error) {
 		}
 		for _, c := range t.Services {
 			s.Services = append(s.Services, serviceCount(c))
+			answer.Note(r.Context(), 0, c.Name)
 		}
+		answer.Note(r.Context(), 1)
 		out.Traces = append(out.Traces, s)
 	}
 	return out, nil

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/waterfall"
 )
 
@@ -21,7 +22,8 @@ const maxSafe, minSafe = int64(1)<<53 - 1, -(int64(1)<<53 - 1)
 // convert makes a Jaeger trace. The OpenTelemetry Collector's translator maps OTLP to
 // Jaeger's terms (references, tags of kind and status, logs); warnings say what Tare
 // found wrong.
-func convert(td ptrace.Traces) trace {
+func convert(f store.Found) trace {
+	td := f.Traces
 	t := waterfall.Analyse(td)
 	out := trace{TraceID: idText(t.ID), Spans: make([]span, 0, len(t.Spans)), Processes: map[string]process{}}
 	switch t.State {
@@ -30,10 +32,13 @@ func convert(td ptrace.Traces) trace {
 	case semconv.StateUnlinked:
 		out.Warnings = append(out.Warnings, "the trace is part of a larger one, since calls of a service are not linked: "+strings.NewReplacer(",", ", ", "=", " ", "_", " ").Replace(t.Reason))
 	}
+	if f.HiddenSpans > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%d spans are left out: the reader may not see their services", f.HiddenSpans))
+	}
 	// By span, because ids may occur twice.
 	warnings := map[ptrace.Span][]string{}
 	for i := range t.Spans {
-		if w := warn(&t.Spans[i]); w != nil {
+		if w := warn(&t.Spans[i], &f); w != nil {
 			warnings[t.Spans[i].Span] = w
 		}
 	}
@@ -109,12 +114,15 @@ func keyValues(from []model.KeyValue) []keyValue {
 	return out
 }
 
-func warn(s *waterfall.Span) []string {
+func warn(s *waterfall.Span, f *store.Found) []string {
 	var out []string
-	if s.MissingParent {
+	switch {
+	case s.MissingParent && f.Parent(s.Span):
+		out = append(out, "the parent span is of a service that the reader may not see")
+	case s.MissingParent:
 		out = append(out, "the parent span "+s.ParentSpanID().String()+" is not in the trace")
 	}
-	if s.MissingServer {
+	if s.MissingServer && !f.Child(s.Span) {
 		out = append(out, "the called service is traced, but its span is not in the trace")
 	}
 	if s.Late {

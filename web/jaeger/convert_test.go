@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/store"
 )
 
 func hostile() ptrace.Traces {
@@ -60,7 +61,7 @@ func hostile() ptrace.Traces {
 }
 
 func TestConvert(t *testing.T) {
-	got := convert(hostile())
+	got := convert(store.Found{Traces: hostile()})
 	if got.TraceID != "00000000000000ab" || len(got.Spans) != 2 || len(got.Processes) != 1 ||
 		!slices.Equal(got.Warnings, []string{"the trace is incomplete: parent_missing, server_missing"}) {
 		t.Fatalf("got %+v", got)
@@ -119,7 +120,7 @@ func FuzzConvert(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		got := convert(td)
+		got := convert(store.Found{Traces: td})
 		if len(got.Spans) != td.SpanCount() {
 			t.Fatalf("%d spans of %d", len(got.Spans), td.SpanCount())
 		}

@@ -32,6 +32,7 @@ func (a *api) serviceOperations(r *http.Request) (any, error) {
 	if !ok || name == "" {
 		return nil, answer.NotFound("use /api/services/{service}/operations")
 	}
+	answer.Note(r.Context(), 0, name)
 	found, err := a.Store.Operations(r.Context(), name)
 	if err != nil {
 		return nil, err

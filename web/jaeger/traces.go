@@ -24,7 +24,7 @@ type traces struct {
 	api     *api
 	ids     []pcommon.TraceID
 	strict  bool // one trace, already read into first
-	first   ptrace.Traces
+	first   store.Found
 	damaged error // why spans of first are missing
 }
 
@@ -35,7 +35,8 @@ func (a *api) trace(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	td, err := a.Store.Trace(r.Context(), id)
+	found, err := a.Store.Find(r.Context(), id)
+	td := found.Traces
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, answer.NotFound("trace not found")
 	}
@@ -46,7 +47,8 @@ func (a *api) trace(r *http.Request) (any, error) {
 		return nil, answer.TooLarge("the trace has %d MiB, more than %d: read it by /api/v1/traces/{trace id}?attributes=false",
 			n>>20, maxAnswer>>20)
 	}
-	return traces{api: a, ids: []pcommon.TraceID{id}, strict: true, first: td, damaged: err}, nil
+	answer.NoteTrace(r.Context(), td)
+	return traces{api: a, ids: []pcommon.TraceID{id}, strict: true, first: found, damaged: err}, nil
 }
 
 // search is /api/traces: whole traces that have a matching span.
@@ -56,6 +58,7 @@ func (a *api) search(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if q.ids != nil {
+		answer.Note(r.Context(), len(q.ids)) // at most
 		return traces{api: a, ids: q.ids}, nil
 	}
 	found, err := a.Store.Search(r.Context(), q.Query)
@@ -65,6 +68,10 @@ func (a *api) search(r *http.Request) (any, error) {
 	ids := make([]pcommon.TraceID, 0, len(found.Traces))
 	for _, t := range found.Traces {
 		ids = append(ids, t.TraceID)
+		answer.Note(r.Context(), 1)
+		for _, s := range t.Services {
+			answer.Note(r.Context(), 0, s.Name)
+		}
 	}
 	return traces{api: a, ids: ids}, nil
 }
@@ -82,10 +89,10 @@ func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
 		problems = append(problems, responseError{Msg: text, TraceID: idText(t.ids[0])})
 	}
 	for _, id := range t.ids {
-		td := t.first
+		found := t.first
 		if !t.strict {
 			var err error
-			td, err = t.api.Store.Trace(ctx, id)
+			found, err = t.api.Store.Find(ctx, id)
 			if errors.Is(err, store.ErrNotFound) { // or expired since the search
 				problems = append(problems, responseError{Msg: "trace not found", TraceID: idText(id)})
 				continue
@@ -93,7 +100,7 @@ func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
 			if errors.Is(err, store.ErrCorrupt) {
 				_, text := answer.Status(err)
 				problems = append(problems, responseError{Msg: text, TraceID: idText(id)})
-				if td.SpanCount() == 0 {
+				if found.Traces.SpanCount() == 0 {
 					continue
 				}
 				err = nil
@@ -104,13 +111,13 @@ func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
 					"only %d of %d traces are here: %s", written, len(t.ids), text)})
 				break
 			}
-			if size += (&ptrace.ProtoMarshaler{}).TracesSize(td); size > maxAnswer {
+			if size += (&ptrace.ProtoMarshaler{}).TracesSize(found.Traces); size > maxAnswer {
 				problems = append(problems, responseError{Code: http.StatusRequestEntityTooLarge, Msg: fmt.Sprintf(
 					"only %d of %d traces are here: they would have more than %d MiB; ask for fewer by limit", written, len(t.ids), maxAnswer>>20)})
 				break
 			}
 		}
-		if td.SpanCount() == 0 { // clients take the first span of each trace
+		if found.Traces.SpanCount() == 0 { // clients take the first span of each trace
 			continue
 		}
 		if written > 0 {
@@ -118,7 +125,7 @@ func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
 				return err
 			}
 		}
-		if err := enc.Encode(convert(td)); err != nil {
+		if err := enc.Encode(convert(found)); err != nil {
 			return err
 		}
 		written++

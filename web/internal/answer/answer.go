@@ -87,11 +87,15 @@ func Rest(shape func(status int, text string) any, known string) http.HandlerFun
 // Handler serves f; shape gives errors the form of the API.
 func Handler(log *slog.Logger, f Func, shape func(status int, text string) any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		noteRoute(r)
 		v, err := f(r)
 		if err != nil {
 			status, text := Status(err)
 			if status == http.StatusInternalServerError {
 				log.Error("query failed", "path", r.URL.Path, "query", r.URL.RawQuery, "error", err)
+				if store.ScopeOf(r.Context()) != nil { // the error may be of what the reader may not see
+					text = "the query failed: whoever runs this store finds in its log why"
+				}
 			}
 			JSON(w, status, shape(status, text))
 			return

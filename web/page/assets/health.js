@@ -164,14 +164,34 @@ function damageOf(d) {
     list('Damaged files', d.files), list('Findings', d.notes), list('In quarantine', d.quarantine));
 }
 
+// How long spans are kept.
+function retention(stats) {
+  const rules = stats.retention_services ?? [];
+  if (!stats.retention_age && !rules.length) return '';
+  const all = stats.retention_age ? `Spans are kept for ${stats.retention_age}` : 'Spans are kept until there is no room';
+  const some = rules.map((r) => `those of ${r.services} for ${r.age}`).join(', ');
+  const overdue = stats.overdue ? ` Up to ${plural(stats.overdue, 'span')} that no query shows any more are still on the disk.` : '';
+  return el('p', {}, `${all}${some ? `, ${some}` : ''}.${overdue}`);
+}
+
+// What a reader is told who may not see all services.
+function restrictedCard(stats) {
+  return el('section', {class: 'card source'},
+    el('h2', {}, 'Store ', badge('good', 'open'), el('span', {class: 'source-url'}, stats.version ? `tare ${stats.version}` : '')),
+    el('p', {}, 'You may see some services only. What is counted here is of these.'),
+    tiles(tile('Spans', count(stats.spans), ''),
+      tile('Newest', isTime(stats.newest) ? el('time', {tip: utc(stats.newest)}, ago(stats.newest)) : '–', isTime(stats.newest) ? time(stats.newest, {short: true}) : 'empty')));
+}
+
 function storeCard(stats) {
+  if (stats.restricted) return restrictedCard(stats);
   return el('section', {class: 'card source'},
     el('h2', {}, 'Store ', badge('good', 'open'), el('span', {class: 'source-url'}, stats.version ? `tare ${stats.version}` : '')),
     el('p', {class: `verdict ${stats.refused ? 'warn' : 'good'}`}, stats.refused ? `${plural(stats.refused, 'span')} could not be stored: the disk is full, or was.` : 'Every span that arrived was stored.'),
     tiles(tile('Spans', count(stats.spans), stats.traces ? plural(stats.traces, 'trace') : ''), tile('On disk', bytes(stats.bytes), stats.spans ? `${count(stats.bytes / stats.spans)} bytes a span` : ''),
       tile('Oldest', isTime(stats.oldest) ? el('time', {tip: utc(stats.oldest)}, ago(stats.oldest)) : '–', isTime(stats.oldest) ? time(stats.oldest, {short: true}) : 'empty'),
       tile('Newest', isTime(stats.newest) ? el('time', {tip: utc(stats.newest)}, ago(stats.newest)) : '–', isTime(stats.newest) ? time(stats.newest, {short: true}) : 'empty'),
-      tile('Written', count(stats.written), 'since it was opened'), tile('Expired', count(stats.expired), 'by age or size')), damageOf(stats.damage));
+      tile('Written', count(stats.written), 'since it was opened'), tile('Expired', count(stats.expired), 'by age or size')), retention(stats), damageOf(stats.damage));
 }
 
 // showHealth shows the sources that the server knows, and its store.

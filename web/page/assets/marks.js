@@ -7,6 +7,7 @@ import {marks as words, unlinked, explain as meant} from './reasons.js';
 export const kinds = [
   {key: 'error', symbol: '✕', word: 'error', cls: 'bad', of: (s) => s.status === 'error'},
   {key: 'missing_parent', symbol: '↥', word: 'parent missing', cls: 'warn', of: (s) => s.missing_parent},
+  {key: 'hidden_parent', symbol: '↥', word: 'parent left out', cls: 'note', of: (s) => s.hidden_parent},
   {key: 'missing_server', symbol: '↧', word: 'server missing', cls: 'warn', of: (s) => s.missing_server},
   {key: 'unlinked', symbol: '⊣', word: 'not linked', cls: 'warn', of: (s) => Boolean(s.unlinked)},
   {key: 'behind', symbol: '⊢', word: 'begins here', cls: 'note', of: (s) => Boolean(s.behind)},

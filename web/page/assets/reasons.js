@@ -99,6 +99,7 @@ export const whyKept = (reason) => words(reason || '', kept);
 // What marks on spans mean; the legend and the tooltips say the same.
 export const marks = {
   missing_parent: 'Parent missing: the parent of this span did not arrive.',
+  hidden_parent: 'Parent left out: the parent of this span is of a service that you may not see.',
   missing_server: 'Server missing: the peer is traced, but its span did not arrive.',
   late: 'Late: this span arrived after its trace was emitted.',
   clock: 'Clock corrected: the clock of this span’s host differs from the caller’s.',

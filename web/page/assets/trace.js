@@ -45,6 +45,7 @@ export function summary(trace, tree, services, heading = 'h1') {
     errors ? el('span', {class: 'badge bad'}, plural(errors, 'error')) : '',
     trace.logs?.length ? el('span', {tip: 'In the details of their spans'}, plural(trace.logs.length, 'log record')) : '',
     stateBadge(trace),
+    trace.hidden_spans ? el('span', {class: 'badge', tip: 'They are of services that you may not see.'}, `${plural(trace.hidden_spans, 'span')} left out`) : '',
     trace.damaged ? el('span', {class: 'badge bad', tip: trace.damaged}, 'damaged: some of its spans cannot be read') : '',
     whyKept(trace.keep) ? el('span', {class: 'badge', tip: trace.keep}, `kept: ${whyKept(trace.keep)}`) : '',
     trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
