@@ -33,7 +33,12 @@ type Config struct {
 	Hosts []string `mapstructure:"hosts"`
 	// QueryTimeout is how long one query may take (default 15s, at most 5m).
 	QueryTimeout time.Duration `mapstructure:"query_timeout"`
-	_            struct{}
+	// Tokens is a file of the tokens with which readers authenticate, and of the services that each may see. It takes the
+	// place of auth.
+	Tokens string `mapstructure:"tokens"`
+	// Audit is where it is written who asked what.
+	Audit AuditConfig `mapstructure:"audit"`
+	_     struct{}
 }
 
 // Unmarshal rejects unknown keys. The framework's ServerConfig, which is squashed into
@@ -46,6 +51,8 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 		Health       []string      `mapstructure:"health"`
 		Hosts        []string      `mapstructure:"hosts"`
 		QueryTimeout time.Duration `mapstructure:"query_timeout"`
+		Tokens       string        `mapstructure:"tokens"`
+		Audit        AuditConfig   `mapstructure:"audit"`
 	}
 	if err := conf.Unmarshal(&strict{}); err != nil {
 		return err
@@ -72,6 +79,9 @@ func (c *Config) Validate() error {
 	if c.QueryTimeout <= 0 || c.QueryTimeout > 5*time.Minute {
 		errs = append(errs, fmt.Errorf("`query_timeout`: %v is not above 0 and at most 5m", c.QueryTimeout))
 	}
+	if c.Tokens != "" && c.ServerConfig.Auth.HasValue() {
+		errs = append(errs, errors.New("`tokens` and `auth`: both decide who may read; remove one of them"))
+	}
 	loopback, err := c.loopback()
 	if err != nil {
 		errs = append(errs, err)
@@ -84,8 +94,8 @@ func (c *Config) Validate() error {
 // exposed is an error unless readers over the network must authenticate, over TLS.
 func (c *Config) exposed() error {
 	var missing []string
-	if !c.ServerConfig.Auth.HasValue() {
-		missing = append(missing, "`auth` (the id of an authenticator extension, such as basicauth or bearertokenauth)")
+	if !c.ServerConfig.Auth.HasValue() && c.Tokens == "" {
+		missing = append(missing, "`tokens` (a file of tokens) or `auth` (the id of an authenticator extension, such as basicauth or bearertokenauth)")
 	}
 	if !c.ServerConfig.TLS.HasValue() {
 		missing = append(missing, "`tls` (cert_file and key_file)")

@@ -74,7 +74,7 @@ func TestConfigThatMustNotBe(t *testing.T) {
 		{map[string]any{"endpoint": "tare.example:4680"}, []string{"other machines"}},
 		{map[string]any{"endpoint": "localhost.evil.example:4680"}, []string{"other machines"}},
 		{map[string]any{"endpoint": "10.0.0.1:4680", "auth": auth}, []string{"set `tls`"}},
-		{map[string]any{"endpoint": "10.0.0.1:4680", "tls": tls}, []string{"set `auth`"}},
+		{map[string]any{"endpoint": "10.0.0.1:4680", "tls": tls}, []string{"set `tokens`", "or `auth`"}},
 		{map[string]any{"endpoint": "4680"}, []string{"host:port"}},
 		{map[string]any{"endpoint": "127.0.0.1:4680", "transport": "udp"}, []string{"over tcp"}},
 		{map[string]any{"health": []any{"127.0.0.1:9464"}}, []string{"`health`", "http://127.0.0.1:9464/metrics"}},

@@ -25,6 +25,7 @@ import (
 	"go.uber.org/zap/exp/zapslog"
 
 	"github.com/tare-trace/tare/collector/storeextension"
+	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web"
 )
 
@@ -43,6 +44,7 @@ type pageExtension struct {
 	settings extension.Settings
 	listener net.Listener
 	server   *http.Server
+	audit    *audit // nil: none
 	done     chan struct{}
 }
 
@@ -86,7 +88,28 @@ func (e *pageExtension) Start(ctx context.Context, host component.Host) error {
 	if err != nil {
 		return err
 	}
-	handler := web.New(web.Options{
+	var tokens *tokens
+	if e.config.Tokens != "" {
+		if tokens, err = openTokens(e.config.Tokens, e.settings.Logger); err != nil {
+			return err
+		}
+	}
+	if e.config.Audit.Path != "" {
+		if e.audit, err = newAudit(e.settings.TelemetrySettings, &e.config.Audit); err != nil {
+			return err
+		}
+		refusals.audit = e.audit
+	}
+	err = e.serve(ctx, host, st, refusals, tokens, loopback)
+	if err != nil && e.audit != nil {
+		err = errors.Join(err, e.audit.close())
+		e.audit = nil
+	}
+	return err
+}
+
+func (e *pageExtension) serve(ctx context.Context, host component.Host, st *store.Store, refusals *refusals, tokens *tokens, loopback bool) error {
+	o := web.Options{
 		Store:   st,
 		Health:  e.config.Health,
 		Version: e.settings.BuildInfo.Version,
@@ -95,7 +118,14 @@ func (e *pageExtension) Start(ctx context.Context, host component.Host) error {
 		Hosts:   e.config.Hosts,
 		AnyHost: !loopback,
 		Refused: refusals.refused,
-	})
+	}
+	if e.audit != nil {
+		o.Audit = e.audit.asked
+	}
+	handler := web.New(o)
+	if tokens != nil {
+		handler = tokens.authenticate(handler, refusals.unauthenticated)
+	}
 	server, err := e.config.ServerConfig.ToServer(ctx, host.GetExtensions(), e.settings.TelemetrySettings, handler,
 		confighttp.WithErrorHandler(refusals.unauthenticated))
 	if err != nil {
@@ -144,5 +174,9 @@ func (e *pageExtension) Shutdown(ctx context.Context) error {
 	}
 	<-e.done
 	e.server, e.listener = nil, nil
+	if e.audit != nil {
+		err = errors.Join(err, e.audit.close())
+		e.audit = nil
+	}
 	return err
 }

@@ -19,6 +19,7 @@ type refusals struct {
 	log       *zap.Logger
 	count     metric.Int64Counter
 	challenge string // for WWW-Authenticate
+	audit     *audit // nil: none
 }
 
 func newRefusals(set component.TelemetrySettings, c *Config) (*refusals, error) {
@@ -34,6 +35,9 @@ func newRefusals(set component.TelemetrySettings, c *Config) (*refusals, error) 
 // challenge makes a browser ask for a password (RFC 7617), or a program for a token (RFC
 // 6750). The type's name is all that the framework says about an authenticator.
 func challenge(c *Config) string {
+	if c.Tokens != "" {
+		return readerHeader
+	}
 	if !c.ServerConfig.Auth.HasValue() {
 		return ""
 	}
@@ -45,12 +49,15 @@ func challenge(c *Config) string {
 
 func (s *refusals) refused(r *http.Request, status int, reason string) {
 	s.count.Add(context.WithoutCancel(r.Context()), 1, metric.WithAttributes(attribute.Int("status", status)))
+	if s.audit != nil {
+		s.audit.refused(r, status, reason)
+	}
 	// Without the query, which shows what somebody searched for.
 	s.log.Warn("request refused", zap.String("remote", r.RemoteAddr), zap.String("method", r.Method),
 		zap.String("path", r.URL.Path), zap.Int("status", status), zap.String("reason", reason))
 }
 
-// unauthenticated writes the response when an authenticator refuses a request, or when a
+// unauthenticated writes the response when an authenticator, or tokens, refuse a request, or when a
 // body cannot be decompressed.
 func (s *refusals) unauthenticated(w http.ResponseWriter, r *http.Request, message string, status int) {
 	s.refused(r, status, message)

@@ -34,6 +34,15 @@ type rate struct {
 	kinds map[string]*allowance
 }
 
+// Limit bounds how many records whoever can connect makes a program write, as [Bounded] does for its log.
+type Limit struct{ rate rate }
+
+// NewLimit returns a Limit of its own.
+func NewLimit() *Limit { return &Limit{rate{now: time.Now, kinds: map[string]*allowance{}}} }
+
+// Take returns whether a record of a kind is written, and how many before it were not.
+func (l *Limit) Take(kind string) (ok bool, unlogged int) { return l.rate.take(kind) }
+
 type allowance struct {
 	left     int
 	since    time.Time // of the last line that was added to left

@@ -1,0 +1,63 @@
+package logfile_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tare-trace/tare/otel/lean/logfile"
+)
+
+func TestWriter(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.jsonl")
+	if _, err := logfile.NewWriter(logfile.Config{}); err == nil {
+		t.Error("a writer without a path")
+	}
+	w, err := logfile.NewWriter(logfile.Config{Path: path, MaxFileBytes: 4096, MaxTotalBytes: 3 * 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	for i := range 2000 {
+		if err := w.WriteLine(fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, line := range map[string][]byte{"two lines": []byte("a\nb"), "too large": make([]byte, 4096)} {
+		if err := w.WriteLine(line); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	names := files(t, dir)
+	var all []byte
+	for _, name := range append(names[1:], names[0]) { // the file that is written sorts first
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	if len(all) > 3*4096 || len(all) < 4096 {
+		t.Errorf("%d bytes in %v", len(all), names)
+	}
+	lines := bytes.Split(bytes.TrimSpace(all), []byte("\n"))
+	for i, l := range lines { // the newest, without a hole
+		if want := fmt.Sprintf(`{"n":%d}`, 2000-len(lines)+i); string(l) != want {
+			t.Fatalf("%s, want %s", l, want)
+		}
+	}
+	for range 2 {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := w.WriteLine(nil); !errors.Is(err, logfile.ErrShutdown) {
+		t.Error(err)
+	}
+}
