@@ -23,13 +23,17 @@ type Report struct {
 	// Opens is nil if the store can be opened, or why it cannot.
 	Opens  error
 	Damage Damage
+	// Retention is what the store was opened with last. Of the spans in Stats, Stats.Overdue have expired by that of
+	// their service, are shown by no query, and will be removed.
+	Retention Retention
 }
 
 // Sound reports whether nothing is wrong.
 func (r *Report) Sound() bool { return r.Opens == nil && !r.Damage.Any() }
 
 // Info describes the store in a directory that nobody has open, and changes nothing. It
-// reads bounds only; what is damaged within chunks [Check] finds.
+// reads bounds only, and columns if some services have a retention of their own; what is damaged within chunks
+// [Check] finds.
 func Info(dir string) (Report, error) {
 	return examine(dir, func(*Store, *account) error { return nil })
 }
@@ -110,8 +114,14 @@ func examine(dir string, look func(*Store, *account) error) (r Report, err error
 	if err := look(s, a); err != nil {
 		return r, err
 	}
+	if r.Retention, err = readRetention(dir); err != nil {
+		s.damage.note(err.Error())
+	}
 	if s.db != nil {
 		r.Stats, r.Chunks = s.Stats(), len(s.chunks)
+		if r.Stats.Overdue, err = s.countOverdue(r.Retention); err != nil {
+			return r, err
+		}
 	}
 	files, _, err := quarantined(dir)
 	s.damage.quarantine = files

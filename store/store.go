@@ -240,6 +240,9 @@ func (s *Store) openLocked(engine string, lock *pebble.Lock) error {
 		err = s.settle(a)
 	}
 	if err == nil {
+		err = s.writeRetention()
+	}
+	if err == nil {
 		if err = s.loadLogs(); errors.Is(err, ErrCorrupt) {
 			s.log.Error("store: log records are damaged, those that cannot be read are not shown", "error", err)
 			err = nil
@@ -460,11 +463,6 @@ func (s *Store) Stats() Stats {
 	}
 	st.Bytes = s.db.Metrics().DiskSpaceUsage()
 	return st
-}
-
-// Retention is how long spans are kept: all of them (0: no limit), and those of services by patterns of their names.
-func (s *Store) Retention() (age time.Duration, services map[string]time.Duration) {
-	return s.opt.MaxAge, maps.Clone(s.opt.Services)
 }
 
 // list is the chunks as they are now.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"github.com/tare-trace/tare/collector/storeextension"
 	"github.com/tare-trace/tare/internal/cli"
+	"github.com/tare-trace/tare/internal/duration"
 	"github.com/tare-trace/tare/store"
 )
 
@@ -134,22 +137,25 @@ the old one, or name it in the collector's configuration.`,
 
 // report is the output of info and check as JSON.
 type report struct {
-	Directory string   `json:"directory"`
-	Sound     bool     `json:"sound"`
-	Opens     string   `json:"opens"` // why it cannot be opened, "" if it can
-	Format    int      `json:"format"`
-	Spans     uint64   `json:"spans"`
-	Traces    uint64   `json:"traces"`
-	Chunks    int      `json:"chunks"`
-	Bytes     uint64   `json:"bytes"`
-	Oldest    string   `json:"oldest"` // RFC 3339, "" if it is empty
-	Newest    string   `json:"newest"`
-	Lost      uint64   `json:"lost_spans"`
-	Damaged   uint64   `json:"unreadable_spans"`
-	Files     []string `json:"damaged_files"`
-	Aside     []string `json:"quarantine"`
-	Notes     []string `json:"notes"`
-	Gone      []gone   `json:"gone"`
+	Directory string                       `json:"directory"`
+	Sound     bool                         `json:"sound"`
+	Opens     string                       `json:"opens"` // why it cannot be opened, "" if it can
+	Format    int                          `json:"format"`
+	Spans     uint64                       `json:"spans"`
+	Traces    uint64                       `json:"traces"`
+	Chunks    int                          `json:"chunks"`
+	Bytes     uint64                       `json:"bytes"`
+	Oldest    string                       `json:"oldest"` // RFC 3339, "" if it is empty
+	Newest    string                       `json:"newest"`
+	Age       duration.Duration            `json:"retention_age"`      // as the collector had it that opened the store last; 0s: no limit
+	Services  map[string]duration.Duration `json:"retention_services"` // by patterns of names
+	Overdue   uint64                       `json:"overdue_spans"`      // of spans: no query shows them, since the retention of their service is over
+	Lost      uint64                       `json:"lost_spans"`
+	Damaged   uint64                       `json:"unreadable_spans"`
+	Files     []string                     `json:"damaged_files"`
+	Aside     []string                     `json:"quarantine"`
+	Notes     []string                     `json:"notes"`
+	Gone      []gone                       `json:"gone"`
 }
 
 // gone are spans that were written together, or merged.
@@ -180,6 +186,10 @@ func show(w io.Writer, dir string, r *store.Report, asJSON bool) error {
 		Directory: dir, Sound: r.Sound(), Format: s.Version, Spans: s.Spans, Traces: s.Traces, Chunks: r.Chunks, Bytes: s.Bytes,
 		Oldest: timeText(s.Oldest), Newest: timeText(s.Newest), Lost: d.LostSpans, Damaged: d.UnreadableSpans,
 		Files: append([]string{}, d.Files...), Aside: append([]string{}, d.Quarantine...), Notes: append([]string{}, d.Notes...), Gone: goneOf(d.Lost),
+		Age: duration.Duration(r.Retention.Age), Services: map[string]duration.Duration{}, Overdue: s.Overdue,
+	}
+	for p, age := range r.Retention.Services {
+		out.Services[p] = duration.Duration(age)
 	}
 	if r.Opens != nil {
 		out.Opens = r.Opens.Error()
@@ -200,6 +210,15 @@ func show(w io.Writer, dir string, r *store.Report, asJSON bool) error {
 		if out.Oldest != "" {
 			row("from, to", "%s, %s", out.Oldest, out.Newest)
 		}
+	}
+	if out.Age > 0 {
+		row("kept for", "%v", out.Age)
+	}
+	for _, p := range slices.Sorted(maps.Keys(out.Services)) {
+		row("kept for", "%v, of services %s", out.Services[p], p)
+	}
+	if out.Overdue > 0 {
+		row("expired", "%d of these spans: no query shows them, and they will be removed", out.Overdue)
 	}
 	if out.Lost > 0 {
 		row("lost", "%d spans that were acknowledged are not there", out.Lost)

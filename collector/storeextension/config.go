@@ -2,10 +2,13 @@ package storeextension
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/tare-trace/tare/internal/duration"
+	"github.com/tare-trace/tare/store"
 )
 
 // Config is the extension's section of a collector's configuration.
@@ -25,8 +28,10 @@ type Config struct {
 type Retention struct {
 	Age  duration.Duration `mapstructure:"age"`  // default 7d
 	Size Size              `mapstructure:"size"` // on disk; default 10GiB
-	Logs Size              `mapstructure:"logs"` // of the log records beside traces; default 1GiB, at most an eighth of size
-	_    struct{}
+	// Services are ages, shorter than Age, by patterns of services' names.
+	Services map[string]duration.Duration `mapstructure:"services"`
+	Logs     Size                         `mapstructure:"logs"` // of the log records beside traces; default 1GiB, at most an eighth of size
+	_        struct{}
 }
 
 // Validate reports values that make no sense.
@@ -37,7 +42,19 @@ func (c *Config) Validate() error {
 	if c.Retention.Age < 0 {
 		return errors.New("`retention::age` is negative; 0 means no limit")
 	}
+	o := store.Options{Dir: c.Directory, MaxAge: c.Retention.Age.Std(), Services: c.Retention.services()}
+	if err := o.Validate(); err != nil {
+		return fmt.Errorf("`retention`: %w", err)
+	}
 	return nil
+}
+
+func (r *Retention) services() map[string]time.Duration {
+	ages := make(map[string]time.Duration, len(r.Services))
+	for p, age := range r.Services {
+		ages[p] = age.Std()
+	}
+	return ages
 }
 
 func defaultDirectory() string {

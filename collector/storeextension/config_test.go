@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/tare-trace/tare/internal/duration"
 )
 
 // value is the sum of a metric's points.
@@ -41,7 +43,8 @@ func TestConfig(t *testing.T) {
 		t.Errorf("default: %+v", cfg)
 	}
 	conf := confmap.NewFromStringMap(map[string]any{
-		"directory": "/x", "sync": false, "retention": map[string]any{"age": "2d", "size": "1.5GiB"},
+		"directory": "/x", "sync": false,
+		"retention": map[string]any{"age": "2d", "size": "1.5GiB", "services": map[string]any{"payments": "24h", "Audit.*": "1d12h"}},
 	})
 	if err := conf.Unmarshal(cfg); err != nil {
 		t.Fatal(err)
@@ -52,12 +55,19 @@ func TestConfig(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
 	}
+	if s := cfg.Retention.services(); len(s) != 2 || s["payments"] != 24*time.Hour || s["Audit.*"] != 36*time.Hour {
+		t.Errorf("%v", s)
+	}
 	for _, c := range []struct {
 		change func(*Config)
 		want   string
 	}{
 		{func(c *Config) { c.Directory = "" }, "`directory`"},
 		{func(c *Config) { c.Retention.Age = -1 }, "`retention::age`"},
+		{func(c *Config) {
+			c.Retention.Services = map[string]duration.Duration{"a": duration.Duration(72 * time.Hour)}
+		}, "nothing is kept for longer"},
+		{func(c *Config) { c.Retention.Services = map[string]duration.Duration{"a": 0} }, "at least 1s"},
 	} {
 		bad := *cfg
 		c.change(&bad)

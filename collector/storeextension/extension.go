@@ -114,6 +114,7 @@ func (e *storeExtension) Start(context.Context, component.Host) error {
 		Dir:      dir,
 		NoSync:   !e.config.Sync,
 		MaxAge:   e.config.Retention.Age.Std(),
+		Services: e.config.Retention.services(),
 		MaxBytes: int64(e.config.Retention.Size), MaxLogBytes: int64(e.config.Retention.Logs),
 		Log: slog.New(zapslog.NewHandler(e.settings.Logger.Core())),
 	})

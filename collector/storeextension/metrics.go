@@ -36,6 +36,7 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		oldest  = gauge("tare_store_oldest", "s", "Start of the oldest stored span, as Unix time.")
 		written = counter("tare_store_written_spans", "{span}", "Spans written since the store was opened.")
 		expired = counter("tare_store_expired_spans", "{span}", "Spans that retention removed since then.")
+		overdue = gauge("tare_store_overdue_spans", "{span}", "Spans that no query shows, since the retention of their service is over, and that are still on the disk: at most so many.")
 		refused = counter("tare_store_refused_spans", "{span}", "Spans refused since then, because the disk is full or the store closed.")
 	)
 	var (
@@ -65,6 +66,7 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		o.ObserveInt64(written, int64(stats.Written))
 		o.ObserveInt64(expired, int64(stats.Expired))
 		o.ObserveInt64(refused, int64(stats.Refused))
+		o.ObserveInt64(overdue, int64(stats.Overdue))
 		l := s.LogStats()
 		o.ObserveInt64(logs, int64(l.Records))
 		o.ObserveInt64(logBytes, int64(l.Bytes))
@@ -79,7 +81,7 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		o.ObserveInt64(unreadable, int64(d.UnreadableSpans))
 		o.ObserveInt64(aside, int64(len(d.Quarantine)))
 		return nil
-	}, spans, traces, bytes, oldest, written, expired, refused, lost, unreadable, aside, logs, logBytes, logsWritten, logsExpired, logsRefused, logsDropped)
+	}, spans, traces, bytes, oldest, written, expired, refused, overdue, lost, unreadable, aside, logs, logBytes, logsWritten, logsExpired, logsRefused, logsDropped)
 	if err != nil {
 		return nil, err
 	}

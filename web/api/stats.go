@@ -66,12 +66,12 @@ func (a *api) stats(r *http.Request) (any, error) {
 		},
 		Retention: []serviceAge{},
 	}
-	age, services := a.Store.Retention()
-	if age > 0 {
-		out.Age = duration.Format(age)
+	kept := a.Store.Retention()
+	if kept.Age > 0 {
+		out.Age = duration.Format(kept.Age)
 	}
-	for _, p := range slices.Sorted(maps.Keys(services)) {
-		out.Retention = append(out.Retention, serviceAge{p, duration.Format(services[p])})
+	for _, p := range slices.Sorted(maps.Keys(kept.Services)) {
+		out.Retention = append(out.Retention, serviceAge{p, duration.Format(kept.Services[p])})
 	}
 	return out, nil
 }
