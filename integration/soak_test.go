@@ -169,6 +169,13 @@ func (s *soak) held() (h held) {
 	return h
 }
 
+// settle waits until nothing is under way any more. Where the ring was full, as it is on a machine that has no time
+// for the agent, the records that were lost may have been ends of spans, which wait for them until they expire.
+func (s *soak) settle() metrics {
+	s.Helper()
+	return s.agent.quiet(s.agent.mustMetrics().int(`tare_lost_total{reason="ring_full"}`))
+}
+
 // Hours of comings and goings (make soak): no trace holds two requests, every span that was built is at the receiver or
 // counted as lost, every request is decided once, and what the agent holds does not grow.
 func TestSoak(t *testing.T) {
@@ -184,11 +191,11 @@ func TestSoak(t *testing.T) {
 	counts := map[string]int{}
 	for begun := time.Now(); time.Since(begun) < *soakFor || s.cycle < len(disturbances); s.cycle++ {
 		d := disturbances[s.cycle%len(disturbances)]
-		agent, before := s.agent, s.agent.settle()
+		agent, before := s.agent, s.settle()
 		sink.take()
 		arrived := sink.count()
 		answered := d.do(s)
-		after := s.agent.settle()
+		after := s.settle()
 		r := judge(t, sink.all(), shape)
 		of := func(key string) int { return after.int(key) - before.int(key) }
 		lost := 0
