@@ -48,6 +48,12 @@ func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands
 			lost: "look-ups of names have no spans: what sees them",
 		},
 		{
+			// traced processes that begin to use such sockets say so (bpf/worker.bpf.h), and
+			// scans find those that have some
+			of: tier.Loops, by: bpf.TareControlTypeTARE_TURNS, keep: time.Minute,
+			lost: "calls of event loops that use unix sockets, or UDP, are not linked: what sees those",
+		},
+		{
 			of: tier.Handovers, keep: time.Minute, // processes alone need them
 			lost: "requests that are handed over are not linked: what shows who takes them",
 		},
@@ -97,6 +103,16 @@ func (d *demands) hold(of tier.Demand, processes int) {
 	for _, x := range d.all {
 		if x.of == of {
 			d.ask(x, processes)
+		}
+	}
+}
+
+// need is hold without anything that follows: who calls it knows when nobody needs the
+// hooks any more.
+func (d *demands) need(of tier.Demand, more int) {
+	for _, x := range d.all {
+		if x.of == of {
+			d.change(x, func() { x.held += more })
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestDemands(t *testing.T) {
 		d.began() // 2:11:30
 		after(2 * time.Minute)
 		want := []string{
-			"1s proofs false", "1s handovers false", "1s unix false", "1m59s lookups false",
+			"1s proofs false", "1s loops false", "1s handovers false", "1s unix false", "1m59s lookups false",
 			"3m0s lookups true", "3m0s proofs true",
 			"3m5s proofs false", "4m0s lookups false", "6m0s lookups false",
 			"7m0s handovers true", "2h10m30s handovers false",

@@ -21,7 +21,7 @@ import (
 const (
 	scanInterval  = 10 * time.Second // between scans of /proc, besides what the control ring reports
 	buryInterval  = time.Second      // between looks for unix sockets that were closed
-	earlyInterval = time.Second      // where it reported more than is looked at one by one
+	earlyInterval = time.Second      // where it reported more than is looked at one by one, and behind the first of an event loop
 	// A scan is followed by a pause of so many times its length: it takes at most
 	// 2% of a CPU on a host where it takes long.
 	scanPause = 50
@@ -45,6 +45,7 @@ type tracer interface {
 	Arm() error
 	Control(ctx context.Context, handle func(bpf.Control)) error
 	Demand(d tier.Demand, on bool) error
+	TellsOfTurns() bool
 	SweepUnix() error
 	runtime.Maps
 }
@@ -93,7 +94,8 @@ type discovery struct {
 	cfg        config.Config
 	system     system
 	services   *services
-	loops      bool // hooks for event loops are attached
+	loops      bool // some event loop is held to receive more than TCP
+	newLoops   bool // one was found, by the scan or since: the next scan sees what it opened before the kernel side knew it
 	headers    headers
 	known      map[int]*traced
 	sockets    map[uint64]*socket      // of known processes
@@ -125,7 +127,7 @@ func (f *failures) add(err error) {
 func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, in cluster.Source, newSystem func(config.Config) system) *discovery {
 	d := &discovery{
 		cluster: in, clustered: make(chan struct{}, 1),
-		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg, loops: true,
+		tracer: t, log: log, newSystem: newSystem, changes: newChanges(), cfg: cfg,
 		system:     newSystem(cfg),
 		headers:    headers{log: log, put: t.Put},
 		known:      map[int]*traced{},
@@ -139,10 +141,6 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, in cluster.Sour
 	d.services = newServices(log, func(index uint16, s *discover.Service) error {
 		bits, err := d.headers.bits(s.Correlation)
 		if err != nil {
-			return err
-		}
-		// before the kernel side knows of any process of it, and so before its first link
-		if err := d.watchLoops(d.loops || s.Linking == config.Loop); err != nil {
 			return err
 		}
 		return t.SetService(index, s.Name, bits)
@@ -192,7 +190,7 @@ func (d *discovery) scan() error {
 			d.leave(pid)
 		}
 	}
-	d.refused = 0
+	d.refused, d.newLoops = 0, false
 	err = d.take(found, true)
 	d.left.set(leftProcesses, d.refused)
 	if d.left.set(leftSockets, d.untold) {
@@ -210,21 +208,22 @@ func (d *discovery) scan() error {
 			d.demands.hold(need, 0)
 		}
 	}
-	return d.watchLoops(d.services.any(config.Loop))
+	d.watchLoops(d.newLoops || slices.ContainsFunc(found, func(p discover.Process) bool {
+		return p.Turns || p.Service.Linking == config.Loop && !d.tracer.TellsOfTurns()
+	}))
+	return nil
 }
 
-// watchLoops attaches or detaches the hooks that only event loops need; they are
-// attached at the start. A service that is known keeps them, whether its processes
-// run or not.
-func (d *discovery) watchLoops(on bool) error {
-	if d.loops == on {
-		return nil
-	}
-	if err := d.tracer.Demand(tier.Loops, on); err != nil {
-		return err
+// watchLoops keeps the hooks attached that see what event loops receive beside TCP, while
+// some may receive such, by its sockets.
+func (d *discovery) watchLoops(on bool) {
+	switch {
+	case on && !d.loops:
+		d.demands.need(tier.Loops, 1)
+	case !on && d.loops:
+		d.demands.need(tier.Loops, -1)
 	}
 	d.loops = on
-	return nil
 }
 
 // take traces processes; if all is set, there are no others. Until the kernel
@@ -368,7 +367,7 @@ func (d *discovery) watch(ctx context.Context) error {
 
 	scanned := time.Now()
 	pause := time.Duration(0)
-	next := time.NewTimer(scanInterval)
+	next := time.NewTimer(d.interval())
 	defer next.Stop()
 	sweep := time.NewTicker(buryInterval)
 	defer sweep.Stop()
@@ -389,7 +388,7 @@ func (d *discovery) watch(ctx context.Context) error {
 			if err := d.follow(t); err != nil {
 				d.log.Warn("trace processes", "error", err)
 			}
-			if t.missed {
+			if t.missed || d.interval() < scanInterval {
 				next.Reset(max(earlyInterval, pause) - time.Since(scanned))
 			}
 		case <-d.clustered:
@@ -401,9 +400,19 @@ func (d *discovery) watch(ctx context.Context) error {
 			}
 			scanned = time.Now()
 			pause = scanPause * scanned.Sub(began)
-			next.Reset(max(scanInterval, pause))
+			next.Reset(max(d.interval(), pause))
 		}
 	}
+}
+
+// interval is how long to wait from one scan to the next.
+func (d *discovery) interval() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.newLoops { // hooks that cost something wait for it
+		return earlyInterval
+	}
+	return scanInterval
 }
 
 // missing says, of each rule that selects nothing yet, what it looks for.

@@ -17,32 +17,49 @@ import (
 	"github.com/tare-trace/tare/bpf"
 )
 
-// What only event loops need is attached before the first process of one is told, stays
-// while its service has an index, and is detached otherwise.
+// What only event loops need is attached before the kernel side knows one, stays until a scan
+// has seen the sockets that it had opened before, and beyond that while some socket, a
+// process that began to use such or a tier that tells of neither wants it. The scan comes soon.
 func TestDiscoveryLoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.host.start(1, "threads", "a", 1)
 		f.must(f.start())
 		f.did()
-		f.host.start(2, "nginx", "a", 1).Service.Linking = config.Loop
+		nginx := f.host.start(2, "nginx", "a", 1)
+		nginx.Service.Linking = config.Loop
 		f.told(2)
 		if got, want := f.did(), "loops true, add 2"; !strings.Contains(got, want) {
 			t.Errorf("told the kernel side %q, want %q", got, want)
 		}
+		if got := f.interval(); got != earlyInterval {
+			t.Errorf("the next scan comes %v later", got)
+		}
+		scans := func(turns bool, after time.Duration, want string) {
+			t.Helper()
+			nginx.Turns = turns
+			f.must(f.scan())
+			time.Sleep(after)
+			synctest.Wait()
+			if got := f.did(); strings.Contains(got, "loops") != (want != "") || !strings.Contains(got, want) {
+				t.Errorf("told the kernel side %q, want %q", got, want)
+			}
+		}
+		scans(false, time.Hour, "loops false")
+		if got := f.interval(); got != scanInterval {
+			t.Errorf("the next scan comes %v later", got)
+		}
+		scans(true, time.Hour, "loops true")
+		f.demands.control(bpf.Control{Type: uint32(bpf.TareControlTypeTARE_TURNS)})
+		scans(false, 59*time.Second, "")
+		scans(false, 2*time.Second, "loops false")
+		f.demands.control(bpf.Control{Type: uint32(bpf.TareControlTypeTARE_TURNS)})
+		scans(false, 59*time.Second, "loops true")
+		scans(false, 2*time.Second, "loops false")
+		f.kernel.silent = true
+		scans(false, time.Hour, "loops true")
 		f.exits(2)
-		f.must(f.scan())
-		f.host.start(3, "nginx", "a", 1).Service.Linking = config.Loop
-		f.told(3)
-		f.exits(3)
-		if got := f.did(); strings.Contains(got, "loops") {
-			t.Errorf("told the kernel side %q while its index is kept", got)
-		}
-		time.Sleep(rest)
-		f.must(f.scan())
-		if got, want := f.did(), "loops false"; !strings.Contains(got, want) {
-			t.Errorf("told the kernel side %q, want %q", got, want)
-		}
+		scans(false, time.Second, "loops false")
 	})
 }
 

@@ -31,6 +31,7 @@ type fakeKernel struct {
 	listeners map[bpf.PortKey]bpf.Service
 	trusted   []netip.Prefix
 	control   chan bpf.Control
+	silent    bool // it does not tell of event loops that begin to use other sockets
 	full      bool // no room for processes
 	room      int  // for trusted networks, 0: for all
 }
@@ -92,6 +93,8 @@ func (k *fakeKernel) Listeners() (map[bpf.PortKey]bpf.Service, error) {
 }
 func (k *fakeKernel) Put(string, any, any) error { return nil }
 func (k *fakeKernel) Delete(string, any) error   { return nil }
+
+func (k *fakeKernel) TellsOfTurns() bool { return !k.silent }
 
 func (k *fakeKernel) SweepUnix() error { return nil }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/bpf"
 )
@@ -40,6 +41,10 @@ func (d *discovery) tell(p discover.Process) error {
 			return errors.Join(
 				fmt.Errorf("service %s has more than %d processes: the others are not traced", s.Name, maxServiceProcesses),
 				d.tracer.RemoveProcess(uint32(p.PID))) // a fork is traced like its parent
+		}
+		if s.Linking == config.Loop { // before its first link
+			d.newLoops = true
+			d.watchLoops(true)
 		}
 		if err := d.tracer.AddProcess(uint32(p.PID), s.kernel()); err != nil {
 			d.refused++

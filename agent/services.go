@@ -125,16 +125,6 @@ func containerOf(s *discover.Service) string {
 	return ""
 }
 
-// any reports whether a service that has an index is linked so.
-func (t *services) any(by config.Linking) bool {
-	for _, s := range t.byKey {
-		if s.Linking == by {
-			return true
-		}
-	}
-	return false
-}
-
 // keep is which of two spans of one request is to be kept, as semconv.SDKKeep.
 func (t *services) keep(index uint16) string {
 	if int(index) < len(t.published) {

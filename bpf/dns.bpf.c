@@ -9,14 +9,18 @@
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
 
-/* A process connects to port 53, or sends there without. */
+/* A process connects by UDP, or sends without: to port 53, it looks a name up. */
 INLINE int resolves(struct bpf_sock_addr *a)
 {
 	u32 tgid;
-	if (a->user_port != bpf_htons(DNS_PORT) || a->protocol != IPPROTO_UDP)
+	bool asks = a->user_port == bpf_htons(DNS_PORT);
+	if (a->protocol != IPPROTO_UDP || !(asks || turns))
 		return 1;
 	struct service *svc = service_here(&tgid);
 	if (!svc)
+		return 1;
+	worker_may_turn(svc);
+	if (!asks)
 		return 1;
 	lookups_wanted(tgid);
 	if (!lookups_watched)

@@ -41,6 +41,8 @@ enum control_type {
 	TARE_UNIX = 9,	   /* one connects to a unix socket, or asks over one: likewise */
 	TARE_DISARMED =
 	    10, /* connections of netns have lost their sock_ops flags to another program */
+	TARE_TURNS =
+	    11, /* an event loop may receive what is not TCP's: the hooks for that are wanted */
 };
 
 enum role {
@@ -94,9 +96,10 @@ enum unlinked {
 	TARE_UNLINKED_TASK,	  /* which task runs cannot be read, or not yet */
 	TARE_UNLINKED_SHARED,	  /* on a connection whose previous request is not answered */
 	TARE_UNLINKED_UNPROVEN,	  /* no thread of the service was seen to wait for an answer yet */
-	TARE_UNLINKED_UNWATCHED,  /* a look-up of a name, before the hooks for that were attached */
-	TARE_UNLINKED_QUIC,	  /* a connection of QUIC was begun */
-	TARE_UNLINKED_HEADER,	  /* several requests have, or may have, the value of its header */
+	TARE_UNLINKED_UNWATCHED, /* a look-up of a name, or what a loop goes on with, before the hooks
+				     for that were attached */
+	TARE_UNLINKED_QUIC,	 /* a connection of QUIC was begun */
+	TARE_UNLINKED_HEADER,	 /* several requests have, or may have, the value of its header */
 	TARE_UNLINKED_MAX,
 };
 

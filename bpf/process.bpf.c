@@ -19,6 +19,7 @@ int BPF_PROG(tare_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	struct service of = *svc;
 	of.thread_stack |= parent->pid != from;
+	worker_may_turn(svc);
 	bpf_map_update_elem(&processes, &to, &of, BPF_ANY);
 	published_forked(from, to);
 	if (svc->linking == TARE_LINK_TASK)

@@ -44,6 +44,18 @@ volatile u64 grace_until SEC(".data.live");
 /* The hooks for look-ups of names are attached: dns.bpf.h. */
 volatile bool lookups_watched = false;
 
+/* Whether what event loops receive beside TCP is seen; the agent says so: worker.bpf.h. */
+enum turns_seen {
+	TURNS_NOBODYS = 0, /* no loop is traced, or all is always seen */
+	TURNS_SEEN = 1,	   /* the hooks are attached */
+	TURNS_UNSEEN = 2,  /* until a loop may receive such */
+};
+
+volatile enum turns_seen turns = TURNS_NOBODYS;
+
+/* TURNS_UNSEEN, and some loop may have received such. */
+volatile bool turns_missed SEC(".data.live");
+
 /* Some service's requests have their headers' values noted: header.bpf.h. */
 volatile bool headers_noted SEC(".data.live");
 

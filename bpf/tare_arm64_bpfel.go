@@ -185,6 +185,7 @@ const (
 	TareControlTypeTARE_LOOKS_UP TareControlType = 8
 	TareControlTypeTARE_UNIX     TareControlType = 9
 	TareControlTypeTARE_DISARMED TareControlType = 10
+	TareControlTypeTARE_TURNS    TareControlType = 11
 )
 
 type TareCounter uint32
@@ -1223,6 +1224,14 @@ const (
 	TareTransportTARE_OVER_UNIX TareTransport = 2
 )
 
+type TareTurnsSeen uint32
+
+const (
+	TareTurnsSeenTURNS_NOBODYS TareTurnsSeen = 0
+	TareTurnsSeenTURNS_SEEN    TareTurnsSeen = 1
+	TareTurnsSeenTURNS_UNSEEN  TareTurnsSeen = 2
+)
+
 type TareUnixConn struct {
 	_      structs.HostLayout
 	Cookie uint64
@@ -1400,6 +1409,9 @@ const (
 	TareVarNotesUnread          = "notes_unread"
 	TareVarSamplingThreshold    = "sampling_threshold"
 	TareVarStreamNotesUnread    = "stream_notes_unread"
+	TareVarTurns                = "turns"
+	TareVarTurnsMissed          = "turns_missed"
+	TareVarTurnsTold            = "turns_told"
 	TareVarUnixEpoch            = "unix_epoch"
 	TareVarUnixTold             = "unix_told"
 	TareVarUnusedClaim          = "unused_claim"
@@ -1599,6 +1611,9 @@ type TareVariableSpecs struct {
 	NotesUnread         *ebpf.VariableSpec `ebpf:"notes_unread"`
 	SamplingThreshold   *ebpf.VariableSpec `ebpf:"sampling_threshold"`
 	StreamNotesUnread   *ebpf.VariableSpec `ebpf:"stream_notes_unread"`
+	Turns               *ebpf.VariableSpec `ebpf:"turns"`
+	TurnsMissed         *ebpf.VariableSpec `ebpf:"turns_missed"`
+	TurnsTold           *ebpf.VariableSpec `ebpf:"turns_told"`
 	UnixEpoch           *ebpf.VariableSpec `ebpf:"unix_epoch"`
 	UnixTold            *ebpf.VariableSpec `ebpf:"unix_told"`
 	UnusedClaim         *ebpf.VariableSpec `ebpf:"unused_claim"`
@@ -1795,6 +1810,9 @@ type TareVariables struct {
 	NotesUnread         *ebpf.Variable `ebpf:"notes_unread"`
 	SamplingThreshold   *ebpf.Variable `ebpf:"sampling_threshold"`
 	StreamNotesUnread   *ebpf.Variable `ebpf:"stream_notes_unread"`
+	Turns               *ebpf.Variable `ebpf:"turns"`
+	TurnsMissed         *ebpf.Variable `ebpf:"turns_missed"`
+	TurnsTold           *ebpf.Variable `ebpf:"turns_told"`
 	UnixEpoch           *ebpf.Variable `ebpf:"unix_epoch"`
 	UnixTold            *ebpf.Variable `ebpf:"unix_told"`
 	UnusedClaim         *ebpf.Variable `ebpf:"unused_claim"`

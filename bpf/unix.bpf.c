@@ -20,8 +20,10 @@ int tare_unix_connects(struct bpf_sock_addr *a)
 	if (!sk || a->type != SOCK_STREAM || sk->state == TCP_ESTABLISHED)
 		return 1;
 	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
-	if (svc)
+	if (svc) {
 		unix_wanted();
+		worker_may_turn(svc);
+	}
 	if (!unix_epoch)
 		return 1;
 	struct unix_end *e = bpf_sk_storage_get(&unix_ends, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

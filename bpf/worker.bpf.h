@@ -64,6 +64,36 @@ INLINE bool service_silent(struct conn *c)
 	return service_unlinked(c) && !header_links(c);
 }
 
+/* ---- what loops receive beside TCP ---- */
+
+#define TURNS_TELL 1000000000 /* ns, at least, between requests for the hooks */
+
+/* When the agent was last asked for them, ns. */
+u64 turns_told SEC(".data.live");
+
+__noinline int turns_wanted(void)
+{
+	u64 now = bpf_ktime_get_ns();
+	if (turns == TURNS_UNSEEN)
+		turns_missed = true;
+	if (now - turns_told < TURNS_TELL)
+		return 0;
+	turns_told = now;
+	struct control_record r = {.type = TARE_TURNS};
+	r.tgid = bpf_get_current_task_btf()->tgid;
+	return bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+}
+
+/*
+ * A process of an event loop talks by UDP, connects to a unix socket, or forks one that may listen
+ * there: what it receives so is to be seen, or still. Until it is, nothing that a loop sends is linked.
+ */
+INLINE void worker_may_turn(const struct service *svc)
+{
+	if (turns && svc->linking == TARE_LINK_LOOP)
+		turns_wanted();
+}
+
 /* ---- the thread's context ---- */
 
 INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
@@ -117,6 +147,8 @@ INLINE int loop_take(struct context *ctx)
 		return 0;
 	if (t->http2)
 		return TARE_UNLINKED_HTTP2;
+	if (turns_missed)
+		return TARE_UNLINKED_UNWATCHED;
 	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
 	if (t->taken == TAKEN_BY_NAME) { /* what needs the name comes when it is known */
 		t->ctx.span = 0;
@@ -141,6 +173,8 @@ INLINE int loop_looks_up(struct context *ctx)
 		return 0;
 	if (t->http2)
 		return TARE_UNLINKED_HTTP2;
+	if (turns_missed)
+		return TARE_UNLINKED_UNWATCHED;
 	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
 	if (!t->ctx.span)
 		return !t->taken ? 0 : slept ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;

@@ -47,6 +47,7 @@ type Process struct {
 	Sockets     []uint64         // inodes of its sockets, of any family, sorted
 	Listening   []uint16         // TCP ports that it listens on, sorted
 	Needs       []tier.Demand    // what hooks its open sockets needed at the last scan
+	Turns       bool             // an event loop that may receive something that is not TCP's, by the same; of Scan only
 	Runtime     *runtime.Runtime // nil if a rule says how it is linked
 
 	run *runtime.Process // as the runtime sees it
@@ -164,6 +165,7 @@ type Scanner struct {
 	diag     bool                   // the kernel answers sock_diag, as far as is known since the last scan
 	ports    map[uint64]uint16      // of listening sockets by inode, of all namespaces at the last scan
 	needs    map[uint64]tier.Demand // of unix stream sockets that listened and UDP sockets connected to servers of names, likewise
+	others   map[uint64]other       // UDP and unix sockets, likewise; nil: they could not be listed
 	stats    Stats
 }
 
@@ -217,7 +219,7 @@ func (s *Scanner) Scan() ([]Process, error) {
 	clear(s.needs)
 	s.diag = s.root == "/proc" // once more, if it failed: that may have passed
 	t := s.tables()
-	t.needs = s.needs
+	t.needs, t.others = s.needs, map[uint64]other{}
 	var all []*process
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
@@ -251,6 +253,8 @@ func (s *Scanner) Scan() ([]Process, error) {
 			stats.Denied++
 		}
 	}
+	s.others = t.others
+	s.turns(selected)
 	stats.Selected = len(selected)
 	stats.Duration = time.Since(start)
 	s.stats = stats
@@ -380,6 +384,41 @@ func (s *Scanner) needsOf(sockets []uint64) (all []tier.Demand) {
 		}
 	}
 	return all
+}
+
+// turns finds the event loops that may receive something that is not TCP's.
+func (s *Scanner) turns(found []Process) {
+	var holders map[uint64]int // of unix sockets without a name
+	for i := range found {
+		p := &found[i]
+		if p.Service.Linking != config.Loop {
+			continue
+		}
+		if p.Runtime == nil || !p.Runtime.Channels || s.others == nil {
+			p.Turns = true
+			continue
+		}
+		if holders == nil {
+			holders = s.holders(found)
+		}
+		p.Turns = slices.ContainsFunc(p.Sockets, func(inode uint64) bool {
+			kind, ok := s.others[inode]
+			return ok && (kind == otherNamed || holders[inode] == 1)
+		})
+	}
+}
+
+// holders counts the processes that have each unix socket without a name.
+func (s *Scanner) holders(found []Process) map[uint64]int {
+	n := map[uint64]int{}
+	for i := range found {
+		for _, inode := range found[i].Sockets {
+			if s.others[inode] == otherUnnamed {
+				n[inode]++
+			}
+		}
+	}
+	return n
 }
 
 // rule returns the index of the first rule that matches, or -1. What is cheap

@@ -2,9 +2,12 @@ package discover
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/runtime"
 	"github.com/tare-trace/tare/agent/tier"
 )
 
@@ -98,25 +101,30 @@ func FuzzBracketed(f *testing.F) {
 	})
 }
 
-// Of unix sockets, the stream sockets that listen are found.
+// Of unix sockets, the stream sockets that listen are found, and what may be received on.
 func TestUnixTable(t *testing.T) {
-	found := tables{needs: map[uint64]tier.Demand{}}
+	found := tables{needs: map[uint64]tier.Demand{}, others: map[uint64]other{}}
 	err := found.parseUnix(strings.NewReader(`Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01    11 /run/a b.sock
 0000000000000000: 00000002 00000000 00010000 0001 01    12 @abstract
 0000000000000000: 00000003 00000000 00000000 0001 03    13 /run/a b.sock
 0000000000000000: 00000002 00000000 00010000 0005 01    14 /run/udev/control
 0000000000000000: 00000002 00000000 00000000 0002 01    15
+0000000000000000: 00000003 00000000 00000000 0001 03    16
+0000000000000000: 00000003 00000000 00000000 0005 03    17
 cut off
 `))
+	if want := map[uint64]other{11: otherNamed, 12: otherNamed, 13: otherNamed, 14: otherNamed, 16: otherUnnamed, 17: otherUnnamed}; !maps.Equal(found.others, want) {
+		t.Errorf("others %v, want %v", found.others, want)
+	}
 	if err != nil || len(found.needs) != 2 || found.needs[11] != tier.Unix || found.needs[12] != tier.Unix {
 		t.Errorf("%v, %v", found.needs, err)
 	}
 }
 
-// Of UDP sockets, those that are connected to a server of names are found.
+// Of UDP sockets, those that are connected to a server of names are found, and all.
 func TestUDPTable(t *testing.T) {
-	found := tables{needs: map[uint64]tier.Demand{}}
+	found := tables{needs: map[uint64]tier.Demand{}, others: map[uint64]other{}}
 	err := found.parseUDP(strings.NewReader(`   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
   100: 0100007F:C350 3500007F:0035 01 00000000:00000000 00:00000000 00000000     0        0 11 2 0000000000000000 0
   101: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 12 2 0000000000000000 0
@@ -126,5 +134,43 @@ cut off
 `))
 	if err != nil || len(found.needs) != 2 || found.needs[11] != tier.Lookups || found.needs[14] != tier.Lookups {
 		t.Errorf("%v, %v", found.needs, err)
+	}
+	if len(found.others) != 4 || found.others[13] != otherNamed {
+		t.Errorf("others %v", found.others)
+	}
+}
+
+// An event loop may receive what is not TCP's if it has UDP, a unix socket with a name, or one
+// without that no other process has: a connection. What is inherited is a channel between its
+// own processes, where its runtime has such. Where nothing is known, it may.
+func TestTurns(t *testing.T) {
+	channels, pairs := &runtime.Runtime{Channels: true}, &runtime.Runtime{}
+	others := map[uint64]other{1: otherUnnamed, 2: otherUnnamed, 3: otherUnnamed, 4: otherNamed}
+	for name, c := range map[string]struct {
+		runtime *runtime.Runtime
+		linking config.Linking
+		others  map[uint64]other
+		sockets []uint64 // beside those of another process: 1, 2, 9
+		want    bool
+	}{
+		"channels":            {channels, config.Loop, others, []uint64{1, 2, 9}, false},
+		"a connection":        {channels, config.Loop, others, []uint64{1, 3}, true},
+		"a name":              {channels, config.Loop, others, []uint64{1, 4}, true},
+		"nothing":             {channels, config.Loop, others, nil, false},
+		"not listed":          {channels, config.Loop, nil, nil, true},
+		"another runtime":     {pairs, config.Loop, others, nil, true},
+		"by a rule":           {nil, config.Loop, others, nil, true},
+		"not an event loop":   {channels, config.Thread, others, []uint64{3, 4}, false},
+		"TCP of one's own, 9": {channels, config.Loop, others, []uint64{9, 10}, false},
+	} {
+		s := Scanner{others: c.others}
+		found := []Process{
+			{Sockets: c.sockets, Runtime: c.runtime, Service: Service{Linking: c.linking}},
+			{Sockets: []uint64{1, 2, 9}, Service: Service{Linking: config.Thread}},
+		}
+		s.turns(found)
+		if found[0].Turns != c.want || found[1].Turns {
+			t.Errorf("%s: %v, %v", name, found[0].Turns, found[1].Turns)
+		}
 	}
 }

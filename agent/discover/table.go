@@ -24,7 +24,17 @@ type tables struct {
 	done  map[uint32]error // by namespace
 	ports map[uint64]uint16
 	needs map[uint64]tier.Demand // sockets that need hooks on demand; nil: not asked for
+
+	others map[uint64]other // what is not TCP's; nil: not asked for, or some could not be listed
 }
+
+// other is a socket that is not TCP's, on which requests and answers may come.
+type other uint8
+
+const (
+	otherNamed   other = iota + 1 // UDP, or a unix socket that has a name
+	otherUnnamed                  // a unix socket without: a client's, or one of a pair
+)
 
 // read asks for the listeners of the process's network namespace, once.
 func (t *tables) read(p *process) error {
@@ -37,9 +47,11 @@ func (t *tables) read(p *process) error {
 	}
 	err = t.ask(p)
 	if err == nil && t.needs != nil { // a kernel without such sockets has no such file
-		_ = t.readFile(filepath.Join(p.dir, "net/unix"), t.parseUnix)
-		_ = t.readFile(filepath.Join(p.dir, "net/udp"), t.parseUDP)
-		_ = t.readFile(filepath.Join(p.dir, "net/udp6"), t.parseUDP)
+		for name, parse := range map[string]func(io.Reader) error{"net/unix": t.parseUnix, "net/udp": t.parseUDP, "net/udp6": t.parseUDP} {
+			if err := t.readFile(filepath.Join(p.dir, name), parse); err != nil && p.exists() && !errors.Is(err, fs.ErrNotExist) {
+				t.others = nil
+			}
+		}
 	}
 	if !gone(err) { // else another process of the namespace may be there
 		t.done[ns] = err
@@ -85,9 +97,12 @@ func (t *tables) parsePorts(r io.Reader) error {
 	})
 }
 
-// parseUDP notes the sockets that are connected to servers of names.
+// parseUDP notes the sockets that are connected to servers of names, and that all are UDP's.
 func (t *tables) parseUDP(r io.Reader) error {
 	return parseTable(r, func(l line) {
+		if t.others != nil {
+			t.others[l.inode] = otherNamed
+		}
 		if l.remote == portOfNames {
 			t.needs[l.inode] = tier.Lookups
 		}
@@ -139,7 +154,8 @@ func portOf(address []byte) (uint16, bool) {
 	return uint16(port), colon >= 0 && err == nil
 }
 
-// parseUnix reads the stream sockets that listen of /proc/net/unix:
+// parseUnix reads /proc/net/unix: the stream sockets that listen, and on which something may be
+// received. A datagram socket without a name is one to which nobody can send, but for pairs.
 //
 //	Num       RefCount Protocol Flags    Type St Inode Path
 //	00000000…: 00000002 00000000 00010000 0001 01 12345 /run/x.sock
@@ -147,10 +163,22 @@ func (t *tables) parseUnix(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		f := bytes.Fields(lines.Bytes())
-		if len(f) < 7 || string(f[3]) != "00010000" || string(f[4]) != "0001" { // __SO_ACCEPTCON, SOCK_STREAM
+		if len(f) < 7 {
 			continue
 		}
-		if inode, err := strconv.ParseUint(string(f[6]), 10, 64); err == nil {
+		inode, err := strconv.ParseUint(string(f[6]), 10, 64)
+		if err != nil {
+			continue
+		}
+		if t.others != nil {
+			switch {
+			case len(f) > 7:
+				t.others[inode] = otherNamed
+			case string(f[4]) != "0002": // SOCK_DGRAM
+				t.others[inode] = otherUnnamed
+			}
+		}
+		if string(f[3]) == "00010000" && string(f[4]) == "0001" { // __SO_ACCEPTCON, SOCK_STREAM
 			t.needs[inode] = tier.Unix
 		}
 	}

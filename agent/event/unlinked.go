@@ -20,7 +20,7 @@ var unlinked = [bpf.TareUnlinkedTARE_UNLINKED_MAX]struct{ name, why string }{
 	bpf.TareUnlinkedTARE_UNLINKED_TASK:        {"task", "which task or virtual thread runs cannot be read, or not yet"},
 	bpf.TareUnlinkedTARE_UNLINKED_SHARED:      {"shared", "sent on a connection whose previous request was not answered: who sends may not be who asks"},
 	bpf.TareUnlinkedTARE_UNLINKED_UNPROVEN:    {"unproven", "no thread of the service was seen to wait for an answer alone yet, nor to leave a coroutine that waits for one"},
-	bpf.TareUnlinkedTARE_UNLINKED_UNWATCHED:   {"unwatched", "a name was looked up before what sees that was attached"},
+	bpf.TareUnlinkedTARE_UNLINKED_UNWATCHED:   {"unwatched", "a name was looked up, or an event loop began to use UDP or unix sockets, before what sees that was attached"},
 	bpf.TareUnlinkedTARE_UNLINKED_QUIC:        {"quic", "a connection of QUIC was begun"},
 	bpf.TareUnlinkedTARE_UNLINKED_HEADER:      {"header", "several requests have, had or may have the value of its correlation header"},
 	bpf.TareUnlinkedTARE_UNLINKED_HTTP2:       {"http2", "sent over HTTP/2 by a runtime whose streams are not linked, or for a request over HTTP/2 that is not seen"},

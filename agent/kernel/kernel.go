@@ -61,6 +61,7 @@ type Tracer struct {
 	trusted  map[bpf.Prefix]struct{}
 	demanded map[tier.Demand][]link.Link // attached on demand
 	sweep    *ebpf.Program               // nil where it is lost
+	loops    bool                        // some event loop is traced, or was
 	epoch    uint32                      // of connections over unix sockets, see watches
 }
 
@@ -124,10 +125,24 @@ func (t *Tracer) AddProcess(pid uint32, s bpf.Service) error {
 	if err := t.objs.Processes.Lookup(pid, &have); err == nil && have.Index == s.Index && have.Linking == s.Linking {
 		return nil
 	}
+	if err := t.traces(s); err != nil {
+		return err
+	}
 	if err := t.objs.Processes.Put(pid, s); err != nil {
 		return fmt.Errorf("trace process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// traces notes the first event loop, before the kernel side knows of it.
+func (t *Tracer) traces(s bpf.Service) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loops || bpf.TareLinking(s.Linking) != bpf.TareLinkingTARE_LINK_LOOP {
+		return nil
+	}
+	t.loops = true
+	return t.watches()
 }
 
 // RemoveProcess stops tracing new connections of a process.
@@ -144,9 +159,15 @@ func (t *Tracer) Demand(d tier.Demand, on bool) error {
 			return fmt.Errorf("end an epoch of unix sockets: %w", err)
 		}
 	}
-	err := t.detach(d)
+	held := t.demanded[d]
+	t.demanded[d] = nil
+	var err error
 	if !on {
-		return errors.Join(err, t.watches())
+		err = t.watches() // before the hooks go: what comes in between asks for them
+	}
+	err = errors.Join(detach(held), err)
+	if !on {
+		return err
 	}
 	for _, p := range t.programs {
 		if p.OnDemand != d {
@@ -154,7 +175,9 @@ func (t *Tracer) Demand(d tier.Demand, on bool) error {
 		}
 		l, err := attachTo(p.Hook, p.loaded, t.cgroup)
 		if err != nil {
-			return errors.Join(fmt.Errorf("attach to %v: %w", p.Hook, err), t.detach(d))
+			attached := t.demanded[d]
+			t.demanded[d] = nil
+			return errors.Join(fmt.Errorf("attach to %v: %w", p.Hook, err), detach(attached), t.watches())
 		}
 		t.demanded[d] = append(t.demanded[d], l)
 	}
@@ -162,12 +185,11 @@ func (t *Tracer) Demand(d tier.Demand, on bool) error {
 }
 
 // detach detaches what was attached last first.
-func (t *Tracer) detach(d tier.Demand) error {
+func detach(links []link.Link) error {
 	var errs []error
-	for _, l := range slices.Backward(t.demanded[d]) {
+	for _, l := range slices.Backward(links) {
 		errs = append(errs, l.Close())
 	}
-	t.demanded[d] = nil
 	return errors.Join(errs...)
 }
 
@@ -177,6 +199,20 @@ func (t *Tracer) detach(d tier.Demand) error {
 func (t *Tracer) watches() error {
 	if t.objs.LookupsWatched == nil {
 		return nil
+	}
+	turns := bpf.TareTurnsSeenTURNS_NOBODYS
+	if t.loops && t.TellsOfTurns() {
+		if turns = bpf.TareTurnsSeenTURNS_UNSEEN; len(t.demanded[tier.Loops]) > 0 {
+			turns = bpf.TareTurnsSeenTURNS_SEEN
+		}
+	}
+	if err := t.objs.Turns.Set(turns); err != nil {
+		return fmt.Errorf("say whether turns of event loops are seen: %w", err)
+	}
+	if turns != bpf.TareTurnsSeenTURNS_UNSEEN {
+		if err := t.objs.TurnsMissed.Set(false); err != nil {
+			return fmt.Errorf("say that turns of event loops are seen: %w", err)
+		}
 	}
 	all := 0
 	for _, p := range t.tier.Programs {
@@ -200,6 +236,21 @@ func (t *Tracer) watches() error {
 		}
 	}
 	return t.objs.LookupsWatched.Set(len(t.demanded[tier.Lookups]) > 0)
+}
+
+// TellsOfTurns reports whether the kernel side tells when an event loop begins to use
+// UDP or unix sockets, so that what sees those may be detached until then. Where functions are
+// hooked nothing is to be gained: only what receives on such sockets is.
+func (t *Tracer) TellsOfTurns() bool {
+	has := func(name string) bool {
+		return slices.ContainsFunc(t.programs, func(p program) bool { return p.Name == name })
+	}
+	for _, name := range []string{"tare_turns", "tare_fork", "tare_unix_connects", "tare_connect4", "tare_connect6", "tare_sendmsg4", "tare_sendmsg6"} {
+		if !has(name) {
+			return false
+		}
+	}
+	return true
 }
 
 // SweepUnix ends what was in progress on unix sockets that were closed. Nothing but

@@ -6,5 +6,6 @@ var _ = register(Runtime{
 	Name:        "nginx",
 	Executables: []string{"nginx"},
 	Linking:     config.Loop,
+	Channels:    true, // between master and workers
 	Why:         "event loop: what a receive causes is sent before the next receive",
 })

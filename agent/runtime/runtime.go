@@ -31,6 +31,7 @@ type Runtime struct {
 	Attach      func(*Process, Maps) error   // tells the kernel side of one process; nil: Linking is all
 	FaultIn     func(*Process, uint32) error // brings into memory what tables say of code, for the kernel side
 	Detach      func(pid int, m Maps) error  // takes back what Attach told, also when the process has ended
+	Channels    bool                         // unix sockets without a name that several of its processes hold are theirs, and lead to no request
 	Demand      tier.Demand                  // hooks that its processes need, attached while one is traced; "": none
 }
 

@@ -65,7 +65,7 @@ export const unlinked = {
   task: 'which task or virtual thread ran could not be read, or not yet',
   shared: 'sent on a connection whose previous request was not answered',
   unproven: 'nothing yet shows that the service’s threads work for one request at a time',
-  unwatched: 'a name was looked up before look-ups were watched',
+  unwatched: 'a name was looked up, or an event loop began to use UDP or unix sockets, before that was watched',
   quic: 'a QUIC connection was begun',
   header: 'several requests have the value of its correlation header',
   http2: 'sent over HTTP/2 by a runtime whose streams are not told apart',
