@@ -39,3 +39,24 @@ func TestOpenClose(t *testing.T) {
 		}
 	}
 }
+
+// Attributes of any length are what the general functions make of them, which they are not made by where
+// they are short.
+func TestValuesOfAllLengths(t *testing.T) {
+	for key := range 140 {
+		k := strings.Repeat("k", key)
+		for value := range 140 {
+			v := strings.Repeat("v", value)
+			want := wire.AppendBytes(wire.AppendKey([]byte("before"), wire.SpanAttribute, k, wire.SizeField(value)), wire.AnyValueString, v)
+			if got := wire.AppendStringValue([]byte("before"), wire.SpanAttribute, k, v); !bytes.Equal(got, want) {
+				t.Fatalf("%d and %d bytes: %x, want %x", key, value, got, want)
+			}
+		}
+		for _, v := range []int64{0, 1, 127, 128, 65535, 1 << 35, -1} {
+			want := wire.AppendVarint(wire.AppendKey([]byte("before"), wire.SpanAttribute, k, 1+wire.SizeVarint(uint64(v))), wire.AnyValueInt, uint64(v))
+			if got := wire.AppendIntValue([]byte("before"), wire.SpanAttribute, k, v); !bytes.Equal(got, want) {
+				t.Fatalf("%d bytes and %d: %x, want %x", key, v, got, want)
+			}
+		}
+	}
+}
