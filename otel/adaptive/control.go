@@ -62,8 +62,9 @@ func (s *Sampler) Update() { s.step(true) }
 // interval the boosts. The functions of others are called without the lock.
 func (s *Sampler) step(end bool) {
 	polled, file := 0.0, fileNews{}
-	if s.poll != nil {
-		polled = clampPressure(s.poll())
+	poll := s.poll.Load()
+	if poll != nil {
+		polled = clampPressure((*poll)())
 	}
 	if s.watch != nil {
 		file = s.watch.look()
@@ -71,7 +72,7 @@ func (s *Sampler) step(end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if s.poll != nil {
+	if poll != nil {
 		s.polled = polled
 	}
 	s.incidents.fromFile(file, now)
@@ -182,6 +183,21 @@ func (s *Sampler) SetPressure(p float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = clampPressure(p)
+	s.publish()
+}
+
+// PollPressure is [WithPressure] for what is made after the sampler, such as the provider that it
+// samples for: s.PollPressure(provider.Pressure). It replaces the function that was asked before; nil
+// ends the asking.
+func (s *Sampler) PollPressure(f func() float64) {
+	if f != nil {
+		s.poll.Store(&f)
+		return
+	}
+	s.poll.Store(nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polled = 0
 	s.publish()
 }
 

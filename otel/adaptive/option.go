@@ -65,7 +65,8 @@ func WithRules(rules ...Rule) Option {
 
 // WithPressure makes the sampler call f once a second, or once an interval if that
 // is shorter. f returns how full the exporter's queue is, 0 to 1, as for
-// [Sampler.SetPressure].
+// [Sampler.SetPressure]. lean.TracerProvider.Pressure and package pressure have
+// such functions; [Sampler.PollPressure] takes one later.
 func WithPressure(f func() float64) Option {
 	return optionFunc(func(o *options) { o.pressure = f })
 }

@@ -37,7 +37,7 @@ type Sampler struct {
 	bucket         *bucket.Bucket
 	_              [64]byte // what follows is written more often
 
-	poll  func() float64 // pressure
+	poll  atomic.Pointer[func() float64] // pressure; nil: nobody is asked
 	watch *fileWatch
 	wake  chan struct{}
 	stop  context.CancelFunc
@@ -94,9 +94,11 @@ func newSampler(o options) *Sampler {
 		started:        o.clock(),
 		tally:          new(tally),
 		bucket:         new(bucket.Bucket),
-		poll:           o.pressure,
 		wake:           make(chan struct{}, 1),
 		done:           make(chan struct{}),
+	}
+	if o.pressure != nil {
+		s.poll.Store(&o.pressure)
 	}
 	if o.incidentFile != "" {
 		s.watch = &fileWatch{path: o.incidentFile}

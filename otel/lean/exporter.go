@@ -2,7 +2,8 @@ package lean
 
 import "context"
 
-// Exporter sends finished spans. The provider calls Export from one goroutine, one call after
+// Exporter sends finished spans. One that has a method Pressure() float64 tells how hard that is,
+// see [TracerProvider.Pressure]. The provider calls Export from one goroutine, one call after
 // another, and Shutdown once, after the last Export has returned.
 type Exporter interface {
 	// Export sends one ExportTraceServiceRequest (OTLP 1.x, protobuf) that holds `spans` spans.

@@ -418,3 +418,31 @@ func TestBatchFromEnvironment(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// The share of the queue that is in use is the pressure, by spans and by bytes; it falls when they are exported.
+func TestPressureOfTheQueue(t *testing.T) {
+	for name, b := range map[string]Batch{
+		"spans": {MaxQueueSize: 64, MaxExportBatchSize: 64, ScheduleDelay: time.Hour},
+		"bytes": {MaxQueueSize: 1 << 20, MaxQueueBytes: 6400, MaxExportBatchSize: 1 << 20, ScheduleDelay: time.Hour},
+	} {
+		p, _ := newProvider(t, WithBatch(b))
+		if v := p.Pressure(); v != 0 {
+			t.Errorf("%s: %v of an empty queue", name, v)
+		}
+		last := 0.0
+		for p.Pressure() < 0.5 {
+			startEnd(p, 1)
+			if v := p.Pressure(); v < last {
+				t.Fatalf("%s: fell from %v to %v", name, last, v)
+			} else if last = v; p.Stats().Dropped.Total() > 0 {
+				t.Fatalf("%s: spans are dropped at a pressure of %v", name, v)
+			}
+		}
+		if err := p.ForceFlush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if v := p.Pressure(); v != 0 {
+			t.Errorf("%s: %v after all was exported", name, v)
+		}
+	}
+}

@@ -64,6 +64,21 @@ func (p *TracerProvider) Stats() Stats {
 	return s
 }
 
+// Pressure is how hard it is to get spans away, 0 to 1: the share of the queue that is in use, in
+// spans or in bytes, or what the exporter says (its method Pressure, which those of otlphttp and
+// otlpgrpc have), whichever is more. It is made for the adaptive sampler: see
+// adaptive.Sampler.PollPressure.
+func (p *TracerProvider) Pressure() float64 {
+	s := p.Stats()
+	v := max(float64(s.QueuedSpans)/float64(p.queue.maxSpans), float64(s.QueuedBytes)/float64(p.queue.maxBytes))
+	if p.worker != nil {
+		if e, ok := p.worker.exporter.(interface{ Pressure() float64 }); ok {
+			v = max(v, e.Pressure())
+		}
+	}
+	return min(v, 1)
+}
+
 func (d *Dropped) add(o Dropped) {
 	d.QueueFull += o.QueueFull
 	d.QueueBytes += o.QueueBytes

@@ -22,6 +22,7 @@ import (
 	"github.com/tare-trace/tare/otel/lean/leanredis"
 	"github.com/tare-trace/tare/otel/lean/otlphttp"
 	"github.com/tare-trace/tare/otel/lean/w3c"
+	"github.com/tare-trace/tare/otel/pressure"
 	"github.com/tare-trace/tare/otel/ratelimit"
 	"github.com/tare-trace/tare/otel/redact"
 )
@@ -79,6 +80,16 @@ func switched(sampler *adaptive.Sampler, token string) error {
 	}
 	http.Handle("/adaptive-alerts", alerts)
 	return nil
+}
+
+func relieved(sampler *adaptive.Sampler, exporter lean.Exporter, official sdktrace.SpanExporter) {
+	provider := lean.NewTracerProvider(lean.WithSampler(sampler), lean.WithExporter(exporter))
+	sampler.PollPressure(provider.Pressure)
+	// or with the SDK:
+	measured := pressure.NewExporter(official)
+	sdk := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(measured))
+	sampler.PollPressure(measured.Pressure)
+	_, _ = provider, sdk
 }
 
 func decideLast(head sdktrace.Sampler, exporter interface {
@@ -140,7 +151,7 @@ var (
 	blocks   = regexp.MustCompile("(?s)```go\n(.*?)```")
 	silenced = regexp.MustCompile(` //nolint:.*`)
 	spaces   = regexp.MustCompile(`\s+`)
-	_        = []any{follow, switched, decideLast, redacted} // compiled is what they are for
+	_        = []any{follow, switched, relieved, decideLast, redacted} // compiled is what they are for
 )
 
 func TestReadmeIsThisCode(t *testing.T) {

@@ -8,11 +8,15 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
+	"github.com/tare-trace/tare/otel/internal/pressure"
 	"github.com/tare-trace/tare/otel/lean/internal/gate"
 	"github.com/tare-trace/tare/otel/lean/internal/otlpwire"
+	"github.com/tare-trace/tare/otel/lean/internal/retry"
 )
 
 // ErrShutdown is the error of an export that comes after Shutdown, or that
@@ -35,6 +39,7 @@ type Exporter struct {
 	call     []grpc.CallOption
 	metadata metadata.MD
 	gate     *gate.Gate
+	gauge    pressure.Gauge
 }
 
 // New returns an exporter configured by the environment and the options. It
@@ -93,11 +98,16 @@ func (e *Exporter) Export(ctx context.Context, request []byte, spans int) (rejec
 	if e.metadata != nil {
 		run = metadata.NewOutgoingContext(run, e.metadata)
 	}
+	e.gauge.Begin()
 	err = e.config.retry.Do(run, func(ctx context.Context) error {
 		in := response{spans: spans}
 		out := message{data: request, transient: e.config.gzip}
 		if err := e.conn.Invoke(ctx, method, &out, &in, e.call...); err != nil {
-			return callError(err)
+			err = callError(err)
+			if retry.IsTransient(err) || status.Code(err) == codes.ResourceExhausted {
+				e.gauge.Refused()
+			}
+			return err
 		}
 		rejected = in.partial.Rejected
 		if in.err != nil {
@@ -107,11 +117,17 @@ func (e *Exporter) Export(ctx context.Context, request []byte, spans int) (rejec
 		}
 		return nil
 	})
+	e.gauge.End(err == nil)
 	if err != nil {
 		return 0, fmt.Errorf("otlpgrpc: %s: %w", e.conn.CanonicalTarget(), err)
 	}
 	return rejected, nil
 }
+
+// Pressure is how hard it is to get spans to the receiver, 0 to 1: see package otel/pressure for its values. It rises
+// while the receiver refuses requests (RESOURCE_EXHAUSTED, UNAVAILABLE and what else is repeated),
+// cannot be reached, or takes long.
+func (e *Exporter) Pressure() float64 { return e.gauge.Value() }
 
 // Shutdown lets the exports under way finish until ctx ends, then ends them
 // ([ErrShutdown]), and closes the connection if it is the exporter's. From its

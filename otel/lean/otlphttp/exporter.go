@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tare-trace/tare/otel/internal/pressure"
 	"github.com/tare-trace/tare/otel/lean/internal/gate"
 	"github.com/tare-trace/tare/otel/lean/internal/otlpwire"
+	"github.com/tare-trace/tare/otel/lean/internal/retry"
 )
 
 // ErrShutdown is the error of an export that comes after Shutdown, or that
@@ -27,6 +29,7 @@ type Exporter struct {
 	client *http.Client
 	own    *http.Transport // nil if the client is the user's
 	gate   *gate.Gate
+	gauge  pressure.Gauge
 }
 
 // New returns an exporter configured by the environment and the options. It
@@ -73,16 +76,25 @@ func (e *Exporter) Export(ctx context.Context, request []byte, spans int) (rejec
 	body := newPayload(content)
 	defer body.detach() // before the buffer is released or the caller reuses request
 
+	e.gauge.Begin()
 	err = e.config.retry.Do(run, func(ctx context.Context) error {
 		var err error
 		rejected, err = e.attempt(ctx, body, spans)
+		if retry.IsTransient(err) {
+			e.gauge.Refused()
+		}
 		return err
 	})
+	e.gauge.End(err == nil)
 	if err != nil {
 		return 0, fmt.Errorf("otlphttp: %w", err)
 	}
 	return rejected, nil
 }
+
+// Pressure is how hard it is to get spans to the receiver, 0 to 1: see package otel/pressure for its values. It rises
+// while the receiver refuses requests (429, 502, 503, 504), cannot be reached, or takes long.
+func (e *Exporter) Pressure() float64 { return e.gauge.Value() }
 
 // attempt sends the request once. Failures that may pass are retry.Transient.
 func (e *Exporter) attempt(ctx context.Context, body *payload, spans int) (rejected int, err error) {

@@ -63,6 +63,12 @@ type Transient struct {
 
 func (t *Transient) Error() string { return t.Err.Error() }
 
+// IsTransient reports whether an attempt failed in a way that may pass.
+func IsTransient(err error) bool {
+	var t *Transient
+	return errors.As(err, &t)
+}
+
 // Unwrap returns the reason.
 func (t *Transient) Unwrap() error { return t.Err }
 
