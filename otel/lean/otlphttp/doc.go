@@ -48,6 +48,11 @@
 // export and MaxElapsedTime allow. Every other status is an error that carries
 // the server's message.
 //
+// After a failure to connect, the name of the server is not looked up and no
+// connection is tried for up to two seconds: exports that come meanwhile fail at
+// once, with the same error. A collector whose name does not resolve gets no
+// storm of DNS queries, however much there is to send and whatever is retried.
+//
 // A 2xx status means that the spans arrived, whatever the body says. The number
 // of spans that the receiver rejected is returned; its message goes, as
 // [PartialSuccess], to OpenTelemetry's error handler (otel.SetErrorHandler), and

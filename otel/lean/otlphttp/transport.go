@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tare-trace/tare/otel/lean/internal/redial"
 	"github.com/tare-trace/tare/otel/lean/internal/retry"
 	"github.com/tare-trace/tare/otel/lean/internal/useragent"
 )
@@ -17,10 +18,18 @@ import (
 // newTransport: a transport per exporter, so that nothing that replaces or
 // wraps http.DefaultTransport traces exports, and so that Shutdown closes the
 // exporter's connections only. The limits are those of http.DefaultTransport.
+// A receiver that cannot be connected to is left alone for a while, however
+// often there is something to send, but not for longer than half of the wait
+// that a user's RetryConfig asks for.
 func newTransport(c *config) *http.Transport {
+	pause := redial.Pause
+	if c.retry.Enabled {
+		pause = min(pause, c.retry.InitialInterval/2)
+	}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                 c.proxy,
-		DialContext:           (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           redial.After(pause, dialer.DialContext),
 		TLSClientConfig:       c.tls,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ForceAttemptHTTP2:     true,
