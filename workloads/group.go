@@ -97,6 +97,15 @@ func (g *Group) Start(name string, argv, env []string) (*Process, error) {
 	return &Process{p}, nil
 }
 
+// StartIn starts a command in a directory, with all of its environment.
+func (g *Group) StartIn(dir, name string, argv, env []string) (*Process, error) {
+	p, err := g.launch(command{name: name, argv: argv, env: env, dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	return &Process{p}, nil
+}
+
 func (g *Group) launch(c command) (*process, error) {
 	log := filepath.Join(g.Dir, c.name+".log")
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // a log

@@ -19,6 +19,20 @@ type Process struct{ p *process }
 // PID of the process.
 func (p *Process) PID() int { return p.p.cmd.Process.Pid }
 
+// PIDs are the process and its descendants as they are now; none after its end.
+func (p *Process) PIDs() []int {
+	select {
+	case <-p.Done(): // its pid may be another's by now
+		return nil
+	default:
+	}
+	pids, err := descendants(p.PID())
+	if err != nil {
+		return []int{p.PID()} // only without /proc
+	}
+	return pids
+}
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.p.done }
 

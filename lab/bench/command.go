@@ -75,7 +75,7 @@ func roughly(d time.Duration) string {
 
 func runCommand() *cobra.Command {
 	opts := Options{Profile: "quick", Seed: 1}
-	noInstall := false
+	noInstall, with := false, ""
 	cmd := &cobra.Command{
 		Use:   "run EXPERIMENT",
 		Short: "Run an experiment: one that `tare bench list` shows, or a file of your own",
@@ -97,7 +97,7 @@ Nothing else should run on the machine meanwhile.`,
 			opts.Install = !noInstall
 			opts.Version = cmd.Root().Version
 			opts.Out = cmd.ErrOrStderr()
-			return runExperiment(cmd.Context(), opts, args, cmd.OutOrStdout())
+			return runExperiment(cmd.Context(), opts, args, with, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -107,6 +107,7 @@ Nothing else should run on the machine meanwhile.`,
 	f.BoolVar(&opts.Resume, "resume", false, "go on with the experiment that --out holds")
 	f.Uint64Var(&opts.Seed, "seed", opts.Seed, "of the order of runs")
 	f.StringVar(&opts.Listen, "listen", "", "address of /metrics while it runs, such as 127.0.0.1:9465")
+	f.StringVar(&with, "with", "", "`file` with tracers of your own, which are added to the experiment (docs/bench.md)")
 	f.BoolVar(&noInstall, "no-install", false, "fail instead of installing missing packages")
 	return cmd
 }
@@ -134,9 +135,15 @@ func profiles(cmd *cobra.Command) []string {
 	return []string{"smoke", "quick", "full"}
 }
 
-func runExperiment(ctx context.Context, opts Options, args []string, stdout io.Writer) error {
+func runExperiment(ctx context.Context, opts Options, args []string, with string, stdout io.Writer) error {
+	if with != "" && len(args) == 0 {
+		return cli.Usagef("--with adds tracers to an experiment that is begun: name it")
+	}
 	if len(args) == 1 {
 		e, err := experiment.Open(args[0], runnable)
+		if err == nil && with != "" {
+			err = e.With(with, runnable)
+		}
 		if err != nil {
 			return cli.Usage(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -24,6 +25,7 @@ type run struct {
 	kept  bool // the sink keeps the spans
 
 	collector string // host:port that the tracer sends spans to
+	listen    string // host:port that services reach the tracer at, if it is started by a command line
 
 	tracer  tracer.Driver
 	load    load.Driver
@@ -57,7 +59,14 @@ func (r *run) prepare(context.Context) (err error) {
 		return err
 	}
 	r.stage.sink.Keep(r.kept)
-	r.collector, err = r.stage.collector(j.Variant.Tracer.Fault)
+	if r.collector, err = r.stage.collector(j.Variant.Tracer.Fault); err != nil || j.Variant.Tracer.Process == nil {
+		return err
+	}
+	host, _, err := net.SplitHostPort(r.stage.sink.Addr())
+	if err != nil {
+		return err
+	}
+	r.listen, err = workloads.FreeAddressOf(host)
 	return err
 }
 
@@ -79,7 +88,7 @@ func (r *run) target() tracer.Target {
 
 // placeholders say where the services and the tracer send spans.
 func (r *run) placeholders() experiment.Placeholders {
-	p := experiment.Placeholders{OTLP: "http://" + r.collector, OTLPAddr: r.collector, Round: r.rec.Round}
+	p := experiment.Placeholders{OTLP: "http://" + r.collector, OTLPAddr: r.collector, Listen: r.listen, Round: r.rec.Round}
 	if r.behind != nil {
 		p = r.behind.Through(p)
 	}

@@ -81,7 +81,8 @@ type Tracer struct {
 	Title  string    `yaml:"title" json:"title,omitempty"`
 	Rates  []float64 `yaml:"rates" json:"rates,omitempty"` // sampling rates, 0…1
 	// Env switches it on in the service, with placeholders: {rate}, {otlp}
-	// (http://host:port of the sink), {otlp_addr} (host:port).
+	// (http://host:port of the sink), {otlp_addr} (host:port), {listen} (driver command:
+	// host:port that services reach the tracer at).
 	Env map[string]string `yaml:"env" json:"env,omitempty"`
 	// At overrides Env at a rate, which is written as in Rates.
 	At map[string]map[string]string `yaml:"at" json:"at,omitempty"`
@@ -98,6 +99,8 @@ type Tracer struct {
 	// Keep are settings of tare_keep: that collector samples by the tail, and passes
 	// on the traces that they keep. "{rate}" in a text is the sampling rate.
 	Keep map[string]any `yaml:"keep" json:"keep,omitempty"`
+	// Process is how a tracer that is none of the others is started (driver command).
+	Process *Process `yaml:"process" json:"process,omitempty"`
 	// Fault is what is wrong behind the tracer, as the constants below say; "": it sends
 	// its spans to an address, where they are taken.
 	Fault Fault `yaml:"collector_fault" json:"collector_fault,omitempty"`

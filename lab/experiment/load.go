@@ -118,11 +118,12 @@ type Placeholders struct {
 	Rate     float64
 	OTLP     string // http://host:port of the sink
 	OTLPAddr string // host:port of the sink
+	Listen   string // host:port that nobody listens on, for a tracer that services send to
 	Round    int    // from 0: the runs of a round have the same
 }
 
-// Expand replaces {rate}, {otlp}, {otlp_addr} and {round}. It leaves {host} and {port},
+// Expand replaces {rate}, {otlp}, {otlp_addr}, {listen} and {round}. It leaves {host} and {port},
 // which package workloads replaces.
 func (p Placeholders) Expand(s string) string {
-	return strings.NewReplacer("{rate}", FormatRate(p.Rate), "{otlp}", p.OTLP, "{otlp_addr}", p.OTLPAddr, "{round}", strconv.Itoa(p.Round)).Replace(s)
+	return strings.NewReplacer("{rate}", FormatRate(p.Rate), "{otlp}", p.OTLP, "{otlp_addr}", p.OTLPAddr, "{listen}", p.Listen, "{round}", strconv.Itoa(p.Round)).Replace(s)
 }

@@ -109,6 +109,7 @@ var drivers = map[string]Driver{
 	"env":       env{},
 	"tare":      tare{},
 	"collector": collector{},
+	"command":   command{},
 }
 
 // Find finds the driver of a tracer.
@@ -137,6 +138,9 @@ func Check(tracers []experiment.Tracer) error {
 		d, err := Find(t)
 		if err == nil {
 			err = errors.Join(d.Check(t), checkBehind(t, d.Facts(t)))
+			if _, ok := d.(command); !ok && t.Process != nil {
+				err = errors.Join(err, fmt.Errorf("tracer %s: process: only the driver command starts one", t.Name))
+			}
 		}
 		errs = append(errs, err)
 	}

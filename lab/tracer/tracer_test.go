@@ -36,7 +36,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{experiment.Tracer{Name: "x", Driver: "tare", Sampler: "/adaptive-metrics"}, "only the driver env has a sampler"},
 		{experiment.Tracer{Name: "x", Driver: "none", Sampler: "/adaptive-metrics"}, "only the driver env has a sampler"},
 		{experiment.Tracer{Name: "x", Driver: "none", Flags: []string{"--events"}}, "the driver none has no agent"},
-		{experiment.Tracer{Name: "x", Driver: "sdk"}, `tracer x: driver: "sdk" is unknown: there are collector, env, none, tare`},
+		{experiment.Tracer{Name: "x", Driver: "sdk"}, `tracer x: driver: "sdk" is unknown: there are collector, command, env, none, tare`},
 	} {
 		err := Check([]experiment.Tracer{none, c.second})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
