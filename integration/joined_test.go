@@ -15,12 +15,17 @@ type joining struct {
 	sink *sink
 }
 
-// joinBefore has what agents send to the sink pass through a collector.
-func joinBefore(t *testing.T, s *sink) joining {
+// joinBefore has what agents send to the sink pass through a collector, with these settings besides.
+func joinBefore(t *testing.T, s *sink, sets ...string) joining {
 	t.Helper()
-	c := storeIn(t, t.TempDir(),
-		"--set", "exporters.otlp_http.endpoint="+s.url,
-		"--set", "service.pipelines.traces.exporters=[tare_store, otlp_http]")
+	args := []string{
+		"--set", "exporters.otlp_http.endpoint=" + s.url,
+		"--set", "service.pipelines.traces.exporters=[tare_store, otlp_http]",
+	}
+	for _, set := range sets {
+		args = append(args, "--set", set)
+	}
+	c := storeIn(t, t.TempDir(), args...)
 	s.url = "http://" + c.http
 	return joining{c, s}
 }
@@ -86,6 +91,7 @@ func (m metrics) tags(direction string) int {
 // for itself, and the collector joins the halves.
 func TestJoinedByStreamOffset(t *testing.T) {
 	tcp, none := []string{"--sequence"}, []string{"--tag", "none"}
+	events := []string{"--tag", "none", "--events=only"}
 	for _, v := range []struct {
 		name    string
 		backend string
@@ -98,6 +104,8 @@ func TestJoinedByStreamOffset(t *testing.T) {
 		{name: "stripped", backend: addrB4, strip: true, a: tcp, b: tcp, writes: true},
 		{name: "stripped, a connection for each request", backend: addrB6, strip: true, a: tcp, b: tcp, writes: true, anew: true},
 		{name: "no tags", backend: addrB6, a: none, b: none},
+		{name: "no tags, events of messages", backend: addrB4, a: events, b: events},
+		{name: "no tags, events of messages from the backend alone", backend: addrB6, a: none, b: events, anew: true},
 		{name: "no tags any more", backend: addrB4, a: none, b: none, before: true},
 		{name: "no tags, a connection for each request", backend: addrB4, a: none, b: none, anew: true},
 		{name: "no tags at the proxy", backend: addrB4, a: none, b: tcp},

@@ -102,6 +102,7 @@ func (r *run) asideValues(before, after aside) error {
 		v[record.CollectorQueue] = (before.held.Queued + after.held.Queued) / 2
 		v[record.CollectorPending] = (before.held.Pending + after.held.Pending) / 2
 	}
+	v[record.NetReported] = 0
 	if r.reports() != nil {
 		v[record.NetReported] = (after.reported - before.reported) / after.reportedAt.Sub(before.reportedAt).Seconds() / v[record.Throughput]
 	}

@@ -48,9 +48,7 @@ func (r *run) values(answered load.Result, exported uint64, u meter.Usage) error
 		v[record.CPUGenerator] = micros(answered.CPU)
 	}
 	v[record.CPUSink] = micros(max(0, u.Lab-answered.CPU-u.Meter))
-	if agent, ok := u.Groups["agent"]; ok {
-		v[record.CPUAgent] = micros(agent.CPU)
-	}
+	v[record.CPUAgent] = micros(u.Groups["agent"].CPU) // 0: there is none
 	if c, ok := u.Groups["collector"]; ok {
 		v[record.CPUCollector], v[record.CoresCollector] = micros(c.CPU), c.CPU.Seconds()/seconds
 		v[record.MemCollector] = float64(c.RSS) / mib

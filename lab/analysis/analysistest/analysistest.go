@@ -152,7 +152,8 @@ func (g *generator) load(r *record.Run, l *experiment.Load, factor func(string) 
 	v[record.NetOutRate] = v[record.NetOut] * rps / 1e6
 	v[record.CoresMeter], v[record.Stolen] = 0.004*factor(record.CoresMeter), 0.01
 	v[record.GeneratorLagP99] = 0.2 * factor(record.GeneratorLagP99)
-	v[record.NetExport], v[record.CPUTracer], v[record.CoresTracer] = 0, 0, 0
+	v[record.NetExport], v[record.NetReported] = 0, 0
+	v[record.CPUTracer], v[record.CPUAgent], v[record.CoresTracer] = 0, 0, 0
 	v[record.MemTracer], v[record.MemTracerPeak] = 0, 0
 	r.Answers = uint64(rps * r.Window)
 	r.Requests = uint64(rps * (r.Window + r.Warmup))
@@ -184,6 +185,7 @@ func (g *generator) tracing(r *record.Run, w *experiment.Workload, v experiment.
 	val[record.NetExport] = spans * 420 * sampled / n
 	if v.Tracer.Driver == "tare" {
 		val[record.CPUTracer] = 2 + 30*rate*(1+0.05*noise.NormFloat64())
+		val[record.CPUAgent], val[record.NetReported] = val[record.CPUTracer], val[record.NetExport]
 		val[record.CoresTracer] = val[record.CPUTracer] * val[record.Throughput] / 1e6
 		val[record.MemTracer], val[record.MemTracerPeak] = 38, 44
 	}
