@@ -87,6 +87,24 @@ INLINE bool client_says_goodbye(struct conn *c, const struct bytes *b)
 	return b->size == PAYLOAD_GOODBYE_SIZE && peek(b) == PAYLOAD_GOODBYE;
 }
 
+/*
+ * The same as client_send where it is known before that nothing is sampled: an event loop sends, and
+ * no sampled request is in flight. Returns whether that was all.
+ */
+INLINE bool client_passes(struct conn *c, u32 copied_seq, u32 size)
+{
+	struct client_exchange *x = &c->client.x;
+	if (c->linking != TARE_LINK_LOOP || c->opening != OPENING_DONE || x->span ||
+	    (c->flags & (C_SENT | C_BOUND | C_TLS | C_HTTP2)) != C_SENT ||
+	    size == PAYLOAD_GOODBYE_SIZE || threads_matter() || !promise_stands(c))
+		return false;
+	if (c->client.read_seq != copied_seq) {
+		c->client.read_seq = copied_seq;
+		x->caller.span = 0;
+	}
+	return true;
+}
+
 __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 {
 	if (!c || !v || !b)

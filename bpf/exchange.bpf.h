@@ -70,6 +70,14 @@ INLINE bool in_grace(void)
 	return grace_until && bpf_ktime_get_ns() < grace_until;
 }
 
+/* Once it is over, no hook has to look at the clock for it. */
+INLINE void grace_ends(void)
+{
+	u64 until = grace_until;
+	if (until && bpf_ktime_get_ns() >= until)
+		__sync_val_compare_and_swap(&grace_until, until, 0);
+}
+
 INLINE bool any_in_flight(void)
 {
 	return *(volatile u64 *)&live_requests || in_grace();

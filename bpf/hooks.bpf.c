@@ -41,7 +41,7 @@ INLINE bool blocks(struct sock *sk)
 /* Bytes from a position on, of a client or over HTTP/2. */
 INLINE void received(struct conn *c, struct tcp_view *v, u32 from)
 {
-	if (!(c->flags & C_HTTP2))
+	if (!(c->flags & C_HTTP2) && !server_passes(c, v, from))
 		server_received(c, v, from);
 	if (c->flags & C_HTTP2)
 		for (u32 round = 0; round < FRAME_ROUNDS; round++)
@@ -222,7 +222,7 @@ INLINE void sent(struct conn *c, struct tcp_view *v, struct bytes *b)
 		measure_sent(c, *b, v->write_seq);
 	if (idle)
 		return;
-	if (!server && !(c->flags & C_HTTP2))
+	if (!server && !(c->flags & C_HTTP2) && !client_passes(c, v->copied_seq, b->size))
 		client_send(c, v, b);
 	if (c->flags & C_HTTP2)
 		for (u32 round = 0; round < FRAME_ROUNDS; round++) {

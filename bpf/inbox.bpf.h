@@ -302,6 +302,17 @@ __noinline int inbox_read(struct conn *c, u32 to, u32 write_seq)
 	return 0;
 }
 
+/* A request that is linked, or of nobody's, changes nothing of what conn_promise has told. */
+INLINE bool promise_stands(const struct conn *c)
+{
+	if (!(c->flags & C_TRUSTED))
+		return true;
+	if (c->flags & C_LOCAL)
+		return !(c->flags & C_SILENT);
+	return cfg_tag != TARE_TAG_IP && c->seeks >= SEEKS &&
+	       !(c->flags & (C_MARK | C_SILENT | C_FLIP));
+}
+
 /*
  * Whether tags are promised for the request that begins at a position of the size bytes which are
  * sent now. A change is told with its segment; but the size of segments has been settled by now, so if there is no room in it, with

@@ -83,6 +83,7 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 	u64 threshold = sampling_threshold;
 	if (!c || !a || !in_turn(arrived))
 		return 0;
+	grace_ends();
 	a->parent = 0;
 	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED && !(c->flags & C_HTTP2)) {
 		struct payload_parent p = {};
@@ -243,6 +244,30 @@ INLINE bool server_http(struct conn *c, struct bytes *b, bool fresh)
 {
 	int kind = peek_received(c, b);
 	return kind == PAYLOAD_HTTP_REQUEST || (fresh && (!b->data || kind == PAYLOAD_HTTP_PIECE));
+}
+
+/*
+ * The same as server_received where it is known before that nothing is sampled: an event loop reads
+ * bytes without a tag of a peer that promises tags. Returns whether that was all.
+ */
+INLINE bool server_passes(struct conn *c, const struct tcp_view *v, u32 from)
+{
+	struct server_exchange *x = &c->server.x;
+	if (cfg_tag == TARE_TAG_IP || c->linking != TARE_LINK_LOOP || !conn_follows(c) ||
+	    c->opening != OPENING_DONE || c->tags || x->ctx.span | x->responding ||
+	    c->flags & (C_HTTP2 | C_FASTCGI) || headers_noted || *(volatile u64 *)&notes_unread)
+		return false;
+	if (v->write_seq - c->server.sent_seq != c->server.interim) {
+		weigh_request(c);
+		x->ends = 0;
+		x->begin_seq = from;
+		c->msg_end = v->write_seq;
+	}
+	c->server.socket = v->sock;
+	c->server.sent_seq = v->write_seq;
+	c->server.interim = 0;
+	thread_clear();
+	return true;
 }
 
 __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)

@@ -7,7 +7,7 @@
 #ifndef TARE_TRACEPARENT_H
 #define TARE_TRACEPARENT_H
 
-#define PARSED 16 /* words */
+#define PARSED 32 /* words a call */
 
 enum scan_result { SCAN_ON = 0, SCAN_FOUND = 1, SCAN_END = 2, SCAN_BAD = 3 };
 
