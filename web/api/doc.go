@@ -34,6 +34,9 @@
 // answered with 400 and what is allowed, because ignoring a filter would give a wrong
 // result that looks right. An error is {"error": "text"}.
 //
+// A reader whose context has a scope (store.WithScope) gets what the scope allows, as if nothing else were stored;
+// hidden_spans of a trace is how many of its spans are left out, hidden_parent says that a span's parent is among them.
+//
 // Attribute values are strings with their type beside them, and start_unix_ns is a
 // string, because readers that parse numbers as doubles would round those beyond 2^53.
 // Times within a trace are nanoseconds since its start. Requests, errors and rates are
