@@ -501,3 +501,55 @@ func TestBenchWithoutRoot(t *testing.T) {
 		t.Errorf("a busy port: %v\n%s", err, text)
 	}
 }
+
+// Whatever is wrong with the collector, no request fails, and neither lean nor the agent asks
+// for its name again and again; the server of names sees whoever asks.
+func TestBenchBrokenCollectors(t *testing.T) {
+	need(t, "ip", "dnsmasq", "haproxy")
+	const text = `
+name: broken
+workloads: [{name: functions, kind: functions-haproxy, read_back: /config, env: {OTEL_BSP_SCHEDULE_DELAY: "100"}}]
+tracers:
+  - {name: none, driver: none, env: {TRACING_ENABLED: "false"}, expect: {tracing_enabled: "false"}}
+  - &lean
+    name: lean
+    driver: env
+    rates: [1]
+    collector_fault: none
+    env: &env {TRACING_ENABLED: "true", PIPELINE: lean, SAMPLING_STRATEGY: traceidratiobased, SAMPLING_RATE: "{rate}", COLLECTOR_ENDPOINT: "{otlp}"}
+    expect: {pipeline: lean, collector_endpoint: "{otlp}"}
+  - {<<: *lean, name: lean-silent, collector_fault: silent}
+  - {<<: *lean, name: lean-refused, collector_fault: refused}
+  - {<<: *lean, name: lean-unresolved, collector_fault: unresolved}
+  - {name: sdk-unresolved, driver: env, rates: [1], collector_fault: unresolved, env: {<<: *env, PIPELINE: official}, expect: {pipeline: official}}
+  - {name: agent-unresolved, driver: tare, rates: [1], collector_fault: unresolved}
+loads: [{name: some, rate: 200, connections: 8}]
+profiles: {smoke: {rounds: 1, warmup: 1s, window: 2s}}
+metrics: [throughput_rps, success_share, dns_queries_per_s, cpu_proxy_us]
+`
+	dir := t.TempDir()
+	file := filepath.Join(dir, "broken.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, runs := experimentOf(t, dir, file, "smoke")
+	queries := map[string]float64{}
+	for _, r := range runs {
+		queries[r.Tracer] = valueOf(t, r, record.DNSQueries)
+		if r.Failures > 0 || valueOf(t, r, record.SuccessShare) != 1 || valueOf(t, r, record.CPUProxy) <= 0 {
+			t.Errorf("%s: %d of %d requests failed: %v", r.ID, r.Failures, r.Requests, r.Errors)
+		}
+		if r.Tracer == "lean" && valueOf(t, r, record.Complete) != 1 {
+			t.Errorf("%s: %v", r.ID, r.Values)
+		}
+	}
+	// Eight questions are one look-up; lean may make one in the window, in each of three services.
+	for _, tracer := range []string{"none", "lean", "lean-silent", "lean-refused", "lean-unresolved", "agent-unresolved"} {
+		if n, ok := queries[tracer]; !ok || n > 13 {
+			t.Errorf("%s: %v DNS queries in a second", tracer, n)
+		}
+	}
+	if n := queries["sdk-unresolved"]; n == 0 {
+		t.Error("the official SDK asked for no name: are queries not counted?")
+	}
+}
