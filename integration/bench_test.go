@@ -178,6 +178,44 @@ func TestBenchStrategies(t *testing.T) {
 	}
 }
 
+// What is planted into requests is found where it is stored, less of it with redaction, and
+// nothing where the agent traces.
+func TestBenchPrivacy(t *testing.T) {
+	needLong(t)
+	need(t, "ip")
+	_, runs := experimentOf(t, t.TempDir(), "privacy", "smoke")
+	stored := map[string]float64{}
+	for _, r := range runs {
+		if r.Kind != record.Measured || r.Tracer == "noop" {
+			continue
+		}
+		stored[r.Tracer] = valueOf(t, r, record.SecretsStored)
+		if valueOf(t, r, record.SpansDropped) != 0 || valueOf(t, r, record.Complete) != 1 {
+			t.Errorf("%s: %v", r.ID, r.Values)
+		}
+		sampled, bytes := valueOf(t, r, record.SampledShare), valueOf(t, r, record.PersonalData)
+		if (bytes > 0) != (stored[r.Tracer] > 0) || r.Tracer == "head" && (bytes < 100*sampled || bytes > 500*sampled) {
+			t.Errorf("%s: %v bytes of personal data, %v sampled", r.ID, bytes, sampled)
+		}
+		if r.Tracer == "tare" {
+			continue
+		}
+		changed := valueOf(t, r, record.DecoysChanged)
+		if redacts := strings.Contains(r.Tracer, "redact") || r.Tracer == "contrib"; redacts != (changed > 0) {
+			t.Errorf("%s: %v of the decoys are changed", r.ID, changed)
+		}
+	}
+	for tracer, want := range map[string][2]float64{
+		"head": {1, 1}, "adaptive": {1, 1}, "keep": {1, 1}, "tail": {1, 1}, "lean": {1, 1}, "collector": {1, 1}, "tare": {0, 0},
+		"head-redact": {0.3, 0.4}, "adaptive-redact": {0.3, 0.4}, "lean-redact": {0.3, 0.4}, "tare-redact": {0.3, 0.4},
+		"tare-redact-more": {0.01, 0.1}, "contrib": {0.3, 0.9},
+	} {
+		if got, ok := stored[tracer]; !ok || got < want[0] || got > want[1] {
+			t.Errorf("%s: %v of the secrets are stored (run: %v), want %v", tracer, got, ok, want)
+		}
+	}
+}
+
 // An adaptive sampler raises its rate where requests fail, and as many traces arrive
 // as it decided to sample, whole in a chain of three services.
 func TestBenchAdaptive(t *testing.T) {

@@ -26,6 +26,7 @@ type plan struct {
 	more      []string // further ports that its services listen on, by their names
 	traffic   bool     // its requests are OTLP, each with a body of its own
 	requestID bool     // each has an x-request-id of its own
+	planted   bool     // each has secrets of its own, in its head and body
 	reserved  []string // variables that the plan sets and Options.Env must not; nil: it takes no Env
 	specs     func(b *builder) ([]spec, error)
 	// absent says what beside packages is missing on this machine; nil: nothing can be.
@@ -66,6 +67,7 @@ type spec struct {
 }
 
 var plans = map[string]plan{
+	"account":   accountPlan,
 	"collector": collectorPlan,
 	"command":   commandPlan,
 	"counter":   counterPlan,

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/tare-trace/tare/workloads/planted"
 )
 
 // Options of a chain; the zero value is good.
@@ -80,6 +82,8 @@ type Chain struct {
 	Header     map[string]string
 	// AppendHeader makes fields of a request; nil: all have the same.
 	AppendHeader func(dst []byte, n uint64) []byte
+	// Planted: request n holds the values of package planted of that number.
+	Planted bool
 
 	group  *Group
 	specs  []spec
@@ -133,6 +137,11 @@ func (c *Chain) start(ctx context.Context, p plan, opts Options) error {
 	if p.traffic {
 		c.AppendBody = newTraffic().AppendBody
 		c.Header = map[string]string{"Content-Type": "application/x-protobuf"}
+	}
+	if p.planted {
+		c.Planted = true
+		c.AppendHeader, c.AppendBody = planted.AppendHeader, planted.AppendBody
+		c.Header = map[string]string{"Content-Type": "application/json"}
 	}
 	if p.requestID {
 		c.AppendHeader = requestIDs()

@@ -56,6 +56,7 @@ func Analyse(m *record.Manifest, runs []record.Run) (*Summary, error) {
 	s.Cells = a.compareCells()
 	a.cells = s.Cells
 	s.Fidelity = fidelities(a)
+	s.Planted = plantedIn(a)
 	s.CPU = cpuProfiles(a)
 	s.Programs = programCosts(a)
 	s.Answers = a.answers(s)

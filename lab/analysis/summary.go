@@ -36,6 +36,7 @@ type Summary struct {
 	CPU      []CPUProfile      `json:"cpu_profiles,omitempty"`
 	Programs []ProgramCost     `json:"kernel_programs,omitempty"`
 	Fidelity []Fidelity        `json:"fidelity,omitempty"`
+	Planted  []Planted         `json:"planted,omitempty"` // secrets and decoys that reached the store
 	Rules    []Rule            `json:"rules"`
 	LeftOut  map[string]string `json:"left_out,omitempty"` // variants that could not run here, by reason
 	// NotOffered are tracers that could not run on this kernel, by its reason.

@@ -52,7 +52,7 @@ metrics: [cpu_service_us]
 `
 	for change, want := range map[string]string{
 		"":                              "",
-		"kind: command|kind: java":      `workload api: no chain "java": there are collector, command`,
+		"kind: command|kind: java":      `workload api: no chain "java": there are account, collector, command`,
 		"kind: command|kind: nginx":     "for a command only",
 		", command: [./api], port: 80|": "say how the service is started",
 		"driver: none|driver: sdk":      `"sdk" is unknown`,

@@ -59,6 +59,11 @@ func (r *run) countSpans(context.Context) error {
 	if slowRequests > 0 {
 		v[record.SlowTraced] = float64(tally.SlowEntries) / float64(slowRequests)
 	}
+	if r.chain.Planted {
+		if err := r.countPlanted(requests); err != nil {
+			return err
+		}
+	}
 	r.rec.Fidelity = map[string]int{}
 	if r.numbered() {
 		truth := r.chain.Truth

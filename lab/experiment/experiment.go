@@ -104,6 +104,9 @@ type Tracer struct {
 	// Fault is what is wrong behind the tracer, as the constants below say; "": it sends
 	// its spans to an address, where they are taken.
 	Fault Fault `yaml:"collector_fault" json:"collector_fault,omitempty"`
+	// Processors are added to that collector, behind tare_tracer and tare_keep, in this
+	// order: of each the name, and its settings.
+	Processors []map[string]any `yaml:"processors" json:"processors,omitempty"`
 	// Roots are the root decisions that the agent takes on a request (driver
 	// tare); 0: one. Where nothing is on the wire, each service takes its own.
 	Roots int `yaml:"roots" json:"roots,omitempty"`

@@ -121,6 +121,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 		"command: [./api]|slow: 1s":                                                        "slow: needs metrics",
 		"profiles:|rules: {max_count_difference: -1}\nprofiles:":                           "max_count_difference: -1 is negative",
 		"driver: env, rates|driver: env, sampler: x, rates":                                `sampler: "x" must begin with a slash`,
+		"driver: env, rates|driver: env, processors: [{a: {}, b: {}}], rates":              "want one name with its settings",
 		"driver: env, rates|driver: env, follow: 1s, rates":                                "follow: needs sampler",
 		"driver: env, rates|driver: env, sampler: /x, follow: 10ms, rates":                 "at least 50ms",
 		"kind: command|fails: 1, kind: command":                                            "fails: 1 is not a share",
@@ -136,7 +137,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are adaptive, chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, kyma, null, payload, pipelines, placement, runtimes, shims, strategies, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are adaptive, chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, kyma, null, payload, pipelines, placement, privacy, runtimes, shims, strategies, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

@@ -163,6 +163,11 @@ func (e *Experiment) validateTracers(p *problems) {
 		if t.Fault != "" && t.Collector {
 			p.add("%s: collector_fault: is about what the tracer itself sends to: leave out collector", what)
 		}
+		for i, one := range t.Processors {
+			if len(one) != 1 {
+				p.add("%s: processors[%d]: want one name with its settings, as in - {batch: {}}", what, i)
+			}
+		}
 		if t.Roots < 0 {
 			p.add("%s: roots: %d is negative", what, t.Roots)
 		}

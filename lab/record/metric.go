@@ -82,6 +82,9 @@ const (
 	ServerP99        = "server_p99_ms"
 	ServerBucket     = "server_bucket_share"
 	SlowTraced       = "slow_traced_share"
+	PersonalData     = "personal_data_bytes"
+	SecretsStored    = "secrets_stored_share"
+	DecoysChanged    = "decoys_changed_share"
 	SpansShare       = "spans_share"
 	MeasuredShare    = "measured_share"
 	BatchShare       = "batch_processor_share"
@@ -164,6 +167,9 @@ var Metrics = []Metric{
 	{RatePeak, "highest rate of the sampler", "share", "greatest of the same rates", 0, true},
 	{FailedTraced, "failed requests with a trace", "share", "traces whose root is a server's span with the status error, over requests that failed, in the whole run; only where requests fail", -1, false},
 	{SlowTraced, "slow requests with a trace", "share", "traces whose root is a server's span that took longer than the workload's limit, over requests that took longer, as the service counted them, in the whole run; only where requests are slow", -1, false},
+	{PersonalData, "personal data stored", "bytes/request", "bytes of planted secrets that the sink received in one piece, each as often as it came, over requests answered in the whole run; only where secrets are planted", +1, false},
+	{SecretsStored, "planted secrets stored", "share", "planted secrets that the sink received in one piece at least once, of those in requests that have a trace, in the whole run", +1, false},
+	{DecoysChanged, "decoys changed", "share", "false alarms: what looks like a secret, is none, and was not received as it is, of that in requests that have a trace; only of tracing within the service, which records all of it", +1, false},
 	{Complete, "complete traces", "share", "of the sampled traces, those with every span that the workload must produce", -1, false},
 	{Wrong, "wrong traces", "1", "traces that hold spans of two requests", +1, true},
 	{Covered, "services with spans", "share", "of the services that a request may reach, stores included, those of which at least one span arrived", -1, false},

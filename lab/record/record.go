@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/workloads/planted"
 )
 
 // Version of the files that this package writes; a directory of another one is
@@ -97,6 +98,8 @@ type Run struct {
 	Fidelity map[string]int     `json:"fidelity,omitempty"` // by FidelityComplete and the others, or a reason of incompleteness
 	// Links are the calls of the services, where the workload has a ground truth.
 	Links *Links `json:"links,omitempty"`
+	// Planted are the secrets and decoys that were planted into the requests that have a trace.
+	Planted *Planted `json:"planted,omitempty"`
 	// Diagnosis is of the spans of a checked run, where the workload asks for it.
 	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
 	Programs  []Program  `json:"programs,omitempty"`
@@ -145,6 +148,14 @@ type Links struct {
 	Calls  int `json:"calls"`
 	Linked int `json:"linked"`
 	Wrong  int `json:"wrong"` // below another request
+}
+
+// Planted says which of the planted values were received, in one piece: secrets by kind and by
+// place, and decoys by kind.
+type Planted struct {
+	Secrets map[string]planted.Count `json:"secrets"`
+	Places  map[string]planted.Count `json:"places"`
+	Decoys  map[string]planted.Count `json:"decoys,omitempty"` // only of tracing within the service, which records all of them
 }
 
 // Decisions counts root decisions.

@@ -36,6 +36,14 @@ func (v *view) markdown() []byte {
 	}
 	w.section("Kernel programs", v.Programs)
 	w.section("Traces against the ground truth", v.Fidelity)
+	if len(v.Planted) > 0 {
+		w.heading(2, "What was planted, and what was stored")
+		w.line("Over the requests that have a trace, in all runs that count.")
+		for _, c := range v.Planted {
+			w.heading(3, c.Caption)
+			w.table(c.Table)
+		}
+	}
 	w.section("What was lost", v.Lost)
 	w.section("Rules, and what they excluded", v.Rules)
 	w.folded(fmt.Sprintf("Excluded runs (%d)", len(v.Excluded.Rows)), v.Excluded)

@@ -139,6 +139,41 @@ func (v *view) costs(s *analysis.Summary) {
 	}
 }
 
+// planted is a table for each group of planted values and cell: what share of them was stored.
+func (v *view) planted(s *analysis.Summary) {
+	captions := map[string]string{"secrets": "Planted secrets that were stored, by kind", "places": "Planted secrets that were stored, by place", "decoys": "Decoys that were stored as they are"}
+	at := ""
+	for _, p := range s.Planted {
+		if now := p.Cell + " " + p.Group; now != at {
+			at = now
+			head := []string{map[string]string{"places": "place"}[p.Group]}
+			if head[0] == "" {
+				head[0] = "kind"
+			}
+			for _, part := range p.Of {
+				head = append(head, variantText(s, p.Cell, part.Variant))
+			}
+			v.Planted = append(v.Planted, captioned{Caption: captions[p.Group] + ", " + p.Cell, Table: table{Head: head}})
+		}
+		row := []string{p.Name}
+		for _, part := range p.Of {
+			cell := "–"
+			if part.Planted > 0 {
+				cell = fmt.Sprintf("%.1f%%", 100*float64(part.Stored)/float64(part.Planted))
+				switch part.Stored {
+				case 0:
+					cell = "none"
+				case part.Planted:
+					cell = "all"
+				}
+			}
+			row = append(row, cell)
+		}
+		t := &v.Planted[len(v.Planted)-1].Table
+		t.Rows = append(t.Rows, row)
+	}
+}
+
 func cpuTable(what string, parts []analysis.CPUCategory) table {
 	t := table{Head: []string{what, "µs/request", "added", "of all that was added"}}
 	for _, k := range parts {

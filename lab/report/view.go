@@ -29,6 +29,7 @@ type view struct {
 	Cells              []cell
 	Controls           table
 	Fidelity           table
+	Planted            []captioned
 	CPU                []captioned
 	Programs           table
 	Rules              table
@@ -155,6 +156,7 @@ func newView(m *record.Manifest, s *analysis.Summary, runs []record.Run) (*view,
 	v.cells(m, s)
 	v.controls(m, s)
 	v.costs(s)
+	v.planted(s)
 	v.rules(s)
 	v.lost(runs)
 	v.method(m, s)

@@ -134,6 +134,10 @@ func (s *Sink) Each(f func(*collector.ExportTraceServiceRequest) error) error {
 	})
 }
 
+// Bodies calls f with everything that has been kept, request by request, decompressed and not
+// decoded, until f returns an error. A body is only valid until f returns.
+func (s *Sink) Bodies(f func(body []byte) error) error { return s.kept.each(f) }
+
 // Write writes everything that was kept as one message of OTLP: requests one after the other
 // are one that has the resources of all.
 func (s *Sink) Write(out io.Writer) error {

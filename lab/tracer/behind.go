@@ -27,7 +27,7 @@ var behindConfig []byte
 
 // Behind is a collector that the spans of a tracer pass, and a part of the tracer: it joins
 // traces that no tag connects, makes spans of message events, and passes whole traces to
-// the sink, all of them or those that its tare_keep keeps.
+// the sink, all of them or those that its tare_keep keeps, as other processors of it leave them.
 type Behind struct {
 	*Backend
 	group   *workloads.Group
@@ -72,7 +72,7 @@ func (b *Behind) start(ctx context.Context, t Target) error {
 	if err != nil {
 		return err
 	}
-	configs, err := b.configure(t.Variant.Tracer.Keep)
+	configs, err := b.configure(t.Variant.Tracer)
 	if err != nil {
 		return err
 	}
@@ -90,18 +90,28 @@ func (b *Behind) start(ctx context.Context, t Target) error {
 // configure writes the configuration, and returns the flags that name it. Of
 // configurations that follow each other a collector takes lists from the last one that
 // has them.
-func (b *Behind) configure(keep map[string]any) (flags []string, err error) {
+func (b *Behind) configure(t *experiment.Tracer) (flags []string, err error) {
 	files := map[string][]byte{"collector.yaml": behindConfig}
+	added := t.Processors
 	if b.keeps {
+		added = append([]map[string]any{{"tare_keep": t.Keep}}, added...)
+	}
+	if len(added) > 0 {
+		order, settings := []string{"tare_tracer"}, map[string]any{}
+		for _, one := range added {
+			for name, of := range one {
+				order, settings[name] = append(order, name), of
+			}
+		}
 		more, err := yaml.Marshal(map[string]any{
-			"processors": map[string]any{"tare_keep": keep},
-			"service":    map[string]any{"pipelines": map[string]any{"traces": map[string]any{"processors": []string{"tare_tracer", "tare_keep"}}}},
+			"processors": settings,
+			"service":    map[string]any{"pipelines": map[string]any{"traces": map[string]any{"processors": order}}},
 		})
 		if err != nil {
 			return nil, err
 		}
 		// A collector takes a variable's value for a number if it reads as one.
-		files["keep.yaml"] = bytes.ReplaceAll(more, []byte("{rate}"), []byte("${env:RATE}"))
+		files["more.yaml"] = bytes.ReplaceAll(more, []byte("{rate}"), []byte("${env:RATE}"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) { // collector.yaml is the first
 		path := filepath.Join(b.group.Dir, name)

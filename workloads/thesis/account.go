@@ -19,8 +19,8 @@ const maxAccount = 64 << 10
 // account records what services should not: of the client, the note in a header, the query,
 // the body and the baggage; of what it knows itself, the note of a customer in a statement of
 // SQL, in an attribute, in an exception and in the name of a span. What these are is said by
-// package planted.
-func account(tracer trace.Tracer) http.HandlerFunc {
+// package planted. In the end it answers with the status: what fails has been recorded, too.
+func account(tracer trace.Tracer, status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		n, err := planted.Number(r.PathValue("request"))
 		if err != nil {
@@ -49,7 +49,7 @@ func account(tracer trace.Tracer) http.HandlerFunc {
 			notify.RecordError(errors.New(customer.Message()))
 		}
 		notify.End()
-		service.WriteJSON(w, http.StatusOK, map[string]any{"endpoint": "account", "account": n, "sum": sum})
+		service.WriteJSON(w, status, map[string]any{"endpoint": "account", "account": n, "sum": sum})
 	}
 }
 

@@ -23,19 +23,21 @@ type endpoint struct {
 	method, path string
 	kind         string // of work, as its span's attribute app.operation has it
 	http.HandlerFunc
+	// fails answers in its place where an error is injected; nil: at once, without work.
+	fails http.HandlerFunc
 }
 
 func endpoints(s settings) []endpoint {
 	// The tracer of the provider that is in force: tracing has been started.
 	tracer := otel.Tracer("github.com/tare-trace/tare/workloads/thesis")
 	return []endpoint{
-		{http.MethodGet, "/api/basic", "computation", basic},
-		{http.MethodGet, "/api/large-payload", "payload", largePayload(s.payload)},
-		{http.MethodPost, "/api/large-payload", "payload", receivePayload},
-		{http.MethodGet, "/api/long-running", "delay", longRunning(s.longMin, s.longMax)},
-		{http.MethodGet, "/api/deep-spans", "nesting", deepSpans(tracer, s.deepDelay)},
-		{http.MethodGet, "/api/cpu-intensive", "cpu", cpuIntensive(s.primes)},
-		{http.MethodPost, "/api/account", "account", account(tracer)},
+		{http.MethodGet, "/api/basic", "computation", basic, nil},
+		{http.MethodGet, "/api/large-payload", "payload", largePayload(s.payload), nil},
+		{http.MethodPost, "/api/large-payload", "payload", receivePayload, nil},
+		{http.MethodGet, "/api/long-running", "delay", longRunning(s.longMin, s.longMax), nil},
+		{http.MethodGet, "/api/deep-spans", "nesting", deepSpans(tracer, s.deepDelay), nil},
+		{http.MethodGet, "/api/cpu-intensive", "cpu", cpuIntensive(s.primes), nil},
+		{http.MethodPost, "/api/account", "account", account(tracer, http.StatusOK), account(tracer, http.StatusInternalServerError)},
 	}
 }
 

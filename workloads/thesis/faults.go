@@ -73,6 +73,10 @@ func (f *faults) inject(e endpoint) http.HandlerFunc {
 		}
 		if f.errors.hit() {
 			annotate(r.Context(), attribute.String("app.injected", "error"))
+			if e.fails != nil {
+				e.fails(w, r)
+				return
+			}
 			service.WriteError(w, http.StatusInternalServerError, "injected by INJECT_ERRORS")
 			return
 		}

@@ -1,0 +1,58 @@
+package tracer
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-trace/tare/lab/experiment"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// Of the collector behind a tracer, tare_tracer comes first, then tare_keep, then what the
+// experiment adds, in its order.
+func TestProcessorsOfTheCollectorBehind(t *testing.T) {
+	for _, c := range []struct {
+		tracer experiment.Tracer
+		files  int
+		order  string
+	}{
+		{experiment.Tracer{}, 1, ""},
+		{experiment.Tracer{Keep: map[string]any{"share": map[string]any{"probability": "{rate}"}}}, 2, "tare_tracer tare_keep"},
+		{experiment.Tracer{Processors: []map[string]any{{"redaction": map[string]any{"allow_all_keys": true}}, {"batch": nil}}}, 2, "tare_tracer redaction batch"},
+		{experiment.Tracer{Keep: map[string]any{}, Processors: []map[string]any{{"tare_redact": map[string]any{}}}}, 2, "tare_tracer tare_keep tare_redact"},
+	} {
+		group, err := workloads.NewGroup("behind-test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = group.Stop() })
+		b := &Behind{group: group, keeps: c.tracer.Keep != nil}
+		flags, err := b.configure(&c.tracer)
+		if err != nil || len(flags) != 2*c.files {
+			t.Fatalf("%v, %v", flags, err)
+		}
+		if c.files == 1 {
+			continue
+		}
+		text, err := os.ReadFile(flags[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Processors map[string]any
+			Service    struct {
+				Pipelines struct{ Traces struct{ Processors []string } }
+			}
+		}
+		if err := yaml.Unmarshal(text, &file); err != nil {
+			t.Fatal(err)
+		}
+		order := file.Service.Pipelines.Traces.Processors
+		if got := strings.Join(order, " "); got != c.order || len(file.Processors) != len(order)-1 || strings.Contains(string(text), "{rate}") {
+			t.Errorf("%s\n%s", got, text)
+		}
+	}
+}
