@@ -368,7 +368,7 @@ func TestFindingsForATerminal(t *testing.T) {
 	m, _, s := made(t, "coroot", "smoke", nil)
 	var b bytes.Buffer
 	WriteFindings(&b, m, s)
-	for _, want := range []string{m.Experiment.Title, "10 of 10 measured runs count", "profile smoke", "note: These numbers are made up.", s.Smoke, s.Answers[0].Ask, s.Answers[0].Claims[0].Short} {
+	for _, want := range []string{m.Experiment.Title, fmt.Sprintf("%d of %d measured runs count", s.Runs.MeasuredKept, s.Runs.Measured), "profile smoke", "note: These numbers are made up.", s.Smoke, s.Answers[0].Ask, s.Answers[0].Claims[0].Short} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, b.String())
 		}
