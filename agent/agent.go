@@ -26,6 +26,7 @@ import (
 	"github.com/tare-trace/tare/agent/export"
 	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/agent/print"
+	"github.com/tare-trace/tare/agent/red"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
@@ -99,6 +100,8 @@ type Agent struct {
 	before    *claim.Other // the agent that this one takes over from, nil if there was none
 	healthy   atomic.Bool
 	lost      map[string]tier.Loss // by capability, what this kernel has not
+	requests  *red.Collector       // of all requests; nil: they are not measured
+	sending   *export.Metrics      // of requests; nil: they are not exported
 	builds    atomic.Uint64        // spans built
 	openSpans atomic.Int64
 }
@@ -147,6 +150,9 @@ func Run(ctx context.Context, o Options) error {
 		Peers:      a.peers,
 	})
 
+	if err := a.measure(); err != nil {
+		return errors.Join(err, a.endExport())
+	}
 	serve := func(context.Context) error { return nil }
 	if o.Config.Listen != "" {
 		var err error
@@ -158,6 +164,11 @@ func Run(ctx context.Context, o Options) error {
 	a.lower()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return serve(ctx) })
+	if a.sending != nil {
+		host, _ := os.Hostname() // without one, the attribute is empty
+		deltas := a.requests.Deltas(time.Now(), map[string]string{"service.name": "tare-agent", "service.version": Version, "host.name": host})
+		g.Go(func() error { a.sending.Run(ctx, deltas); return nil })
+	}
 	if a.exporter != nil && o.Config.StopAt == "" {
 		g.Go(func() error { a.exporter.Watch(ctx); return nil })
 	}
@@ -301,6 +312,25 @@ func (a *Agent) output(ctx context.Context) error {
 		return cli.Usage(fmt.Errorf("set up the exporter: %w", err)) // all that can be wrong is how it is configured
 	}
 	a.exporter = e
+	return nil
+}
+
+// measure sets up what is measured of all requests, and where it goes.
+func (a *Agent) measure() error {
+	cfg := a.cfg.Load()
+	if cfg.Metrics != config.MetricsRequests {
+		return nil
+	}
+	a.requests = red.New(a.tracer, a.discovery.resource, a.discovery.namespace, a.peer())
+	a.discovery.released = a.requests.Forget
+	if cfg.MetricsInterval == 0 || a.exporter == nil && cfg.Export.Exporter != config.ExporterNone {
+		return nil // as spans, they are exported where there is a receiver
+	}
+	m, err := export.NewMetrics(export.Config{Protocol: cfg.Export.Protocol, Log: a.log}, cfg.MetricsInterval)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("set up the exporter of metrics: %w", err))
+	}
+	a.sending = m
 	return nil
 }
 

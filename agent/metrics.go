@@ -19,7 +19,6 @@ import (
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/agent/export"
-	"github.com/tare-trace/tare/agent/red"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/internal/browser"
@@ -229,10 +228,11 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 	if a.exporter != nil {
 		reg.MustRegister(a.exporter)
 	}
-	if a.cfg.Load().Metrics == config.MetricsRequests {
-		requests := red.New(a.tracer, a.discovery.resource, a.discovery.namespace, a.peer())
-		reg.MustRegister(requests)
-		a.discovery.released = requests.Forget
+	if a.requests != nil {
+		reg.MustRegister(a.requests)
+	}
+	if a.sending != nil {
+		reg.MustRegister(a.sending)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))

@@ -83,7 +83,7 @@ func (o *Options) uris() ([]string, error) {
 	}
 	base := collector.DefaultConfig
 	if !o.OTLP {
-		if base, err = settings.WithoutLogs(base); err != nil {
+		if base, err = settings.TracesOnly(base); err != nil {
 			return nil, err
 		}
 	}

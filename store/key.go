@@ -11,7 +11,7 @@ import (
 //	'C' chunk(8) part(1) n(4)     a part of a chunk
 //	'T' trace id(16) chunk(8)     where in the chunk the trace stands
 //
-// and 'L' and 'M', of log records: logs.go.
+// 'L' and 'M', of log records: logs.go; and 'N', of metrics: requests.go.
 //
 // Chunk numbers rise and are never used again, not even after a crash: a chunk
 // that vanished was not acknowledged.

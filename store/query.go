@@ -119,6 +119,7 @@ type Latency struct {
 	Errors    float64 // of these
 	P50, P95  time.Duration
 	P99, Max  time.Duration
+	Measured  bool // no span shows the service; agents measured its requests. Count is 0
 }
 
 // Map is who called whom within a time range.
@@ -126,6 +127,8 @@ type Map struct {
 	Start, End time.Time
 	Nodes      []Latency // one per service: its server and consumer spans and roots
 	Edges      []Edge
+	// MeasuredSince is when the earliest of what is Measured in it began; zero if nothing is.
+	MeasuredSince time.Time
 }
 
 // Edge is the calls of one service to another. The callee is a service that
@@ -138,6 +141,8 @@ type Edge struct {
 	// Unlinked: none of the caller's calls is linked to its requests. The callee's own spans
 	// measure those that are not, by which traces begin; they name the caller with at most 24 bytes.
 	Unlinked bool
+	// Measured: no span shows the call; agents measured it. Count is 0.
+	Measured bool
 	Count    uint64
 	Weight   float64
 	Errors   float64

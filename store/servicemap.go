@@ -14,6 +14,9 @@ import (
 // A call is found where caller and callee are stored together: by one write, or
 // after small writes were merged. So a trace that came in several large writes
 // may lack a call, or show it as one to an untraced peer.
+//
+// Services and calls that no span shows are added from what agents measured of all requests
+// ([Store.WriteMetrics]), and say so: Measured.
 func (s *Store) Map(ctx context.Context, from, to time.Time) (r Map, err error) {
 	err = s.read(ctx, func(v *view) error {
 		m, err := newMatch(Query{Start: from, End: to})
@@ -29,7 +32,7 @@ func (s *Store) Map(ctx context.Context, from, to time.Time) (r Map, err error) 
 			return err
 		}
 		r = Map{Start: from, End: to, Nodes: nodes, Edges: edges}
-		return nil
+		return v.addRequests(ctx, &r)
 	})
 	return r, err
 }
@@ -66,10 +69,12 @@ func (v *view) edges(ctx context.Context, m *match) ([]Edge, error) {
 			})
 		}
 	}
-	slices.SortFunc(list, func(a, b Edge) int {
-		return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
-	})
+	slices.SortFunc(list, busiest)
 	return list, nil
+}
+
+func busiest(a, b Edge) int {
+	return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
 }
 
 func (c *chunkData) addEdges(m *match, cols *spanColumns, all map[edgeKey]*edgeSum) error {

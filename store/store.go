@@ -116,16 +116,17 @@ type Store struct {
 	chunks []*zone      // by number
 	change *change      // under way; of the upkeep, so there is one at most
 
-	next    atomic.Uint64 // number of the next chunk
-	written atomic.Uint64 // spans
-	expired atomic.Uint64
-	refused atomic.Uint64
-	overdue atomic.Uint64      // spans
-	ruled   map[uint64][]ruled // by chunk, of those that were looked at; the upkeep's
-	logs    logs
-	kick    chan struct{} // there may be something to merge
-	stop    context.CancelFunc
-	done    chan struct{}
+	next     atomic.Uint64 // number of the next chunk
+	written  atomic.Uint64 // spans
+	expired  atomic.Uint64
+	refused  atomic.Uint64
+	overdue  atomic.Uint64      // spans
+	ruled    map[uint64][]ruled // by chunk, of those that were looked at; the upkeep's
+	logs     logs
+	requests requests
+	kick     chan struct{} // there may be something to merge
+	stop     context.CancelFunc
+	done     chan struct{}
 }
 
 // Sizes of the engine, in bytes. The memtable holds what is not yet in a table;
@@ -245,6 +246,12 @@ func (s *Store) openLocked(engine string, lock *pebble.Lock) error {
 	if err == nil {
 		if err = s.loadLogs(); errors.Is(err, ErrCorrupt) {
 			s.log.Error("store: log records are damaged, those that cannot be read are not shown", "error", err)
+			err = nil
+		}
+	}
+	if err == nil {
+		if err = s.loadRequests(); errors.Is(err, ErrCorrupt) {
+			s.log.Error("store: metrics are damaged, those that cannot be read are not shown", "error", err)
 			err = nil
 		}
 	}

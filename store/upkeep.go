@@ -42,7 +42,7 @@ func (s *Store) upkeep(ctx context.Context) {
 // expire removes the chunks that are too old at the time, and the oldest while
 // the directory is too large; and likewise log records.
 func (s *Store) expire(ctx context.Context, now time.Time) error {
-	return errors.Join(s.expireSpans(ctx, now), s.expireServices(ctx, now), s.expireLogs(ctx, now), s.expireServiceLogs(ctx, now))
+	return errors.Join(s.expireSpans(ctx, now), s.expireServices(ctx, now), s.expireLogs(ctx, now), s.expireServiceLogs(ctx, now), s.expireRequests(ctx, now))
 }
 
 func (s *Store) expireSpans(ctx context.Context, now time.Time) error {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -42,15 +43,17 @@ type Config struct {
 	Events      string   // one of EventModes
 	Sequence    bool     // also report the position in its connection's stream where a request begins
 	Metrics     string   // one of MetricsModes
-	SameHost    bool     // pass the context within the kernel where both ends are traced here
-	ArmOpen     string   // one of ArmModes
-	Instance    string   // of agents that trace different services of one host
-	Replace     bool     // take over from the agent that traces this host
-	BPFStats    bool     // measure the kernel programs' run time
-	StopAt      string   // "", or one of Stages to measure what those before it cost
-	MaxSpans    int      // bound of the spans in progress
-	Queue       int      // bound of the finished spans that wait for the exporter
-	Export      Export
+	// MetricsInterval is the time between two exports of what Metrics measures, by OTLP; 0: it is at /metrics only.
+	MetricsInterval time.Duration
+	SameHost        bool   // pass the context within the kernel where both ends are traced here
+	ArmOpen         string // one of ArmModes
+	Instance        string // of agents that trace different services of one host
+	Replace         bool   // take over from the agent that traces this host
+	BPFStats        bool   // measure the kernel programs' run time
+	StopAt          string // "", or one of Stages to measure what those before it cost
+	MaxSpans        int    // bound of the spans in progress
+	Queue           int    // bound of the finished spans that wait for the exporter
+	Export          Export
 
 	samplerGiven, argGiven, sequenceGiven bool
 	inPod                                 bool // of a cluster
@@ -141,24 +144,25 @@ var Protocols = []string{"grpc", "http/protobuf"}
 // where these exist, and selects no service.
 func Default() Config {
 	return Config{
-		Trust:       []Trust{{Loopback: true}, {Host: true}, {Cluster: true}},
-		Correlation: DefaultCorrelation,
-		Kubernetes:  KubernetesAuto,
-		Tier:        AutoTier,
-		Tag:         TagTCP,
-		Sampler:     "parentbased_always_on",
-		SamplerArg:  1,
-		Budget:      Budget{Floor: 0.0001},
-		Payload:     true,
-		Listen:      "127.0.0.1:9464",
-		Events:      EventsOff,
-		Metrics:     MetricsOff,
-		SameHost:    true,
-		ArmOpen:     ArmFlags,
-		MaxSpans:    32768,
-		Queue:       65536,
-		Export:      Export{Protocol: "http/protobuf"},
-		Resource:    map[string]string{},
+		Trust:           []Trust{{Loopback: true}, {Host: true}, {Cluster: true}},
+		Correlation:     DefaultCorrelation,
+		Kubernetes:      KubernetesAuto,
+		Tier:            AutoTier,
+		Tag:             TagTCP,
+		Sampler:         "parentbased_always_on",
+		SamplerArg:      1,
+		Budget:          Budget{Floor: 0.0001},
+		Payload:         true,
+		Listen:          "127.0.0.1:9464",
+		Events:          EventsOff,
+		Metrics:         MetricsOff,
+		MetricsInterval: time.Minute, // OpenTelemetry's
+		SameHost:        true,
+		ArmOpen:         ArmFlags,
+		MaxSpans:        32768,
+		Queue:           65536,
+		Export:          Export{Protocol: "http/protobuf"},
+		Resource:        map[string]string{},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -377,5 +378,30 @@ func TestExporters(t *testing.T) {
 	}
 	if c, err := load(t, example, []string{"OTEL_TRACES_EXPORTER=console", "TARE_PRINT=json"}); err != nil || c.Print != "json" {
 		t.Errorf("print %q, %v", c.Print, err)
+	}
+}
+
+// How often metrics are sent: by the file, OpenTelemetry's variables or the flag.
+func TestMetricsInterval(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want time.Duration // -1: refused
+	}{
+		{nil, time.Minute},
+		{[]string{"TARE_METRICS_INTERVAL=10s"}, 10 * time.Second},
+		{[]string{"TARE_METRICS_INTERVAL=off"}, 0},
+		{[]string{"OTEL_METRIC_EXPORT_INTERVAL=1500"}, 1500 * time.Millisecond},
+		{[]string{"OTEL_METRIC_EXPORT_INTERVAL=1500", "OTEL_METRICS_EXPORTER=none"}, 0},
+		{[]string{"OTEL_METRICS_EXPORTER=prometheus"}, 0},
+		{[]string{"OTEL_METRICS_EXPORTER=otlp"}, time.Minute},
+		{[]string{"OTEL_METRICS_EXPORTER=zipkin"}, -1},
+		{[]string{"OTEL_METRIC_EXPORT_INTERVAL=1s"}, -1},
+		{[]string{"TARE_METRICS_INTERVAL=10"}, -1},
+		{[]string{"TARE_METRICS_INTERVAL=99ms"}, -1},
+	} {
+		got, err := load(t, example, c.env)
+		if (err != nil) != (c.want < 0) || err == nil && got.MetricsInterval != c.want {
+			t.Errorf("%v: %v, %v; want %v", c.env, got.MetricsInterval, err, c.want)
+		}
 	}
 }

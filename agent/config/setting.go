@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tare-trace/tare/agent/claim"
 )
@@ -119,6 +120,22 @@ var settings = []setting{
 		c.Metrics = v
 		return oneOf(where, v, MetricsModes...)
 	}},
+	{"", "OTEL_METRIC_EXPORT_INTERVAL", "", func(c *Config, where, v string) error {
+		ms, err := strconv.ParseUint(v, 10, 32)
+		if err != nil || ms == 0 {
+			return &Error{where, v, "milliseconds"}
+		}
+		return setMetricsInterval(c, where, v+"ms")
+	}},
+	{"", "OTEL_METRICS_EXPORTER", "", func(c *Config, where, v string) error { // after the interval
+		switch v {
+		case "none", "prometheus":
+			c.MetricsInterval = 0
+			return nil
+		}
+		return oneOf(where, v, ExporterOTLP, "prometheus", ExporterNone)
+	}},
+	{"metrics_interval", "TARE_METRICS_INTERVAL", "metrics-interval", setMetricsInterval},
 	{"instance", "TARE_INSTANCE", "instance", func(c *Config, where, v string) error {
 		c.Instance = v
 		if len(v) > claim.MaxInstance {
@@ -154,6 +171,22 @@ var settings = []setting{
 	}},
 	{"", "OTEL_EXPORTER_OTLP_PROTOCOL", "", setProtocol},
 	{"", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "", setProtocol}, // wins over the general one before it
+}
+
+// minMetricsInterval is the least time between two exports of metrics.
+const minMetricsInterval = 100 * time.Millisecond
+
+func setMetricsInterval(c *Config, where, v string) error {
+	if v == "off" || v == "none" {
+		c.MetricsInterval = 0
+		return nil
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d < minMetricsInterval {
+		return &Error{where, v, "a time from " + minMetricsInterval.String() + " on, such as 10s, or off"}
+	}
+	c.MetricsInterval = d
+	return nil
 }
 
 func setProtocol(c *Config, where, v string) error {

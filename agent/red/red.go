@@ -2,7 +2,7 @@
 // all requests, sampled or not: rate, errors and duration of every service and
 // of every edge from one service to what it asks.
 //
-// It reads when somebody scrapes, and not otherwise. It refuses to guess: an
+// It reads when somebody scrapes, or when what was measured is due to be sent by OTLP, and not otherwise. It refuses to guess: an
 // edge's peer is a service's name only where a traced service of this host is
 // known to listen, or where a cluster knows the service; else it is the address and the port. What was measured before
 // stays with the name that it had, when the address is another's by then.
@@ -31,13 +31,18 @@ type Source interface {
 // other is the name of what found no room in the kernel's table.
 const other = "other"
 
+const (
+	aboutService = "From a request's first byte to its response's first byte at the service that answers, of all requests."
+	aboutEdge    = "From a request's first byte to its response's first byte at the service that asks, of all requests."
+)
+
 var (
-	descService = prometheus.NewDesc("tare_service_request_duration_seconds",
-		"From a request's first byte to its response's first byte at the service that answers, of all requests.",
+	descService = prometheus.NewDesc("tare_service_request_duration_seconds", aboutService,
 		[]string{"service", "protocol", "status_class", "error"}, nil)
-	descEdge = prometheus.NewDesc("tare_edge_request_duration_seconds",
-		"From a request's first byte to its response's first byte at the service that asks, of all requests.",
+	descEdge = prometheus.NewDesc("tare_edge_request_duration_seconds", aboutEdge,
 		[]string{"client", "peer", "peer_traced", "protocol", "status_class", "error"}, nil)
+	descDropped = prometheus.NewDesc("tare_metrics_dropped_total",
+		"Requests of ended series that were not sent by OTLP, because the receiver took nothing and too many series had ended meanwhile.", nil, nil)
 )
 
 // Collector is a prometheus.Collector. It is safe for concurrent use.
@@ -50,6 +55,9 @@ type Collector struct {
 	mu     sync.Mutex
 	fed    map[source]*fed // one for each entry of the kernel's table, which is bounded
 	series map[labels]*series
+	// Of series that have ended and wait to be sent; nil without Deltas.
+	ended   map[labels]*bpf.Measure
+	dropped uint64 // requests of ended series that found no room there
 }
 
 // source is an entry of the kernel side's table.
@@ -68,6 +76,7 @@ type fed struct {
 // that did have gone, or feed another since their peer has another name.
 type series struct {
 	measure bpf.Measure
+	sent    bpf.Measure // of measure, by OTLP
 	feeders int
 }
 
@@ -83,6 +92,7 @@ func New(s Source, resource func(index uint16) *span.Resource, namespace func(ne
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- descService
 	ch <- descEdge
+	ch <- descDropped
 }
 
 // Collect implements prometheus.Collector.
@@ -95,6 +105,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for l, s := range c.series {
 		ch <- l.metric(&s.measure)
+	}
+	if c.ended != nil {
+		ch <- prometheus.MustNewConstMetric(descDropped, prometheus.CounterValue, float64(c.dropped))
 	}
 }
 
@@ -181,6 +194,7 @@ func (c *Collector) unfeed(from source) {
 	delete(c.fed, from)
 	s := c.series[f.labels]
 	if s.feeders--; s.feeders == 0 {
+		c.end(f.labels, s)
 		delete(c.series, f.labels)
 	}
 }

@@ -1,5 +1,5 @@
-// Package storeexporter is the collector exporter `tare_store`: it writes traces, and log
-// records beside them, into the store that the extension tare_store holds open.
+// Package storeexporter is the collector exporter `tare_store`: it writes traces, log
+// records beside them, and what agents measured of all requests, into the store that the extension tare_store holds open.
 //
 // It does not wait for space on a full disk: such spans are dropped at once and counted,
 // as failed by the framework (otelcol_exporter_send_failed_spans) and as refused by the
@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/collector/storeextension"
@@ -35,6 +36,10 @@ func (e *storeExporter) start(_ context.Context, host component.Host) error {
 
 func (e *storeExporter) writeTraces(ctx context.Context, td ptrace.Traces) error {
 	return classify(e.store.Write(ctx, td))
+}
+
+func (e *storeExporter) writeMetrics(ctx context.Context, md pmetric.Metrics) error {
+	return classify(e.store.WriteMetrics(ctx, md))
 }
 
 func (e *storeExporter) writeLogs(ctx context.Context, ld plog.Logs) error {

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/collector/exporter/exportertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/goleak"
 
@@ -126,6 +127,36 @@ func TestLogsAreStored(t *testing.T) {
 	}
 	if got, err := s.Logs(t.Context(), pcommon.TraceID{1}); err != nil || got.LogRecordCount() != 1 {
 		t.Errorf("%d records, %v", got.LogRecordCount(), err)
+	}
+}
+
+// Metrics of all requests go there, too.
+func TestMetricsAreStored(t *testing.T) {
+	s, h := open(t)
+	e, err := NewFactory().CreateMetrics(t.Context(), exportertest.NewNopSettings(Type), NewFactory().CreateDefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	md := pmetric.NewMetrics()
+	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+	m.SetName("tare.service.request.duration")
+	m.SetEmptyHistogram().SetAggregationTemporality(pmetric.AggregationTemporalityDelta)
+	p := m.Histogram().DataPoints().AppendEmpty()
+	p.SetTimestamp(pcommon.NewTimestampFromTime(time.Now()))
+	p.SetStartTimestamp(p.Timestamp() - 1)
+	p.BucketCounts().FromRaw([]uint64{3})
+	p.Attributes().PutStr("service", "web")
+	if err := e.ConsumeMetrics(t.Context(), md); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Map(t.Context(), time.Time{}, time.Time{}); err != nil || len(got.Nodes) != 1 || got.Nodes[0].Weight != 3 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -18,7 +18,8 @@ var Type = component.MustNewType("tare_store")
 
 // NewFactory makes the factory of tare_store.
 func NewFactory() exporter.Factory {
-	return exporter.NewFactory(Type, defaultConfig, exporter.WithTraces(createTraces, component.StabilityLevelBeta), exporter.WithLogs(createLogs, component.StabilityLevelAlpha))
+	return exporter.NewFactory(Type, defaultConfig, exporter.WithTraces(createTraces, component.StabilityLevelBeta), exporter.WithLogs(createLogs, component.StabilityLevelAlpha),
+		exporter.WithMetrics(createMetrics, component.StabilityLevelAlpha))
 }
 
 func defaultConfig() component.Config {
@@ -53,6 +54,12 @@ func createLogs(ctx context.Context, set exporter.Settings, cfg component.Config
 	c := cfg.(*Config)
 	e := &storeExporter{config: c}
 	return exporterhelper.NewLogs(ctx, set, cfg, e.writeLogs, e.options()...)
+}
+
+func createMetrics(ctx context.Context, set exporter.Settings, cfg component.Config) (exporter.Metrics, error) {
+	c := cfg.(*Config)
+	e := &storeExporter{config: c}
+	return exporterhelper.NewMetrics(ctx, set, cfg, e.writeMetrics, e.options()...)
 }
 
 func (e *storeExporter) options() []exporterhelper.Option {

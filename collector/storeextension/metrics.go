@@ -52,6 +52,14 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		logsRefused = counter("tare_store_refused_logs", "{record}", "Log records refused since then, because the disk is full or the store closed.")
 		logsDropped = counter("tare_store_dropped_logs", "{record}", "Log records dropped since then, by reason.")
 	)
+	var (
+		points        = gauge("tare_store_metric_points", "{point}", "Points stored of what agents measured of all requests.")
+		pointBytes    = gauge("tare_store_metric_size", "By", "Size of these points.")
+		pointsWritten = counter("tare_store_written_metric_points", "{point}", "Such points written since the store was opened.")
+		pointsExpired = counter("tare_store_expired_metric_points", "{point}", "Such points that retention removed by age since then.")
+		pointsRefused = counter("tare_store_refused_metric_points", "{point}", "Such points refused since then, because the disk is full or the store closed.")
+		pointsDropped = counter("tare_store_dropped_metric_points", "{point}", "Points of metrics dropped since then, by reason.")
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +84,21 @@ func observe(provider metric.MeterProvider, s *store.Store) (*metrics, error) {
 		for reason, n := range map[string]uint64{"no_trace": l.NoTrace, "too_large": l.TooLarge, "trace_full": l.TraceFull, "evicted": l.Evicted} {
 			o.ObserveInt64(logsDropped, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
 		}
+		m := s.MetricStats()
+		o.ObserveInt64(points, int64(m.Points))
+		o.ObserveInt64(pointBytes, int64(m.Bytes))
+		o.ObserveInt64(pointsWritten, int64(m.Written))
+		o.ObserveInt64(pointsExpired, int64(m.Expired))
+		o.ObserveInt64(pointsRefused, int64(m.Refused))
+		for reason, n := range map[string]uint64{"other": m.Other, "cumulative": m.Cumulative, "invalid": m.Invalid, "too_many": m.TooMany, "evicted": m.Evicted} {
+			o.ObserveInt64(pointsDropped, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
+		}
 		d := s.Damage()
 		o.ObserveInt64(lost, int64(d.LostSpans))
 		o.ObserveInt64(unreadable, int64(d.UnreadableSpans))
 		o.ObserveInt64(aside, int64(len(d.Quarantine)))
 		return nil
-	}, spans, traces, bytes, oldest, written, expired, refused, overdue, lost, unreadable, aside, logs, logBytes, logsWritten, logsExpired, logsRefused, logsDropped)
+	}, spans, traces, bytes, oldest, written, expired, refused, overdue, lost, unreadable, aside, logs, logBytes, logsWritten, logsExpired, logsRefused, logsDropped, points, pointBytes, pointsWritten, pointsExpired, pointsRefused, pointsDropped)
 	if err != nil {
 		return nil, err
 	}

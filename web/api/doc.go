@@ -16,7 +16,7 @@
 //	                                  what makes the slowest share of these traces slow, by package
 //	                                  rootcause: of the newest traces, as many as asked for, or as can
 //	                                  be read in half of the time limit (then "more" is true)
-//	map?start&end|last                the service map, by default of the last hour
+//	map?start&end|last                the service map, by default of the last hour; measured: of metrics, since no span shows it
 //	latencies?service&by=operation&start&end|last
 //	                                  quantiles by service, or by operation, by default of the last hour
 //	health                            the configured Prometheus endpoints, read by package health

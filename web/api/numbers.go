@@ -26,6 +26,8 @@ type calls struct {
 type node struct {
 	Name   string `json:"name"`
 	Traced bool   `json:"traced"`
+	// Measured: no span shows it; agents measured all its requests.
+	Measured bool `json:"measured"`
 	calls
 }
 
@@ -34,6 +36,7 @@ type edge struct {
 	To       string `json:"to"`
 	Traced   bool   `json:"traced"`
 	Unlinked bool   `json:"unlinked"` // the caller's calls are not linked to its requests
+	Measured bool   `json:"measured"` // no span shows them; agents measured all of them
 	calls
 	Spans uint64 `json:"spans"`
 }
@@ -54,31 +57,41 @@ func (a *api) serviceMap(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return drawMap(m, a.covered(from, to, now)), nil
+	measured := 0.0
+	if !m.MeasuredSince.IsZero() {
+		measured = seconds(from, to, now, m.MeasuredSince)
+	}
+	return drawMap(m, a.covered(from, to, now), measured), nil
 }
 
 // drawMap adds nodes that the store's map only implies: callees that sent no spans, and
-// callers that no traced service called.
-func drawMap(m store.Map, seconds float64) serviceMap {
+// callers that no traced service called. Spans, and what was measured, cover so many seconds.
+func drawMap(m store.Map, spans, measured float64) serviceMap {
+	seconds := func(isMeasured bool) float64 {
+		if isMeasured {
+			return measured
+		}
+		return spans
+	}
 	out := serviceMap{Nodes: make([]node, 0, len(m.Nodes)), Edges: make([]edge, 0, len(m.Edges))}
 	at := map[string]int{}
 	for _, n := range m.Nodes {
 		at[n.Service] = len(out.Nodes)
-		out.Nodes = append(out.Nodes, node{n.Service, true, number(n.Weight, n.Errors, seconds, n.P50, n.P95, n.P99)})
+		out.Nodes = append(out.Nodes, node{n.Service, true, n.Measured, number(n.Weight, n.Errors, seconds(n.Measured), n.P50, n.P95, n.P99)})
 	}
 	implied := map[string]int{} // edges towards a node that is added here
 	for _, e := range m.Edges {
-		c := number(e.Weight, e.Errors, seconds, e.P50, e.P95, e.P99)
-		out.Edges = append(out.Edges, edge{e.From, e.To, e.Traced, e.Unlinked, c, e.Count})
+		c := number(e.Weight, e.Errors, seconds(e.Measured), e.P50, e.P95, e.P99)
+		out.Edges = append(out.Edges, edge{e.From, e.To, e.Traced, e.Unlinked, e.Measured, c, e.Count})
 		if _, ok := at[e.From]; !ok {
 			at[e.From] = len(out.Nodes)
-			out.Nodes = append(out.Nodes, node{Name: e.From, Traced: true})
+			out.Nodes = append(out.Nodes, node{Name: e.From, Traced: true, Measured: e.Measured})
 		}
 		i, ok := at[e.To]
 		if !ok {
 			i = len(out.Nodes)
 			at[e.To] = i
-			out.Nodes = append(out.Nodes, node{Name: e.To, Traced: e.Traced, calls: c})
+			out.Nodes = append(out.Nodes, node{Name: e.To, Traced: e.Traced, Measured: e.Measured, calls: c})
 			implied[e.To] = 1
 			continue
 		}
@@ -89,6 +102,7 @@ func drawMap(m store.Map, seconds float64) serviceMap {
 		implied[e.To]++
 		n := &out.Nodes[i]
 		n.Traced = n.Traced || e.Traced
+		n.Measured = n.Measured && e.Measured
 		n.Requests += c.Requests
 		n.Rate += c.Rate
 		n.Errors += c.Errors
@@ -144,7 +158,12 @@ func numbersRange(p *params, now time.Time) (from, to time.Time) {
 // covered returns how many seconds of the range can have spans: from the oldest stored
 // span until now. Otherwise rates would be too low.
 func (a *api) covered(from, to, now time.Time) float64 {
-	if oldest := a.Store.Stats().Oldest; oldest.After(from) {
+	return seconds(from, to, now, a.Store.Stats().Oldest)
+}
+
+// seconds of the range from the oldest on, until now.
+func seconds(from, to, now, oldest time.Time) float64 {
+	if oldest.After(from) {
 		from = oldest
 	}
 	if to.After(now) {

@@ -19,7 +19,7 @@ func TestMapImpliesNodes(t *testing.T) {
 			{From: "shop", To: "db", Count: 1, Weight: 10, P50: ms, P95: ms, P99: ms},
 			{From: "web", To: "db", Count: 3, Weight: 30, Errors: 20, P50: ms, P95: ms, P99: ms},
 		},
-	}, 20)
+	}, 20, 0)
 	got := map[string]node{}
 	for _, n := range m.Nodes {
 		if _, twice := got[n.Name]; twice {
@@ -45,8 +45,31 @@ func TestMapImpliesNodes(t *testing.T) {
 }
 
 func TestNumbersThatAreNone(t *testing.T) {
-	m := drawMap(store.Map{Nodes: []store.Latency{{Service: "a", Weight: math.NaN(), Errors: math.Inf(1)}}}, 0)
+	m := drawMap(store.Map{Nodes: []store.Latency{{Service: "a", Weight: math.NaN(), Errors: math.Inf(1)}}}, 0, 0)
 	if b, err := json.Marshal(m); err != nil || m.Nodes[0].Rate != 0 || m.Nodes[0].ErrorRate != 0 {
 		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// What was measured has rates of its own, since metrics may be younger than spans.
+func TestMapOfWhatWasMeasured(t *testing.T) {
+	m := drawMap(store.Map{
+		Nodes: []store.Latency{{Service: "shop", Weight: 60}, {Service: "stock", Weight: 60, Measured: true}},
+		Edges: []store.Edge{
+			{From: "shop", To: "stock", Traced: true, Measured: true, Weight: 30},
+			{From: "stock", To: "redis 192.0.2.1:6379", Measured: true, Weight: 120, Errors: 12},
+		},
+	}, 20, 10)
+	for _, c := range []struct {
+		got      node
+		measured bool
+		rate     float64
+	}{{m.Nodes[0], false, 3}, {m.Nodes[1], true, 6}, {m.Nodes[2], true, 12}} {
+		if c.got.Measured != c.measured || c.got.Rate != c.rate {
+			t.Errorf("%+v, want measured %t, %v/s", c.got, c.measured, c.rate)
+		}
+	}
+	if e := m.Edges[1]; !e.Measured || e.Rate != 12 || e.ErrorRate != 0.1 || e.Spans != 0 {
+		t.Errorf("%+v", e)
 	}
 }

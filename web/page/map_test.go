@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
 func TestMap(t *testing.T) {
@@ -216,4 +218,63 @@ func TestTree(t *testing.T) {
 	if got != "ok" {
 		t.Error(got)
 	}
+}
+
+// A map without a span: what agents measured of all requests, marked as such.
+func TestMapFromMetrics(t *testing.T) {
+	base, s, end, err := serve(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	if err := s.WriteMetrics(t.Context(), measuredShop(time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, base, "#/map", 1280, 900)
+	p.wait("the map is drawn", "document.querySelectorAll('.map-chart .node').length === 4")
+	edges := strings.Join(eval[[]string](p, "[...document.querySelectorAll('.edge.measured')].map(e => e.getAttribute('aria-label'))"), "\n")
+	for _, want := range []string{"web calls stock (from metrics)\n", "stock calls redis 10.1.0.9:6379 (not traced, from metrics)\n", "stock calls 10.1.0.7:443 (not traced, from metrics)\n", "20.0% errors", "p95 "} {
+		if !strings.Contains(edges, want) {
+			t.Errorf("no line says %q among\n%s", want, edges)
+		}
+	}
+	if got := p.count(".edge:not(.measured), .node:not(.measured)"); got != 0 {
+		t.Errorf("%d parts are not marked as from metrics", got)
+	}
+	if got := eval[string](p, "document.querySelector('.map-body .note').textContent"); !strings.Contains(got, "from metrics of all requests") {
+		t.Errorf("the note says %q", got)
+	}
+	if got := eval[string](p, "[...document.querySelectorAll('table')].map(t => t.textContent).join()"); !strings.Contains(got, "(from metrics)") {
+		t.Errorf("the tables do not say it: %q", got)
+	}
+	p.screenshot("map-metrics")
+}
+
+// measuredShop is what an agent sends of a minute of a shop.
+func measuredShop(end time.Time) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	list := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+	add := func(name string, failed bool, fast, slow uint64, attributes map[string]any) {
+		m := list.AppendEmpty()
+		m.SetName(name)
+		h := m.SetEmptyHistogram()
+		h.SetAggregationTemporality(pmetric.AggregationTemporalityDelta)
+		point := h.DataPoints().AppendEmpty()
+		point.SetStartTimestamp(pcommon.NewTimestampFromTime(end.Add(-time.Minute)))
+		point.SetTimestamp(pcommon.NewTimestampFromTime(end))
+		point.ExplicitBounds().FromRaw([]float64{0.001, 0.008, 0.012})
+		point.BucketCounts().FromRaw([]uint64{fast, 0, slow, 0})
+		if err := point.Attributes().FromRaw(attributes); err != nil {
+			panic(err) // a type that pdata does not know: the fixture is wrong
+		}
+		point.Attributes().PutBool("error", failed)
+	}
+	const service, edge = "tare.service.request.duration", "tare.edge.request.duration"
+	add(service, false, 5000, 1000, map[string]any{"service": "web", "protocol": "http"})
+	add(service, false, 5500, 500, map[string]any{"service": "stock", "protocol": "http"})
+	add(edge, false, 5500, 500, map[string]any{"client": "web", "peer": "stock", "peer_traced": true, "protocol": "http"})
+	add(edge, false, 24000, 0, map[string]any{"client": "stock", "peer": "10.1.0.9:6379", "peer_traced": false, "protocol": "redis"})
+	add(edge, false, 40, 40, map[string]any{"client": "stock", "peer": "10.1.0.7:443", "peer_traced": false, "protocol": "tls"})
+	add(edge, true, 0, 20, map[string]any{"client": "stock", "peer": "10.1.0.7:443", "peer_traced": false, "protocol": "tls"})
+	return md
 }

@@ -22,6 +22,7 @@ import (
 
 type config struct {
 	target      string // as grpc.NewClient wants it
+	method      string // full name
 	insecure    bool
 	secure      bool                             // the environment asks for TLS in so many words
 	credentials credentials.TransportCredentials // win over insecure; nil: by insecure
@@ -35,7 +36,7 @@ type config struct {
 
 // newConfig: defaults, then the environment, then the options in their order.
 func newConfig(opts []Option) (*config, error) {
-	c := &config{timeout: 10 * time.Second, retry: retry.Default}
+	c := &config{method: method, timeout: 10 * time.Second, retry: retry.Default}
 	if err := c.environment(); err != nil {
 		return nil, fmt.Errorf("otlpgrpc: %w", err)
 	}

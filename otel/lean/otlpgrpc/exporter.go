@@ -102,7 +102,7 @@ func (e *Exporter) Export(ctx context.Context, request []byte, spans int) (rejec
 	err = e.config.retry.Do(run, func(ctx context.Context) error {
 		in := response{spans: spans}
 		out := message{data: request, transient: e.config.gzip}
-		if err := e.conn.Invoke(ctx, method, &out, &in, e.call...); err != nil {
+		if err := e.conn.Invoke(ctx, e.config.method, &out, &in, e.call...); err != nil {
 			err = callError(err)
 			if retry.IsTransient(err) || status.Code(err) == codes.ResourceExhausted {
 				e.gauge.Refused()

@@ -168,3 +168,16 @@ func WithRetry(r RetryConfig) Option {
 		return err
 	}
 }
+
+// WithMethod calls another method than that of the trace service, by its full name, such as
+// "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": the requests of OTLP's other signals
+// have the same form of answer, and [Exporter.Export] sends whatever it is given.
+func WithMethod(name string) Option {
+	return func(c *config) error {
+		if service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/"); !ok || service == "" || method == "" || name[0] != '/' {
+			return fmt.Errorf("WithMethod(%q): want /package.Service/Method", name)
+		}
+		c.method = name
+		return nil
+	}
+}

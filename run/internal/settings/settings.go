@@ -88,9 +88,9 @@ func (s *Settings) YAML(traced bool, listen string) (string, error) {
 	return string(b), err
 }
 
-// WithoutLogs is a collector's configuration without its pipeline of log records, for whoever receives no
+// TracesOnly is a collector's configuration without its pipelines of log records and metrics, for whoever receives no
 // OTLP: merging a configuration over another cannot remove anything.
-func WithoutLogs(config string) (string, error) {
+func TracesOnly(config string) (string, error) {
 	var c struct {
 		Service struct {
 			Pipelines map[string]any
@@ -102,6 +102,7 @@ func WithoutLogs(config string) (string, error) {
 		return "", err
 	}
 	delete(c.Service.Pipelines, "logs")
+	delete(c.Service.Pipelines, "metrics")
 	b, err := yaml.Marshal(c)
 	return string(b), err
 }

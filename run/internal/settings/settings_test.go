@@ -100,13 +100,13 @@ func TestValidate(t *testing.T) {
 }
 
 // Whoever receives no OTLP has no pipeline of log records, and all else as it was.
-func TestWithoutLogs(t *testing.T) {
-	text, err := WithoutLogs("receivers: {otlp: null}\nservice: {extensions: [x], pipelines: {logs: {receivers: [otlp]}, traces: {receivers: [otlp]}}}\n")
+func TestTracesOnly(t *testing.T) {
+	text, err := TracesOnly("receivers: {otlp: null}\nservice: {extensions: [x], pipelines: {logs: {receivers: [otlp]}, metrics: {receivers: [otlp]}, traces: {receivers: [otlp]}}}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]any{
-		"service.pipelines.logs": nil, "service.pipelines.traces.receivers": []any{"otlp"}, "service.extensions": []any{"x"}, "receivers": map[string]any{"otlp": nil},
+		"service.pipelines.logs": nil, "service.pipelines.metrics": nil, "service.pipelines.traces.receivers": []any{"otlp"}, "service.extensions": []any{"x"}, "receivers": map[string]any{"otlp": nil},
 	} {
 		if got := at(t, text, path); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is %#v, want %#v", path, got, want)

@@ -20,7 +20,8 @@ const tall = {node: {along: 72, across: 112}, label: {along: 38, across: 84}, li
 
 const grade = (x) => (x.error_rate >= BAD ? 'bad' : x.errors > 0 ? 'warn' : 'good');
 const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-const remark = (x) => (x.unlinked ? ' (not linked to its requests)' : x.traced ? '' : ' (not traced)');
+const remark = (x) => (x.measured ? ` (${x.traced ? '' : 'not traced, '}from metrics)` : x.unlinked ? ' (not linked to its requests)' : x.traced ? '' : ' (not traced)');
+const click = (x) => (x.measured ? 'No trace shows it in this time' : 'Click: its traces');
 const errorText = (x) => (x.errors > 0 ? `${percent(x.error_rate)} errors` : 'no errors');
 const numbers = (x, rate) => `${rate(x.rate)}, ${errorText(x)}\np50 ${duration(x.p50_ns)}, p95 ${duration(x.p95_ns)}, p99 ${duration(x.p99_ns)}`;
 
@@ -46,7 +47,7 @@ function nodeShape(node, at, {sizes, flip, range, rate}) {
   facts.push(...(flip ? [rate(node.rate), p95] : [[rate(node.rate), p95].filter(Boolean).join(' · ')]));
   const lines = facts.filter(Boolean).map((text) => ({text, cls: ''}));
   if (node.errors > 0 || node.traced) lines.push({text: errorText(node), cls: grade(node)});
-  return svg('a', {href: nodeHref(node, range), class: `node ${node.traced ? '' : 'untraced'}`, transform: `translate(${at.x - w / 2} ${at.y - h / 2})`, tip: `${node.name}${remark(node)}\n${numbers(node, rate)}\nClick: its traces`, 'aria-label': `${node.name}${node.traced ? '' : ', not traced'}, ${numbers(node, rate)}`},
+  return svg('a', {href: nodeHref(node, range), class: `node ${node.traced ? '' : 'untraced'}${node.measured ? ' measured' : ''}`, transform: `translate(${at.x - w / 2} ${at.y - h / 2})`, tip: `${node.name}${remark(node)}\n${numbers(node, rate)}\n${click(node)}`, 'aria-label': `${node.name}${node.traced ? '' : ', not traced'}${node.measured ? ', from metrics' : ''}, ${numbers(node, rate)}`},
     svg('rect', {class: 'node-box', width: w, height: h, rx: 4}), strip,
     svg('text', {class: 'node-name', x: 13, y: 19}, name),
     lines.slice(0, flip ? 3 : 2).map(({text, cls}, k) => svg('text', {class: `node-fact ${cls}`, x: 13, y: 35 + 15 * k}, text)));
@@ -93,7 +94,7 @@ function edgeShape(edge, placed, {sizes, flip, range, rate, labelled, busiest}) 
       svg('text', {x, y: y - 3, 'text-anchor': 'middle'}, lines[0]),
       svg('text', {x, y: y + 11, 'text-anchor': 'middle', class: edge.errors > 0 ? cls : 'dim-text'}, lines[1])));
   }
-  return svg('a', {href: edgeHref(edge, range), class: `edge ${cls}${edge.unlinked ? ' unlinked' : ''}`, tip: `${text}\nClick: its traces`, 'aria-label': text}, parts);
+  return svg('a', {href: edgeHref(edge, range), class: `edge ${cls}${edge.unlinked ? ' unlinked' : ''}${edge.measured ? ' measured' : ''}`, tip: `${text}\n${click(edge)}`, 'aria-label': text}, parts);
 }
 
 // drawing is the map as an SVG.
@@ -198,7 +199,7 @@ export function showMap(root, {query, signal}) {
       heading.textContent = `${plural(map.nodes.length, 'service')}, ${plural(map.edges.length, 'connection')}`;
       if (!quiet) say(heading.textContent);
       refreshed(body, () => {
-        replace(body, box, el('p', {class: 'note'}, 'Numbers count every request, sampled or not, by the sampling probability. A line is as thick as its rate; red from 5% errors on, dashed boxes are not traced; behind a dashed line, traces of their own begin, since the caller’s calls are not linked.'), tables(map, range), details);
+        replace(body, box, el('p', {class: 'note'}, `Numbers count every request, sampled or not, by the sampling probability. A line is as thick as its rate; red from 5% errors on, dashed boxes are not traced; behind a dashed line, traces of their own begin, since the caller’s calls are not linked.${map.edges.some((e) => e.measured) || map.nodes.some((n) => n.measured) ? ' Dotted lines and boxes are from metrics of all requests: no trace shows them.' : ''}`), tables(map, range), details);
         draw();
       });
     } catch (err) {
