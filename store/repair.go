@@ -21,7 +21,7 @@ type Repaired struct {
 	Spans   uint64      // that are in the new directory
 	Doubles uint64      // that were there more than once, and are there once now
 	Gone    []LostChunk // what was written, not removed, and cannot be read
-	Files   []string    // that are damaged
+	Files   []string    // that are damaged, or missing
 }
 
 // GoneSpans is how many spans are gone.
@@ -164,6 +164,9 @@ func (m *repair) report() Repaired {
 	}
 	for name := range m.source.damaged {
 		r.Files = append(r.Files, name)
+	}
+	if !m.a.found || m.a.damaged > 0 { // then spans may be gone that nothing else tells of
+		r.Files = append(r.Files, ledgerFile)
 	}
 	slices.Sort(r.Files)
 	return r

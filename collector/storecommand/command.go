@@ -228,7 +228,7 @@ func show(w io.Writer, dir string, r *store.Report, asJSON bool) error {
 	}
 	rows(row, "", out.Gone)
 	for _, f := range out.Files {
-		row("damaged file", "%s", f)
+		row("damaged or missing file", "%s", f)
 	}
 	for _, n := range out.Notes {
 		row("found", "%s", n)
@@ -277,7 +277,7 @@ func showRepaired(w io.Writer, to string, r *store.Repaired, asJSON bool) error 
 	}
 	rows(row, ", of these", list)
 	for _, f := range r.Files {
-		row("damaged file", "%s", f)
+		row("damaged or missing file", "%s", f)
 	}
 	return t.Flush()
 }
