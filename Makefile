@@ -305,10 +305,10 @@ bench-run: check-root build ## run an experiment of the laboratory (root or sudo
 
 # Experiments in the order in which they are measured. Those that a document's tables are made of have targets of their own:
 # weight, runtimes, shims, collector-cost.
-RESULTS := null thesis adaptive payload strategies coroot chainscope-nginx chainscope-hotel chainscope-rootcause placement pipelines
+RESULTS := null thesis adaptive payload strategies privacy coroot kyma chainscope-nginx chainscope-hotel chainscope-rootcause placement pipelines
 
 .PHONY: results
-results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; six hours, on an idle machine); RESULTS="payload coroot" chooses
+results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; seven hours, on an idle machine); RESULTS="payload coroot" chooses
 	@status=0; for e in $(RESULTS); do \
 		rm -rf docs/results/$$e.new; \
 		if $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new; then rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \
