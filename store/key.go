@@ -2,7 +2,9 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 
+	"github.com/cockroachdb/pebble/v2"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
@@ -42,6 +44,21 @@ func partKey(chunk uint64, part byte, n uint32) []byte {
 func chunkBounds(chunk uint64) (from, to []byte) {
 	from = binary.BigEndian.AppendUint64([]byte{keyChunk}, chunk)
 	return from, binary.BigEndian.AppendUint64([]byte{keyChunk}, chunk+1)
+}
+
+// eachKey calls f for all keys in [from, to), until it returns an error. Key and value are valid until f returns;
+// doing is for the engine's errors.
+func eachKey(r pebble.Reader, from, to []byte, doing string, f func(key, value []byte) error) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return engineError(doing, err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := f(it.Key(), it.Value()); err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return engineError(doing, it.Close()) // Close says what Error would
 }
 
 func traceKey(id pcommon.TraceID, chunk uint64) []byte {

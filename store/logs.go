@@ -93,24 +93,20 @@ func (o *Options) maxLogBytes() int64 {
 
 // loadLogs reads what the segments hold.
 func (s *Store) loadLogs() error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keySegment}, UpperBound: []byte{keySegment + 1}})
-	if err != nil {
-		return engineError("reading the log records", err)
-	}
 	l := &s.logs
-	for ok := it.First(); ok; ok = it.Next() {
-		d := decoder{b: it.Value()}
+	return eachKey(s.db, []byte{keySegment}, []byte{keySegment + 1}, "reading the log records", func(key, value []byte) error {
+		d := decoder{b: value}
 		first, bytes, records := d.uint64(), d.uint64(), d.uint64()
-		if err := d.done("segment of log records"); err != nil || len(it.Key()) != 5 {
-			return errors.Join(corrupt("a segment of log records: %v", err), it.Close())
+		if err := d.done("segment of log records"); err != nil || len(key) != 5 {
+			return corrupt("a segment of log records: %v", err)
 		}
-		g := segment{binary.BigEndian.Uint32(it.Key()[1:]), timeOf(first), int64(bytes), records} //nolint:gosec // as they were written
+		g := segment{binary.BigEndian.Uint32(key[1:]), timeOf(first), int64(bytes), records} //nolint:gosec // as they were written
 		l.segments = append(l.segments, g)
 		l.bytes.Add(g.bytes)
 		l.records.Add(int64(g.records)) //nolint:gosec // a count
 		l.next = g.number + 1
-	}
-	return engineError("reading the log records", it.Close())
+		return nil
+	})
 }
 
 // gathered are the records that a write has of a trace.
@@ -350,18 +346,14 @@ func (s *Store) Logs(ctx context.Context, id pcommon.TraceID) (plog.Logs, error)
 }
 
 func (s *Store) readLogs(segment uint32, id pcommon.TraceID, out plog.Logs) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: logKey(segment, id, 0), UpperBound: logKey(segment, id, MaxTraceLogs+1)})
-	if err != nil {
-		return engineError("reading log records", err)
-	}
-	for ok := it.First(); ok; ok = it.Next() {
-		ld, err := decodeLogs(it.Value())
+	return eachKey(s.db, logKey(segment, id, 0), logKey(segment, id, MaxTraceLogs+1), "reading log records", func(_, value []byte) error {
+		ld, err := decodeLogs(value)
 		if err != nil {
-			return errors.Join(corrupt("log records of %s: %v", id, err), it.Close())
+			return corrupt("log records of %s: %v", id, err)
 		}
 		ld.ResourceLogs().MoveAndAppendTo(out.ResourceLogs())
-	}
-	return engineError("reading log records", it.Close())
+		return nil
+	})
 }
 
 func decodeLogs(value []byte) (plog.Logs, error) {

@@ -12,21 +12,24 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 )
 
+// stringIn is the attribute's value, if it is a string; "": it is none, or there is none.
+func stringIn(attributes pcommon.Map, key string) string {
+	v, ok := attributes.Get(key)
+	if !ok || v.Type() != pcommon.ValueTypeStr {
+		return ""
+	}
+	return v.Str()
+}
+
 // identityIn is what of a resource a scope asks for.
 func identityIn(r pcommon.Resource) identity {
-	text := func(key string) string {
-		v, ok := r.Attributes().Get(key)
-		if !ok || v.Type() != pcommon.ValueTypeStr {
-			return ""
-		}
-		return v.Str()
-	}
-	id := identity{text("service.name"), text("service.namespace"), text("deployment.environment.name")}
+	of := r.Attributes()
+	id := identity{stringIn(of, "service.name"), stringIn(of, "service.namespace"), stringIn(of, "deployment.environment.name")}
 	if id.service == "" {
 		id.service = UnknownService
 	}
 	if id.environment == "" {
-		id.environment = text("deployment.environment")
+		id.environment = stringIn(of, "deployment.environment")
 	}
 	return id
 }
@@ -107,50 +110,43 @@ func (s *Store) expireServiceLogs(ctx context.Context, now time.Time) error {
 }
 
 // purgeSegment writes the records of a segment anew, without those that the lens leaves out. Nothing else writes to it.
-func (s *Store) purgeSegment(ctx context.Context, g segment, lens *lens, until time.Time) (err error) {
+func (s *Store) purgeSegment(ctx context.Context, g segment, lens *lens, until time.Time) error {
 	from, to := logKey(g.number, pcommon.TraceID{}, 0), logKey(g.number+1, pcommon.TraceID{}, 0)
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
-	if err != nil {
-		return engineError("reading log records", err)
-	}
-	defer func() { err = errors.Join(err, engineError("reading log records", it.Close())) }()
 	batch := s.db.NewBatch()
 	defer func() { _ = batch.Close() }() // it is applied by then, or given up
 	var records, bytes int64
 	var damaged error
-	for ok := it.First(); ok; ok = it.Next() {
+	err := eachKey(s.db, from, to, "reading log records", func(key, was []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ld, err := decodeLogs(it.Value())
+		ld, err := decodeLogs(was)
 		if err != nil {
 			damaged = corrupt("log records of segment %d: %v", g.number, err)
-			continue
+			return nil
 		}
 		before := ld.LogRecordCount()
 		lens.seeLogs(ld, until)
 		after := ld.LogRecordCount()
 		if after == before {
-			continue
+			return nil
 		}
 		records += int64(before - after)
-		old := int64(len(it.Key()) + len(it.Value()))
+		bytes += int64(len(key) + len(was))
 		if after == 0 {
-			bytes += old
-			err = batch.Delete(it.Key(), nil)
-		} else {
-			var value []byte
-			if value, err = (&plog.ProtoMarshaler{}).MarshalLogs(ld); err != nil {
-				return err
-			}
-			d := decoder{b: it.Value()}
-			value = append(binary.AppendUvarint(nil, d.uint64()), s2.Encode(nil, value)...)
-			bytes += old - int64(len(it.Key())+len(value))
-			err = batch.Set(it.Key(), value, nil)
+			return engineError("removing log records", batch.Delete(key, nil))
 		}
+		value, err := (&plog.ProtoMarshaler{}).MarshalLogs(ld)
 		if err != nil {
-			return engineError("removing log records", err)
+			return err
 		}
+		d := decoder{b: was}
+		value = append(binary.AppendUvarint(nil, d.uint64()), s2.Encode(nil, value)...)
+		bytes -= int64(len(key) + len(value))
+		return engineError("removing log records", batch.Set(key, value, nil))
+	})
+	if err != nil {
+		return err
 	}
 	if records == 0 {
 		return damaged

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"net/netip"
 	"slices"
@@ -100,24 +99,20 @@ func (o *Options) maxMetricBytes() int64 {
 
 // loadRequests finds what is stored.
 func (s *Store) loadRequests() error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyRequests}, UpperBound: []byte{keyRequests + 1}})
-	if err != nil {
-		return engineError("reading metrics", err)
-	}
 	r := &s.requests
-	for ok := it.First(); ok; ok = it.Next() {
-		d := decoder{b: it.Value()}
+	return eachKey(s.db, []byte{keyRequests}, []byte{keyRequests + 1}, "reading metrics", func(key, value []byte) error {
+		d := decoder{b: value}
 		points := d.uint32()
-		if len(it.Key()) != 13 || d.bad {
-			return errors.Join(corrupt("a record of metrics"), it.Close())
+		if len(key) != 13 || d.bad {
+			return corrupt("a record of metrics")
 		}
-		one := requestRecord{binary.BigEndian.Uint64(it.Key()[1:]), binary.BigEndian.Uint32(it.Key()[9:]), points, int64(len(it.Key()) + len(it.Value()))}
+		one := requestRecord{binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint32(key[9:]), points, int64(len(key) + len(value))}
 		r.records = append(r.records, one)
 		r.bytes.Add(one.bytes)
 		r.points.Add(int64(points))
 		r.next = max(r.next, one.n+1)
-	}
-	return engineError("reading metrics", it.Close())
+		return nil
+	})
 }
 
 // WriteMetrics keeps what an agent measured of all requests, of which [Store.Map] makes a map where there
@@ -190,13 +185,7 @@ func countPoints(m pmetric.Metric) int {
 
 // measuredOf reads a point; ok is false if it lacks a name, or its histogram is none.
 func measuredOf(isEdge bool, p pmetric.HistogramDataPoint) (m measured, ok bool) {
-	text := func(key string) string {
-		v, there := p.Attributes().Get(key)
-		if !there || v.Type() != pcommon.ValueTypeStr {
-			return ""
-		}
-		return v.Str()
-	}
+	text := func(key string) string { return stringIn(p.Attributes(), key) }
 	is := func(key string) bool {
 		v, there := p.Attributes().Get(key)
 		return there && v.Type() == pcommon.ValueTypeBool && v.Bool()
@@ -392,18 +381,14 @@ func (v *view) addRequests(ctx context.Context, r *Map) error {
 		to = uint64(max(r.End.UnixNano(), 0))
 	}
 	since := to
-	it, err := v.snap.NewIter(&pebble.IterOptions{LowerBound: requestsKey(from, 0), UpperBound: []byte{keyRequests + 1}})
-	if err != nil {
-		return engineError("reading metrics", err)
-	}
-	for ok := it.First(); ok; ok = it.Next() {
-		points, err := decodeRequests(it.Value())
+	err := eachKey(v.snap, requestsKey(from, 0), []byte{keyRequests + 1}, "reading metrics", func(_, value []byte) error {
+		points, err := decodeRequests(value)
 		if err != nil {
 			v.s.log.Error("store: a record of metrics is left out of the map", "error", err)
-			continue
+			return nil
 		}
 		if err := ctx.Err(); err != nil {
-			return errors.Join(err, it.Close())
+			return err
 		}
 		for i := range points {
 			p := &points[i]
@@ -420,9 +405,10 @@ func (v *view) addRequests(ctx context.Context, r *Map) error {
 				p.addToEdges(edges)
 			}
 		}
-	}
-	if err := it.Close(); err != nil {
-		return engineError("reading metrics", err)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for name, l := range nodes {
 		if l != nil {
