@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tare-trace/tare/agent/kernel"
@@ -64,7 +63,7 @@ func encode(sums map[labels]*bpf.Measure, attributes map[string]string, since, n
 	}
 	var resource []byte
 	for _, key := range slices.Sorted(maps.Keys(attributes)) {
-		resource = wire.AppendBytes(resource, wire.ResourceAttribute, text(key, attributes[key]))
+		resource = wire.AppendStringValue(resource, wire.ResourceAttribute, key, wire.Text(attributes[key]))
 	}
 	scope := wire.AppendBytes(nil, scopeMetricsScope, wire.AppendBytes(nil, wire.ScopeName, scopeName))
 	scope = appendHistogram(scope, nameService, aboutService, services)
@@ -98,31 +97,17 @@ func encodePoint(l labels, m *bpf.Measure, since, now time.Time) []byte {
 	for i := range len(m.Bucket) - 1 {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(bound(i)))
 	}
-	attribute := func(kv []byte) { b = wire.AppendBytes(b, pointAttribute, kv) }
+	text := func(key, value string) { b = wire.AppendStringValue(b, pointAttribute, key, wire.Text(value)) }
+	is := func(key string, value bool) { b = wire.AppendBoolValue(b, pointAttribute, key, value) }
 	if l.client == "" {
-		attribute(text("service", l.service))
+		text("service", l.service)
 	} else {
-		attribute(text("client", l.client))
-		attribute(text("peer", l.peer))
-		attribute(boolean("peer_traced", l.traced))
+		text("client", l.client)
+		text("peer", l.peer)
+		is("peer_traced", l.traced)
 	}
-	attribute(text("protocol", l.protocol))
-	attribute(text("status_class", l.class))
-	attribute(boolean("error", l.failed))
+	text("protocol", l.protocol)
+	text("status_class", l.class)
+	is("error", l.failed)
 	return b
-}
-
-// text is an encoded KeyValue.
-func text(key, value string) []byte {
-	v := wire.AppendBytes(nil, wire.AnyValueString, strings.ToValidUTF8(value, "\uFFFD"))
-	return wire.AppendBytes(wire.AppendBytes(nil, wire.KeyValueKey, key), wire.KeyValueValue, v)
-}
-
-func boolean(key string, value bool) []byte {
-	n := uint64(0)
-	if value {
-		n = 1
-	}
-	v := wire.AppendVarint(nil, wire.AnyValueBool, n)
-	return wire.AppendBytes(wire.AppendBytes(nil, wire.KeyValueKey, key), wire.KeyValueValue, v)
 }
