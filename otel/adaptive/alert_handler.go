@@ -26,9 +26,8 @@ func (s *Sampler) AlertHandler(c AlertConfig) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	show := func(w http.ResponseWriter) { answer(w, http.StatusOK, s.State().Incident) }
 	return bearer{c.Token, s.refusedAlerts, methods{
-		http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { show(w) },
+		http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { s.showIncident(w) },
 		http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
 			text, ok := body(w, r, maxNotification)
 			if !ok {
@@ -42,15 +41,9 @@ func (s *Sampler) AlertHandler(c AlertConfig) (http.Handler, error) {
 				return
 			}
 			s.notify(&c, alerts, "alertmanager "+r.RemoteAddr)
-			show(w)
+			s.showIncident(w)
 		},
-		http.MethodDelete: func(w http.ResponseWriter, r *http.Request) {
-			if !s.endAlerts("http "+r.RemoteAddr, "DELETE") {
-				refuse(w, http.StatusNotFound, errors.New("no alert raises rates"))
-				return
-			}
-			show(w)
-		},
+		http.MethodDelete: s.endsBy(s.endAlerts, "no alert raises rates"),
 	}}, nil
 }
 

@@ -58,9 +58,8 @@ func (s *Sampler) ConfigHandler() http.Handler {
 // time, of at most 7 days; DELETE ends it. GET shows the incidents and their
 // audit; so do the answers to the others, as [IncidentState].
 func (s *Sampler) IncidentHandler() http.Handler {
-	show := func(w http.ResponseWriter) { answer(w, http.StatusOK, s.State().Incident) }
 	return methods{
-		http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { show(w) },
+		http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { s.showIncident(w) },
 		http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
 			text, ok := body(w, r, maxFile)
 			if !ok {
@@ -79,15 +78,23 @@ func (s *Sampler) IncidentHandler() http.Handler {
 				refuse(w, http.StatusBadRequest, err)
 				return
 			}
-			show(w)
+			s.showIncident(w)
 		},
-		http.MethodDelete: func(w http.ResponseWriter, r *http.Request) {
-			if !s.endIncident("http "+r.RemoteAddr, "DELETE") {
-				refuse(w, http.StatusNotFound, errors.New("no incident was begun by program or HTTP"))
-				return
-			}
-			show(w)
-		},
+		http.MethodDelete: s.endsBy(s.endIncident, "no incident was begun by program or HTTP"),
+	}
+}
+
+// showIncident answers with what raises the rate.
+func (s *Sampler) showIncident(w http.ResponseWriter) { answer(w, http.StatusOK, s.State().Incident) }
+
+// endsBy answers DELETE: end reports whether there was something to end, nothing says that there was not.
+func (s *Sampler) endsBy(end func(source, reason string) bool, nothing string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !end("http "+r.RemoteAddr, "DELETE") {
+			refuse(w, http.StatusNotFound, errors.New(nothing))
+			return
+		}
+		s.showIncident(w)
 	}
 }
 
