@@ -13,6 +13,20 @@ import (
 
 const tagIP = "--tag=ip"
 
+// agentsByIP is agents with tags in IP headers, once both know that the path passes options on; before is how many
+// spans there are by then.
+func (w wired) agentsByIP(t *testing.T, s *sink) (a, b *tracer, before int) {
+	t.Helper()
+	a, b = w.agents(t, s, tagIP)
+	send(t, load.Options{Addr: w.entry, Connections: 1, Requests: 20, AppendPath: numbered})
+	a.settle()
+	before, mb := s.count(), b.settle()
+	if a.mustMetrics().paths("pass") != 1 || mb.paths("pass") != 1 {
+		t.Fatalf("the way there or back is not known to pass options on:\n%vbackend's agent:\n%v", a.mustMetrics(), mb)
+	}
+	return a, b, before
+}
+
 func (m metrics) paths(result string) int {
 	return m.int(`tare_ip_paths_total{result="` + result + `"}`)
 }
@@ -24,13 +38,7 @@ func TestIPHeaders(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			w := twoHosts(t, v.backend)
 			s := newSink(t)
-			a, b := w.agents(t, s, tagIP)
-			send(t, load.Options{Addr: w.entry, Connections: 1, Requests: 20, AppendPath: numbered})
-			a.settle()
-			before, m := s.count(), b.settle()
-			if a.mustMetrics().paths("pass") != 1 || m.paths("pass") != 1 {
-				t.Fatalf("the way there or back is not known to pass options on:\n%vbackend's agent:\n%v", a.mustMetrics(), m)
-			}
+			a, b, before := w.agentsByIP(t, s)
 			w.hosts.lose(t)
 			wire := watch(t, w.hosts.b, cable, w.backend)
 			const requests = 3000
