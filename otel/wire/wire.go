@@ -104,13 +104,7 @@ func AppendStringValue(b []byte, tag byte, key, v string) []byte {
 
 // AppendIntValue appends a KeyValue field with an integer. The key must be valid UTF-8.
 func AppendIntValue(b []byte, tag byte, key string, v int64) []byte {
-	size := 1 + SizeVarint(uint64(v))
-	if n := 2 + len(key) + 2 + size; key != "" && n < 0x80 {
-		b = append(b, tag, byte(n), KeyValueKey, byte(len(key)))
-		b = append(b, key...)
-		return binary.AppendUvarint(append(b, KeyValueValue, byte(size), AnyValueInt), uint64(v))
-	}
-	b = AppendKey(b, tag, key, size)
+	b = AppendKey(b, tag, key, 1+SizeVarint(uint64(v)))
 	return AppendVarint(b, AnyValueInt, uint64(v))
 }
 
