@@ -92,12 +92,6 @@ func Text(s string) string {
 
 // AppendStringValue appends a KeyValue field with a string. Key and value must be valid UTF-8.
 func AppendStringValue(b []byte, tag byte, key, v string) []byte {
-	if n := 2 + len(key) + 2 + 2 + len(v); key != "" && n < 0x80 { // as in AppendKey, in as few steps as there can be
-		b = append(b, tag, byte(n), KeyValueKey, byte(len(key)))
-		b = append(b, key...)
-		b = append(b, KeyValueValue, byte(2+len(v)), AnyValueString, byte(len(v)))
-		return append(b, v...)
-	}
 	b = AppendKey(b, tag, key, SizeField(len(v)))
 	return AppendBytes(b, AnyValueString, v)
 }
