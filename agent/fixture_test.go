@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeKernel is a kernel side that records what it is told.
 type fakeKernel struct {
+	mu        sync.Mutex // timers demand hooks, on goroutines of their own
 	calls     []string
 	processes map[uint32]bpf.Service
 	inodes    map[uint64]bpf.Service
@@ -37,6 +39,8 @@ type fakeKernel struct {
 }
 
 func (k *fakeKernel) note(format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.calls = append(k.calls, fmt.Sprintf(format, args...))
 }
 
@@ -230,6 +234,8 @@ func newFixture(t *testing.T) *fixture {
 
 // did are the calls since the last time.
 func (f *fixture) did() string {
+	f.kernel.mu.Lock()
+	defer f.kernel.mu.Unlock()
 	s := strings.Join(f.kernel.calls, ", ")
 	f.kernel.calls = nil
 	return s

@@ -435,7 +435,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 	buildHello(t, dir)
 	for name, c := range map[string]struct{ old, replacement, want string }{
 		"a wrong key":         {"health: ", "helth: ", "helth"},
-		"a wrong driver":      {"driver: env", "driver: sdk", "there are collector, env, none, tare"},
+		"a wrong driver":      {"driver: env", "driver: sdk", "there are collector, command, env, none, tare"},
 		"a dead service":      {"[./hello/hello, --listen", "[./hello/hello, --lissen", "hello"},
 		"no such program":     {"[./hello/hello, ", "[./hullo, ", "hullo"},
 		"a service unhealthy": {"health: /health ", "health: /nothing ", "/nothing"},

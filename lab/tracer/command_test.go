@@ -1,6 +1,8 @@
 package tracer
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -29,6 +31,25 @@ func commandTarget(script string, change func(*experiment.Process)) Target {
 
 const runs = "echo ready; exec sleep 1000"
 
+// running waits until the shell of runs is the program that it executes: until then it may have no environment.
+func running(t *testing.T, s Session) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		dir := fmt.Sprintf("/proc/%d/", s.PIDs()[0])
+		argv, err := os.ReadFile(dir + "cmdline")
+		env, err2 := os.ReadFile(dir + "environ")
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(argv), "sleep\x00") && len(env) > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%q runs, not sleep", argv)
+		}
+	}
+}
+
 func TestCommandIsStartedAndReadBack(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "a=b") // is not inherited
 	t.Setenv("INHERITED", "yes")
@@ -42,6 +63,7 @@ func TestCommandIsStartedAndReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Stop() })
+	running(t, s)
 	r, err := s.ReadBack(t.Context())
 	if err != nil {
 		t.Fatal(err)
