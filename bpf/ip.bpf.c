@@ -172,7 +172,9 @@ INLINE bool again(struct conn *c, const struct segment *s, struct tx_tag *tag)
 		return false;
 	if (good && tag->written < TX_MOST)
 		return true;
-	if (tag->written == TX_MOST && good)
+	/* Another mark may be due since the probe was sent: its tag still tells of it. */
+	bool probe = c->path.carries == PATH_PROBED && tag->written == 1;
+	if (probe || (good && tag->written == TX_MOST))
 		path_lost(c);
 	tag->written = TX_NEVER;
 	return false;

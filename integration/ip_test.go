@@ -2,7 +2,10 @@ package integration
 
 import (
 	"errors"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -117,11 +120,13 @@ func TestIPHeadersStayWithinTrust(t *testing.T) {
 func TestIPHeadersRefused(t *testing.T) {
 	for _, v := range []struct {
 		name, backend, result string
+		reload                bool // the agent looks at all connections again meanwhile
 	}{
-		{"dropped, IPv4", addrB4, "drop"},
-		{"dropped, IPv6", addrB6, "drop"},
-		{"stripped, IPv4", addrB4, "unanswered"},
-		{"stripped, IPv6", addrB6, "unanswered"},
+		{"dropped, IPv4", addrB4, "drop", false},
+		{"dropped, IPv4, reloaded", addrB4, "drop", true},
+		{"dropped, IPv6", addrB6, "drop", false},
+		{"stripped, IPv4", addrB4, "unanswered", false},
+		{"stripped, IPv6", addrB6, "unanswered", false},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			w := twoHosts(t, v.backend)
@@ -134,7 +139,25 @@ func TestIPHeadersRefused(t *testing.T) {
 			a, b := w.agents(t, s, tagIP)
 			wire := watch(t, w.hosts.a, cable, w.backend)
 			const requests = 2000
+			answered := make(chan struct{})
+			var reloads sync.WaitGroup
+			if v.reload {
+				reloads.Go(func() {
+					for ; ; time.Sleep(10 * time.Millisecond) {
+						select {
+						case <-answered:
+							return
+						default:
+							if err := a.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+				})
+			}
 			send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered})
+			close(answered)
+			reloads.Wait()
 			m, mb := a.settle(), b.settle()
 			t.Logf("proxy's agent:\n%vbackend's agent:\n%v", m, mb)
 			wire.atLeast(t, 2*requests)
