@@ -57,6 +57,9 @@ func TestMain(m *testing.M) {
 	}
 	sayMissing()
 	raiseFiles()
+	if err := removeLeft(); err != nil {
+		fmt.Fprintf(os.Stderr, "what a killed run left behind: %v\n", err)
+	}
 	os.Exit(m.Run())
 }
 

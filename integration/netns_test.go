@@ -1,10 +1,14 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -53,6 +57,46 @@ func newHosts(t *testing.T) hosts {
 	sh(t, "ip", "-n", h.a, "address", "add", fromHere+"/30", "dev", "client")
 	sh(t, "ip", "-n", h.a, "link", "set", "client", "up")
 	return h
+}
+
+var ofARun = regexp.MustCompile(`^tare(?:-[a-z]-)?(\d+)-\d+[a-z]?$`)
+
+// removeLeft removes the namespaces and devices of runs that were killed: their
+// addresses are those of the next run, too.
+func removeLeft() error {
+	left := func(name string) bool {
+		m := ofARun.FindStringSubmatch(name)
+		if m == nil {
+			return false
+		}
+		exe, err := os.Readlink("/proc/" + m[1] + "/exe")
+		return err != nil || !strings.HasSuffix(strings.TrimSuffix(exe, " (deleted)"), ".test")
+	}
+	ip := program("ip")
+	if ip == "" || os.Getuid() != 0 {
+		return nil
+	}
+	var failed error
+	remove := func(argv ...string) {
+		if out, err := exec.Command(ip, argv...).CombinedOutput(); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("ip %s: %w: %s", strings.Join(argv, " "), err, out))
+		}
+	}
+	// A device of a namespace that still holds a process goes by itself, if its other
+	// end does; so devices go first.
+	devices, err := net.Interfaces()
+	for _, d := range devices {
+		if left(d.Name) {
+			remove("link", "del", d.Name)
+		}
+	}
+	namespaces, _ := os.ReadDir("/run/netns") // is not there before the first one
+	for _, ns := range namespaces {
+		if left(ns.Name()) {
+			remove("netns", "del", ns.Name())
+		}
+	}
+	return errors.Join(err, failed)
 }
 
 func makeNamespaces(t *testing.T, names ...string) {
