@@ -102,6 +102,7 @@ type Agent struct {
 	lost      map[string]tier.Loss // by capability, what this kernel has not
 	requests  *red.Collector       // of all requests; nil: they are not measured
 	sending   *export.Metrics      // of requests; nil: they are not exported
+	records   atomic.Uint64        // read from the event ring
 	builds    atomic.Uint64        // spans built
 	openSpans atomic.Int64
 }
@@ -397,7 +398,9 @@ func (a *Agent) pump(ctx context.Context) error {
 		case over:
 			return errSucceeded
 		}
-		if _, err := a.tracer.Poll(pollInterval, handle); err != nil {
+		n, err := a.tracer.Poll(pollInterval, handle)
+		a.records.Add(uint64(n)) //nolint:gosec // a number of records
+		if err != nil {
 			a.healthy.Store(false)
 			return err
 		}

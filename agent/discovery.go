@@ -47,6 +47,7 @@ type tracer interface {
 	Demand(d tier.Demand, on bool) error
 	TellsOfTurns() bool
 	SweepUnix() error
+	Counters() (bpf.TareCounters, error)
 	runtime.Maps
 }
 
@@ -367,6 +368,7 @@ func (d *discovery) watch(ctx context.Context) error {
 
 	scanned := time.Now()
 	pause := time.Duration(0)
+	unheard := uint64(0)
 	next := time.NewTimer(d.interval())
 	defer next.Stop()
 	sweep := time.NewTicker(buryInterval)
@@ -380,6 +382,12 @@ func (d *discovery) watch(ctx context.Context) error {
 		case <-sweep.C:
 			if err := d.tracer.SweepUnix(); err != nil {
 				d.log.Warn("requests over unix sockets that are closed unanswered seem in flight", "error", err)
+			}
+			if n, err := d.tracer.Counters(); err != nil {
+				d.log.Warn("whether the kernel side had more to tell than there was room for is not known", "error", err)
+			} else if full := n.N[bpf.TareCounterTARE_C_CONTROL_FULL]; full != unheard {
+				unheard = full
+				next.Reset(max(earlyInterval, pause) - time.Since(scanned))
 			}
 		case <-d.disarmed.timer.C:
 			d.rearm(d.disarmed.take())

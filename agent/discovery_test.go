@@ -421,6 +421,17 @@ func TestDiscoveryWatch(t *testing.T) {
 		if scans() != 3 {
 			t.Errorf("%d scans ten seconds later", scans())
 		}
+		f.kernel.unheard.Add(1)
+		time.Sleep(buryInterval + earlyInterval)
+		synctest.Wait()
+		if scans() != 4 {
+			t.Errorf("%d scans after there was no room to tell the agent", scans())
+		}
+		time.Sleep(scanInterval / 2)
+		synctest.Wait()
+		if scans() != 4 {
+			t.Errorf("%d scans of which one was asked for once", scans())
+		}
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

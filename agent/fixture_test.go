@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -33,9 +34,10 @@ type fakeKernel struct {
 	listeners map[bpf.PortKey]bpf.Service
 	trusted   []netip.Prefix
 	control   chan bpf.Control
-	silent    bool // it does not tell of event loops that begin to use other sockets
-	full      bool // no room for processes
-	room      int  // for trusted networks, 0: for all
+	silent    bool          // it does not tell of event loops that begin to use other sockets
+	full      bool          // no room for processes
+	room      int           // for trusted networks, 0: for all
+	unheard   atomic.Uint64 // control records that found no room
 }
 
 func (k *fakeKernel) note(format string, args ...any) {
@@ -101,6 +103,11 @@ func (k *fakeKernel) Delete(string, any) error   { return nil }
 func (k *fakeKernel) TellsOfTurns() bool { return !k.silent }
 
 func (k *fakeKernel) SweepUnix() error { return nil }
+
+func (k *fakeKernel) Counters() (n bpf.TareCounters, err error) {
+	n.N[bpf.TareCounterTARE_C_CONTROL_FULL] = k.unheard.Load()
+	return n, nil
+}
 
 func (k *fakeKernel) Demand(of tier.Demand, on bool) error {
 	if of == tier.Loops { // others are demanded by timers, on goroutines of their own

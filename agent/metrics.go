@@ -60,6 +60,10 @@ func (l *losses) Unfinished(reason string) {
 var (
 	descLost = prometheus.NewDesc("tare_lost_total",
 		"What should have become part of a span and did not, by reason.", []string{"reason"}, nil)
+	descRecords = prometheus.NewDesc("tare_records_total",
+		"Records of what happened to requests: those for which the kernel side found room, and those that the agent has read.", []string{"side"}, nil)
+	descControlFull = prometheus.NewDesc("tare_control_full_total",
+		"News for the agent, as of processes, that found no room: it looks at all processes again.", nil, nil)
 	descRoots = prometheus.NewDesc("tare_roots_total",
 		"Root decisions at entry sockets.", []string{"sampled"}, nil)
 	descAdopted = prometheus.NewDesc("tare_adopted_total",
@@ -116,6 +120,8 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_ADOPTED, descAdopted, nil},
 	{bpf.TareCounterTARE_C_TAG_SENT, descTags, []string{"sent"}},
 	{bpf.TareCounterTARE_C_TAG_RECEIVED, descTags, []string{"received"}},
+	{bpf.TareCounterTARE_C_RECORDS, descRecords, []string{"kernel"}},
+	{bpf.TareCounterTARE_C_CONTROL_FULL, descControlFull, nil},
 	{bpf.TareCounterTARE_C_RING_FULL, descLost, []string{"ring_full"}},
 	{bpf.TareCounterTARE_C_REQUESTS_FULL, descLost, []string{"requests_full"}},
 	{bpf.TareCounterTARE_C_STORAGE_FULL, descLost, []string{"storage_full"}},
@@ -194,6 +200,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(descDemand, prometheus.GaugeValue, value, string(demand))
 	}
+	counter(descRecords, float64(a.records.Load()), "agent")
 	counter(descSpans, float64(a.builds.Load()))
 	ch <- prometheus.MustNewConstMetric(descOpen, prometheus.GaugeValue, float64(a.openSpans.Load()))
 	if threshold, err := a.tracer.Threshold(); err == nil {

@@ -250,7 +250,7 @@ __noinline int conn_disarmed(struct conn *c)
 		return 0;
 	disarmed_at = now;
 	struct control_record r = {.type = TARE_DISARMED, .netns = c->netns};
-	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+	control_tell(&r);
 	return 0;
 }
 

@@ -158,11 +158,9 @@ int tare_hears_name(struct __sk_buff *skb)
 	bpf_map_delete_elem(&lookups, &key);
 	if (m.now - l->asked > DNS_FORGOTTEN)
 		return 1;
-	struct data_record *e = bpf_ringbuf_reserve(&events, TARE_DATA_USUAL, 0);
-	if (!e) {
-		count(TARE_C_RING_FULL);
+	struct data_record *e = record_reserve(TARE_DATA_USUAL);
+	if (!e)
 		return 1;
-	}
 	fill_data(e, &m);
 	e->payload_len = 0;
 	u64 len = bytes_of_payload(&d, TARE_PAYLOAD_DATA);

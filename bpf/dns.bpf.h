@@ -67,7 +67,7 @@ INLINE void lookups_wanted(u32 tgid)
 		return;
 	lookups_told = now;
 	struct control_record r = {.type = TARE_LOOKS_UP, .tgid = tgid};
-	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+	control_tell(&r);
 }
 
 /* The traced service that runs. */
@@ -113,11 +113,9 @@ INLINE struct start_record *lookup_begins(struct conn *c, const struct lookup_ke
 		count(TARE_C_STORAGE_FULL); /* its answer would not be known */
 		return 0;
 	}
-	struct start_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-	if (!e) {
-		count(TARE_C_RING_FULL);
+	struct start_record *e = record_reserve(sizeof(*e));
+	if (!e)
 		return 0;
-	}
 	fill_start(e, c, a);
 	e->transport = TARE_OVER_UDP;
 	return e;

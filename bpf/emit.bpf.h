@@ -132,11 +132,9 @@ __noinline int emit_start(struct conn *c, struct start *a)
 {
 	if (!c || !a)
 		return PAYLOAD_OTHER;
-	struct start_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-	if (!e) {
-		count(TARE_C_RING_FULL);
+	struct start_record *e = record_reserve(sizeof(*e));
+	if (!e)
 		return PAYLOAD_OTHER;
-	}
 	fill_start(e, c, a);
 	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_START);
 	int kind = PAYLOAD_OTHER;
@@ -179,7 +177,7 @@ __noinline int emit_data(struct more *a)
 	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_DATA);
 	struct data_record *e;
 	if (a->flags & TARE_D_HEADERS) {
-		e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+		e = record_reserve(sizeof(*e));
 		if (e) {
 			fill_data(e, a);
 			e->payload_len = headers_payload(e->payload, a->head, &a->b);
@@ -187,7 +185,7 @@ __noinline int emit_data(struct more *a)
 			return 0;
 		}
 	} else if (cfg_payload && a->b.data && len) {
-		e = bpf_ringbuf_reserve(&events, TARE_DATA_USUAL, 0);
+		e = record_reserve(TARE_DATA_USUAL);
 		if (e) {
 			fill_data(e, a);
 			e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;
@@ -195,7 +193,7 @@ __noinline int emit_data(struct more *a)
 			return 0;
 		}
 	} else {
-		e = bpf_ringbuf_reserve(&events, TARE_DATA_SHORT, 0);
+		e = record_reserve(TARE_DATA_SHORT);
 		if (e) {
 			fill_data(e, a);
 			e->payload_len = 0;
@@ -203,17 +201,14 @@ __noinline int emit_data(struct more *a)
 			return 0;
 		}
 	}
-	count(TARE_C_RING_FULL);
 	return 0;
 }
 
 __noinline int emit_end(u64 span, u32 reason, u32 error)
 {
-	struct end_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-	if (!e) {
-		count(TARE_C_RING_FULL);
+	struct end_record *e = record_reserve(sizeof(*e));
+	if (!e)
 		return 0;
-	}
 	e->type = TARE_END;
 	e->reason = reason;
 	e->error = error;

@@ -339,6 +339,8 @@ enum counter {
 	TARE_C_UNIX_LOST,     /* of them: positions are not known any more */
 	TARE_C_PATH_SILENT,   /* to strip them, or to lead to no traced service */
 	TARE_C_DISARMED,      /* connections whose sock_ops flags another program has cleared */
+	TARE_C_RECORDS,	      /* records that found room */
+	TARE_C_CONTROL_FULL,  /* control records that found none */
 	TARE_C_MAX,
 };
 

@@ -298,7 +298,7 @@ __noinline int go_in_use(u64 returns, s32 distance)
 		r->type = TARE_UNREAD;
 		r->tgid = s->tgid;
 		r->reason = returns - p->text;
-		bpf_ringbuf_output(&control, r, sizeof(*r), 0);
+		control_tell(r);
 	}
 	bpf_map_update_elem(&go_words, k, &f->use, BPF_ANY);
 	return f->use == GO_USED;

@@ -551,7 +551,7 @@ INLINE void header_linked(struct conn *c, struct service_state *svc, u32 name)
 	svc->headers_told = 1;
 	struct control_record r = {
 	    .type = TARE_LINKS, .service = c->service, .reason = WORKER_HEADER, .port = name};
-	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+	control_tell(&r);
 }
 
 /* Whose request the values are of that were found in a call. */

@@ -30,7 +30,7 @@ int BPF_PROG(tare_fork, struct task_struct *parent, struct task_struct *child)
 INLINE void tell(u32 type, u32 tgid)
 {
 	struct control_record c = {.type = type, .tgid = tgid};
-	bpf_ringbuf_output(&control, &c, sizeof(c), 0);
+	control_tell(&c);
 }
 
 /* The agent attaches this while some service wants it: proof.bpf.h. */

@@ -32,7 +32,7 @@ INLINE void tell_decision(u32 type, u16 service, u32 reason)
 {
 	struct control_record r = {.type = type, .service = service, .reason = reason};
 	r.tgid = bpf_get_current_pid_tgid() >> 32;
-	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+	control_tell(&r);
 }
 
 /* The first sends of a service that the guard does not doubt are not linked, but watched. */

@@ -78,11 +78,9 @@ __noinline int publish(u64 span)
 	struct publisher *p = bpf_map_lookup_elem(&publishers, &tgid);
 	if (!p || !published_read(p, &r))
 		return 0;
-	struct published_record *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-	if (!e) {
-		count(TARE_C_RING_FULL);
+	struct published_record *e = record_reserve(sizeof(*e));
+	if (!e)
 		return 0;
-	}
 	__builtin_memset(e, 0, sizeof(*e));
 	e->type = TARE_PUBLISHED;
 	e->flags = r.flags;

@@ -35,7 +35,7 @@ INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	if (!svc) {
 		struct control_record c = {
 		    .type = TARE_LISTEN, .tgid = tgid, .netns = k.netns, .port = k.port};
-		bpf_ringbuf_output(&control, &c, sizeof(c), 0);
+		control_tell(&c);
 		return;
 	}
 	struct conn *c = conn_create(sk);

@@ -606,6 +606,32 @@ INLINE void count(enum counter which)
 		c->n[which]++; /* this CPU's; an interrupt may lose one */
 }
 
+/* The same, where none may be lost. */
+INLINE void count_each(enum counter which)
+{
+	struct counters *c = counters_here();
+	if (c && which < TARE_C_MAX)
+		__sync_fetch_and_add(&c->n[which], 1);
+}
+
+/* Room for a record of what happened. 0: there is none, and the record is lost. */
+INLINE void *record_reserve(const u64 size)
+{
+	void *e = bpf_ringbuf_reserve(&events, size, 0);
+	if (e)
+		count_each(TARE_C_RECORDS);
+	else
+		count_each(TARE_C_RING_FULL);
+	return e;
+}
+
+/* Tells the agent, which looks at everything again where that finds no room. */
+INLINE void control_tell(const struct control_record *r)
+{
+	if (bpf_ringbuf_output(&control, (void *)r, sizeof(*r), 0))
+		count_each(TARE_C_CONTROL_FULL);
+}
+
 INLINE bool before(u32 a, u32 b)
 {
 	return (s32)(a - b) < 0;

@@ -224,12 +224,14 @@ const (
 	TareCounterTARE_C_UNIX_LOST       TareCounter = 30
 	TareCounterTARE_C_PATH_SILENT     TareCounter = 31
 	TareCounterTARE_C_DISARMED        TareCounter = 32
-	TareCounterTARE_C_MAX             TareCounter = 33
+	TareCounterTARE_C_RECORDS         TareCounter = 33
+	TareCounterTARE_C_CONTROL_FULL    TareCounter = 34
+	TareCounterTARE_C_MAX             TareCounter = 35
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [33]uint64
+	N        [35]uint64
 	Unlinked [32]uint64
 	Records  uint64
 	Slots    uint64

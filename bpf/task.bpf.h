@@ -339,7 +339,7 @@ INLINE struct task_program *task_program(void)
 	if (p && now - p->asked_at > TASK_ASKS_PAUSE) {
 		struct control_record r = {.type = TARE_UNREAD, .tgid = tgid};
 		p->asked_at = now;
-		bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+		control_tell(&r);
 	}
 	return 0;
 }

@@ -92,7 +92,7 @@ INLINE void unix_wanted(void)
 	unix_told = now;
 	struct control_record r = {.type = TARE_UNIX};
 	r.tgid = bpf_get_current_task_btf()->tgid;
-	bpf_ringbuf_output(&control, &r, sizeof(r), 0);
+	control_tell(&r);
 }
 
 struct unix_holding {
@@ -352,11 +352,9 @@ __noinline int unix_notes(struct conn *c, struct unix_end *e, u32 from, u32 to)
 /* Tells where the span's connection leads. */
 INLINE void unix_tells(struct unix_sock *server, u64 span)
 {
-	struct path_record *r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
-	if (!r) {
-		count(TARE_C_RING_FULL);
+	struct path_record *r = record_reserve(sizeof(*r));
+	if (!r)
 		return;
-	}
 	struct unix_address *a = server->addr;
 	u64 len = a ? BPF_CORE_READ(a, len) - 2 : 0; /* behind the family */
 	r->type = TARE_PATH;

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"net"
 	"syscall"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func TestSlowReader(t *testing.T) {
 	if m.lost("ring_full") == 0 {
 		t.Errorf("nothing was lost:\n%v", m)
 	}
+	wantRecords(t, m)
 	r := judge(t, s.all(), shapeOf(t, "nginx"))
 	r.Expect(m.sampled())
 	if r.IncompleteTotal() == 0 {
@@ -38,5 +40,38 @@ func TestSlowReader(t *testing.T) {
 	before := s.count()
 	again := send(t, load.Options{Addr: c.Entry, Connections: 32, Requests: 2000, First: 1 << 32, AppendPath: c.AppendPath})
 	m = a.quiet(waiting)
+	wantRecords(t, m)
 	wantComplete(t, judge(t, s.since(before), shapeOf(t, "nginx")), m, int(again.OK), 0.999)
+}
+
+// wantRecords checks that the agent has read each record for which the kernel side found
+// room. Nothing is under way.
+func wantRecords(t *testing.T, m metrics) {
+	t.Helper()
+	const written, read = `tare_records_total{side="kernel"}`, `tare_records_total{side="agent"}`
+	if m.int(written) == 0 || m.int(read) != m.int(written) {
+		t.Errorf("the kernel side wrote %d records, the agent read %d:\n%v", m.int(written), m.int(read), m)
+	}
+}
+
+// While an agent does not read, more processes start than there is room to tell it of, and
+// a service after them: it knows that it was not told, and finds it.
+func TestNewsWithoutRoom(t *testing.T) {
+	need(t, "sh", "nginx")
+	st, s, port := newStack(t), newSink(t), itoa(freePort(t))
+	a := trace(t, s, nil, "--port", "web="+port)
+	a.signal(syscall.SIGSTOP)
+	sh(t, "sh", "-c", "i=0; while [ $i -lt 3000 ]; do /bin/true; i=$((i+1)); done")
+	address := net.JoinHostPort("127.0.0.1", port)
+	st.nginx("web", "", answer(address), address)
+	a.signal(syscall.SIGCONT)
+	until(t, deadline, "the service is found", func() bool {
+		m, err := a.metrics()
+		return err == nil && m["tare_services"] == 1 && m["tare_control_full_total"] > 0
+	})
+	const requests = 100
+	send(t, load.Options{Addr: address, Connections: 4, Requests: requests, AppendPath: numbered})
+	m := a.settle()
+	wantRoots(t, m, requests, requests)
+	wantRecords(t, m)
 }

@@ -205,6 +205,10 @@ func TestSoak(t *testing.T) {
 			}
 		}
 		counts["cycles"]++
+		if s.agent == agent {
+			counts["records"] += of(`tare_records_total{side="kernel"}`)
+			counts["records lost"] += of(`tare_lost_total{reason="ring_full"}`)
+		}
 		counts["traces"] += r.Traces
 		counts["complete"] += r.Complete
 		if s.agent == agent {
@@ -215,6 +219,7 @@ func TestSoak(t *testing.T) {
 				t.Errorf("%s: %d spans were built, %d are counted as lost, %d arrived\n%v", d.name, built, gone, sink.count()-arrived, after)
 			}
 		}
+		wantRecords(t, after)
 		if answered >= 0 {
 			sampled := after.sampled() - before.sampled()
 			counts["requests"] += answered
