@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -70,7 +71,8 @@ func removeLeft() error {
 			return false
 		}
 		exe, err := os.Readlink("/proc/" + m[1] + "/exe")
-		return err != nil || !strings.HasSuffix(strings.TrimSuffix(exe, " (deleted)"), ".test")
+		name = strings.TrimSuffix(filepath.Base(exe), " (deleted)")
+		return err != nil || !strings.HasSuffix(name, ".test") && !strings.HasPrefix(name, "tare")
 	}
 	ip := program("ip")
 	if ip == "" || os.Getuid() != 0 {

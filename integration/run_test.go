@@ -24,6 +24,7 @@ type whole struct {
 	*child
 	store            string
 	page, otlp, self string // addresses: of the page, of OTLP/HTTP, of the agent's metrics
+	collector        daemon // with the collector's own metrics
 }
 
 // launchWhole starts `tare run` on addresses of its own; store "" is a new one.
@@ -35,6 +36,7 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 	w := &whole{
 		store: store,
 		page:  loopback(freePort(t)), otlp: loopback(freePort(t)), self: loopback(freePort(t)),
+		collector: daemon{metrics: loopback(freePort(t))},
 	}
 	config := filepath.Join(t.TempDir(), "collector.yaml")
 	text := fmt.Sprintf("receivers: {otlp: {protocols: {grpc: {endpoint: '%s'}, http: {endpoint: '%s'}}}}\n", loopback(freePort(t)), w.otlp)
@@ -43,9 +45,10 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 	}
 	args = append([]string{
 		"run", "--store", store, "--page", w.page, "--listen", w.self,
-		"--collector-listen", loopback(freePort(t)), "--collector-config", config,
+		"--collector-listen", w.collector.metrics, "--collector-config", config,
 	}, args...)
 	w.child = spawn(t, "tare run", os.Interrupt, 30*time.Second, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TARE_INSTANCE=" + w.self}, append([]string{tare}, args...)...)
+	w.collector.child = w.child
 	return w
 }
 

@@ -206,7 +206,7 @@ func TestSoak(t *testing.T) {
 		}
 		counts["cycles"]++
 		if s.agent == agent {
-			counts["records"] += of(`tare_records_total{side="kernel"}`)
+			counts["records"] += of(recordsWritten)
 			counts["records lost"] += of(`tare_lost_total{reason="ring_full"}`)
 		}
 		counts["traces"] += r.Traces

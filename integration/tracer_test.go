@@ -128,6 +128,13 @@ func (m metrics) ignored(reason string) int {
 func (m metrics) notExported() int {
 	return m.lost("queue_full") + m.lost("export_failed") + m.lost("rejected") + m.lost("shutdown")
 }
+
+const recordsWritten = `tare_records_total{side="kernel"}`
+
+// unread are the records that wait for the agent.
+func (m metrics) unread() int {
+	return m.int(recordsWritten) - m.int(`tare_records_total{side="agent"}`)
+}
 func (m metrics) sampled() int       { return m.int(`tare_roots_total{sampled="true"}`) }
 func (m metrics) unsampled() int     { return m.int(`tare_roots_total{sampled="false"}`) }
 func (m metrics) int(key string) int { return int(m[key]) }
@@ -161,7 +168,7 @@ func (a *tracer) quiet(waiting int) metrics {
 	for deadline := time.Now().Add(patient(time.Minute)); same < enough; time.Sleep(100 * time.Millisecond) {
 		m = a.mustMetrics()
 		spans := m["tare_spans_total"]
-		quiet := m["tare_open_spans"] <= float64(waiting) && m["tare_live_requests"] == 0 && spans == last
+		quiet := m.unread() == 0 && m["tare_open_spans"] <= float64(waiting) && m["tare_live_requests"] == 0 && spans == last
 		if quiet {
 			same++
 		} else {

@@ -121,9 +121,8 @@ func drive(t *testing.T, s service) {
 
 	send(t, url, !s.noBody)
 	if t.Failed() && strings.HasSuffix(cmd.Path, "java") { // what it waits for
-		if threads, err := exec.Command("jcmd", fmt.Sprint(cmd.Process.Pid), "Thread.print").Output(); err == nil {
-			t.Logf("%s", threads)
-		}
+		threads, err := exec.Command(filepath.Join(filepath.Dir(cmd.Path), "jcmd"), fmt.Sprint(cmd.Process.Pid), "Thread.print").CombinedOutput()
+		t.Logf("%v\n%s", err, threads)
 	}
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	if r, err := client.Get(url + "/verdicts"); err == nil { // whatever the service makes of it
