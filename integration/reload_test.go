@@ -32,7 +32,8 @@ func TestRateChangedUnderLoad(t *testing.T) {
 	write("0.1")
 	a := trace(t, s, nil, "--config", file)
 	ids, links := a.programs()
-	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 16, AppendPath: c.AppendPath})
+	// As many as an agent keeps up with on a machine that has other work, too.
+	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 16, Rate: 2000, AppendPath: c.AppendPath})
 	l.more(500)
 
 	for _, step := range []struct {
