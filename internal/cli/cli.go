@@ -116,7 +116,23 @@ func Prepare(root *cobra.Command) {
 		root.AddCommand(of(root))
 	}
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil && help != root {
+		help.Run, help.RunE = nil, helpOn
+	}
 	prepare(root)
+}
+
+// helpOn shows the help of the command that the arguments name, and refuses what they do not.
+func helpOn(cmd *cobra.Command, args []string) error {
+	of, rest, err := cmd.Root().Find(args)
+	if err == nil {
+		err = unknown(of, rest)
+	}
+	if err != nil {
+		return Usage(err)
+	}
+	return of.Help()
 }
 
 func prepare(c *cobra.Command) {

@@ -56,6 +56,8 @@ func TestUsage(t *testing.T) {
 		"collector validate x": "unknown command",
 		"version x":            "unknown command",
 		"completion klingon":   "unknown command",
+		"help bnech":           "did you mean bench?",
+		"help bench rum":       "did you mean run?",
 	} {
 		_, err := execute(t, strings.Fields(line)...)
 		var misuse usage
@@ -70,7 +72,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s: %v; want a failure", line, err)
 		}
 	}
-	for _, line := range []string{"", "bench", "collector validate", "bench run --help"} {
+	for _, line := range []string{"", "bench", "collector validate", "bench run --help", "help", "help bench", "help bench run"} {
 		if _, err := execute(t, strings.Fields(line)...); err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
