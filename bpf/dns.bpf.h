@@ -66,8 +66,7 @@ INLINE void lookups_wanted(u32 tgid)
 	if (now - lookups_told < DNS_TELL)
 		return;
 	lookups_told = now;
-	struct control_record r = {.type = TARE_LOOKS_UP, .tgid = tgid};
-	control_tell(&r);
+	control_tell_of(TARE_LOOKS_UP, tgid);
 }
 
 /* The traced service that runs. */

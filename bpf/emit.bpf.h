@@ -1,22 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Records for the agent. The agent polls; it is woken only when the ring fills up, so that a
- * quiet host does not wake it at all.
- */
+/* What the records of requests hold: tell.bpf.h. */
 #ifndef TARE_EMIT_H
 #define TARE_EMIT_H
-
-#define ASKED_EVERY 16 /* records of a CPU, a power of two: how full the ring is, costs a call */
-
-INLINE u64 ring_flags(void)
-{
-	struct counters *n = counters_here();
-	if (n && ++n->records & (ASKED_EVERY - 1))
-		return BPF_RB_NO_WAKEUP;
-	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= cfg_wakeup_bytes
-		   ? BPF_RB_FORCE_WAKEUP
-		   : BPF_RB_NO_WAKEUP;
-}
 
 /*
  * How many bytes the client had sent on this connection before the request: what the kernel has
@@ -178,29 +163,22 @@ __noinline int emit_data(struct more *a)
 	struct data_record *e;
 	if (a->flags & TARE_D_HEADERS) {
 		e = record_reserve(sizeof(*e));
-		if (e) {
-			fill_data(e, a);
-			e->payload_len = headers_payload(e->payload, a->head, &a->b);
-			bpf_ringbuf_submit(e, ring_flags());
+		if (!e)
 			return 0;
-		}
+		e->payload_len = headers_payload(e->payload, a->head, &a->b);
 	} else if (cfg_payload && a->b.data && len) {
 		e = record_reserve(TARE_DATA_USUAL);
-		if (e) {
-			fill_data(e, a);
-			e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;
-			bpf_ringbuf_submit(e, ring_flags());
+		if (!e)
 			return 0;
-		}
+		e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;
 	} else {
 		e = record_reserve(TARE_DATA_SHORT);
-		if (e) {
-			fill_data(e, a);
-			e->payload_len = 0;
-			bpf_ringbuf_submit(e, ring_flags());
+		if (!e)
 			return 0;
-		}
+		e->payload_len = 0;
 	}
+	fill_data(e, a);
+	bpf_ringbuf_submit(e, ring_flags());
 	return 0;
 }
 

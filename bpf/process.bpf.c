@@ -27,12 +27,6 @@ int BPF_PROG(tare_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-INLINE void tell(u32 type, u32 tgid)
-{
-	struct control_record c = {.type = type, .tgid = tgid};
-	control_tell(&c);
-}
-
 /* The agent attaches this while some service wants it: proof.bpf.h. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(tare_switch, bool preempt, struct task_struct *prev)
@@ -48,7 +42,7 @@ int BPF_PROG(tare_exec, struct task_struct *task)
 	u32 tgid = task->tgid;
 	bpf_map_delete_elem(&task_programs, &tgid);
 	bpf_map_delete_elem(&publishers, &tgid);
-	tell(TARE_EXEC, tgid);
+	control_tell_of(TARE_EXEC, tgid);
 	return 0;
 }
 
@@ -60,7 +54,7 @@ int BPF_PROG(tare_exit, struct task_struct *task)
 	if (task->pid == tgid && !bpf_map_delete_elem(&processes, &tgid)) {
 		bpf_map_delete_elem(&task_programs, &tgid);
 		bpf_map_delete_elem(&publishers, &tgid);
-		tell(TARE_EXIT, tgid);
+		control_tell_of(TARE_EXIT, tgid);
 	}
 	return 0;
 }

@@ -535,33 +535,6 @@ struct {
 	__type(value, u8);
 } trusted SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 22);
-} events SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 16);
-} control SEC(".maps");
-
-#define UNLINKED_ROOM 32 /* a power of two, for the verifier */
-_Static_assert(TARE_UNLINKED_MAX <= UNLINKED_ROOM, "room for each reason");
-
-struct counters {
-	u64 n[TARE_C_MAX];
-	u64 unlinked[UNLINKED_ROOM]; /* by enum unlinked */
-	u64 records;		     /* of the event ring, approximately: ring_flags */
-	u64 slots;		     /* that were taken: exchange_begin */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct counters);
-} counters SEC(".maps");
-
 #define SCRATCH 1024
 
 struct scratch {
@@ -593,44 +566,7 @@ struct {
 		_n;                                                                                \
 	})
 
-INLINE struct counters *counters_here(void)
-{
-	u32 zero = 0;
-	return bpf_map_lookup_elem(&counters, &zero);
-}
-
-INLINE void count(enum counter which)
-{
-	struct counters *c = counters_here();
-	if (c && which < TARE_C_MAX)
-		c->n[which]++; /* this CPU's; an interrupt may lose one */
-}
-
-/* The same, where none may be lost. */
-INLINE void count_each(enum counter which)
-{
-	struct counters *c = counters_here();
-	if (c && which < TARE_C_MAX)
-		__sync_fetch_and_add(&c->n[which], 1);
-}
-
-/* Room for a record of what happened. 0: there is none, and the record is lost. */
-INLINE void *record_reserve(const u64 size)
-{
-	void *e = bpf_ringbuf_reserve(&events, size, 0);
-	if (e)
-		count_each(TARE_C_RECORDS);
-	else
-		count_each(TARE_C_RING_FULL);
-	return e;
-}
-
-/* Tells the agent, which looks at everything again where that finds no room. */
-INLINE void control_tell(const struct control_record *r)
-{
-	if (bpf_ringbuf_output(&control, (void *)r, sizeof(*r), 0))
-		count_each(TARE_C_CONTROL_FULL);
-}
+#include "tell.bpf.h"
 
 INLINE bool before(u32 a, u32 b)
 {

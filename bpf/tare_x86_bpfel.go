@@ -233,7 +233,6 @@ type TareCounters struct {
 	_        structs.HostLayout
 	N        [35]uint64
 	Unlinked [32]uint64
-	Records  uint64
 	Slots    uint64
 }
 

@@ -337,9 +337,8 @@ INLINE struct task_program *task_program(void)
 	}
 	now = bpf_ktime_get_ns();
 	if (p && now - p->asked_at > TASK_ASKS_PAUSE) {
-		struct control_record r = {.type = TARE_UNREAD, .tgid = tgid};
 		p->asked_at = now;
-		control_tell(&r);
+		control_tell_of(TARE_UNREAD, tgid);
 	}
 	return 0;
 }

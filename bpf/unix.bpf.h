@@ -90,9 +90,7 @@ INLINE void unix_wanted(void)
 	if (now - unix_told < UNIX_TELL)
 		return;
 	unix_told = now;
-	struct control_record r = {.type = TARE_UNIX};
-	r.tgid = bpf_get_current_task_btf()->tgid;
-	control_tell(&r);
+	control_tell_of(TARE_UNIX, bpf_get_current_task_btf()->tgid);
 }
 
 struct unix_holding {

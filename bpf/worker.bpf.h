@@ -79,9 +79,7 @@ __noinline int turns_wanted(void)
 	if (now - turns_told < TURNS_TELL)
 		return 0;
 	turns_told = now;
-	struct control_record r = {.type = TARE_TURNS};
-	r.tgid = bpf_get_current_task_btf()->tgid;
-	control_tell(&r);
+	control_tell_of(TARE_TURNS, bpf_get_current_task_btf()->tgid);
 	return 0;
 }
 
