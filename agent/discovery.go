@@ -371,6 +371,7 @@ func (d *discovery) watch(ctx context.Context) error {
 	unheard := uint64(0)
 	next := time.NewTimer(d.interval())
 	defer next.Stop()
+	early := func() { next.Reset(max(earlyInterval, pause) - time.Since(scanned)) }
 	sweep := time.NewTicker(buryInterval)
 	defer sweep.Stop()
 	for {
@@ -387,7 +388,7 @@ func (d *discovery) watch(ctx context.Context) error {
 				d.log.Warn("whether the kernel side had more to tell than there was room for is not known", "error", err)
 			} else if full := n.N[bpf.TareCounterTARE_C_CONTROL_FULL]; full != unheard {
 				unheard = full
-				next.Reset(max(earlyInterval, pause) - time.Since(scanned))
+				early()
 			}
 		case <-d.disarmed.timer.C:
 			d.rearm(d.disarmed.take())
@@ -397,10 +398,10 @@ func (d *discovery) watch(ctx context.Context) error {
 				d.log.Warn("trace processes", "error", err)
 			}
 			if t.missed || d.interval() < scanInterval {
-				next.Reset(max(earlyInterval, pause) - time.Since(scanned))
+				early()
 			}
 		case <-d.clustered:
-			next.Reset(max(earlyInterval, pause) - time.Since(scanned))
+			early()
 		case <-next.C:
 			began := time.Now()
 			if err := d.scan(); err != nil {

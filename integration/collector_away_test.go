@@ -139,7 +139,7 @@ func away(t *testing.T, protocol string, trouble func(*testing.T, receiving) fun
 			lost += m.lost(reason)
 		}
 		// Spans whose ends found no room wait for them.
-		return m.unread() == 0 && m.int("tare_open_spans") <= m.lost("ring_full") && m["tare_live_requests"] == 0 && m["tare_export_queue_bytes"] == 0 &&
+		return m.idle(m.lost("ring_full")) && m["tare_export_queue_bytes"] == 0 &&
 			m.int("tare_spans_total") == m.int("tare_export_spans_total")+lost
 	})
 	exported := m.int("tare_export_spans_total")

@@ -243,10 +243,7 @@ processors: {tare_tracer: {expiry: 5m, max_age: 10m}}
 			// One that came behind the SDK's would be late: it stays beside them.
 			until(t, time.Minute, "all spans of the agent are made, and with the collector", func() bool {
 				m, err := a.metrics()
-				if err != nil || m.unread() != 0 || m["tare_open_spans"] != 0 || m["tare_live_requests"] != 0 {
-					return false
-				}
-				return w.collector.metric("tare_tracer_received_spans_total") >= m["tare_spans_total"]
+				return err == nil && m.idle(0) && w.collector.metric("tare_tracer_received_spans_total") >= m["tare_spans_total"]
 			})
 			body, err := ptraceotlp.NewExportRequestFromTraces(td).MarshalProto()
 			if err != nil {

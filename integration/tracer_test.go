@@ -135,6 +135,12 @@ const recordsWritten = `tare_records_total{side="kernel"}`
 func (m metrics) unread() int {
 	return m.int(recordsWritten) - m.int(`tare_records_total{side="agent"}`)
 }
+
+// idle reports that nothing is under way, but for so many spans that wait.
+func (m metrics) idle(waiting int) bool {
+	return m.unread() == 0 && m.int("tare_open_spans") <= waiting && m["tare_live_requests"] == 0
+}
+
 func (m metrics) sampled() int       { return m.int(`tare_roots_total{sampled="true"}`) }
 func (m metrics) unsampled() int     { return m.int(`tare_roots_total{sampled="false"}`) }
 func (m metrics) int(key string) int { return int(m[key]) }
@@ -168,7 +174,7 @@ func (a *tracer) quiet(waiting int) metrics {
 	for deadline := time.Now().Add(patient(time.Minute)); same < enough; time.Sleep(100 * time.Millisecond) {
 		m = a.mustMetrics()
 		spans := m["tare_spans_total"]
-		quiet := m.unread() == 0 && m["tare_open_spans"] <= float64(waiting) && m["tare_live_requests"] == 0 && spans == last
+		quiet := m.idle(waiting) && spans == last
 		if quiet {
 			same++
 		} else {
