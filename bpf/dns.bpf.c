@@ -108,7 +108,7 @@ INLINE void query_sent(struct __sk_buff *skb, const struct datagram *d, const st
 		struct sk_buff *k = (void *)skb;
 		in_epoll = BPF_CORE_READ(k, sk, sk_socket, file, f_ep, first) != 0;
 	}
-	struct lookup_key key = {.socket = bpf_get_socket_cookie(skb), .id = query_id(d)};
+	struct lookup_key key = lookup_key_of(skb, d);
 	struct start_record *e = lookup_asked(c, &key, d->size, in_epoll);
 	if (!e)
 		return;
@@ -148,15 +148,16 @@ int tare_hears_name(struct __sk_buff *skb)
 	if (!datagram(skb, &d) || d.from != DNS_PORT || d.size < DNS_HEADER ||
 	    !(d.head[2] & DNS_ANSWER))
 		return 1;
-	struct lookup_key key = {.socket = bpf_get_socket_cookie(skb), .id = query_id(&d)};
+	struct lookup_key key = lookup_key_of(skb, &d);
 	struct lookup *l = bpf_map_lookup_elem(&lookups, &key);
 	if (!l)
 		return 1;
 	struct more m = {.span = l->span, .direction = TARE_RECEIVED, .flags = TARE_D_FIRST};
 	m.now = bpf_ktime_get_ns();
 	m.b.size = d.size;
-	bpf_map_delete_elem(&lookups, &key);
-	if (m.now - l->asked > DNS_FORGOTTEN)
+	bool forgotten = m.now - l->asked > DNS_FORGOTTEN;
+	bpf_map_delete_elem(&lookups, &key); /* *l may be another's from here on */
+	if (forgotten)
 		return 1;
 	struct data_record *e = record_reserve(TARE_DATA_USUAL);
 	if (!e)

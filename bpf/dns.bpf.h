@@ -32,7 +32,7 @@
 
 struct lookup_key {
 	u64 socket; /* its cookie */
-	u64 id;	    /* of the query */
+	u64 id;	    /* of the query; above its 16 bits, a hash of what is asked */
 };
 
 struct lookup {
@@ -82,9 +82,37 @@ INLINE bool is_query(const struct datagram *d)
 	       !(d->head[2] & (DNS_ANSWER | DNS_OPCODE)) && d->head[5] | d->head[4];
 }
 
-INLINE u32 query_id(const struct datagram *d)
+#define QUESTION 64 /* bytes of it that tell it from others */
+
+/*
+ * A hash of the question, which an answer repeats: a name, whose letters may change their case, the zero
+ * that ends it, and the type. Resolvers choose ids at random: of 64 queries on a socket, each with another
+ * question, one of 1,000 would have the id of another.
+ */
+__noinline int question_hash(struct __sk_buff *skb, const struct datagram *d)
 {
-	return (u32)d->head[0] << 8 | d->head[1];
+	u8 q[QUESTION] = {};
+	u32 h = 0, ended = 0;
+	if (!d || d->size <= DNS_HEADER)
+		return 0;
+	u64 len = AT_MOST(d->size - DNS_HEADER, QUESTION);
+	if (!len || bpf_skb_load_bytes_relative(skb, d->at + DNS_HEADER, q, len, BPF_HDR_START_NET))
+		return 0;
+	for (u32 i = 0; i < QUESTION && ended < 3; i++) {
+		u32 byte = ended ? q[i] : q[i] | 0x20;
+		h = (h ^ byte) * 0x01000193; /* FNV-1 */
+		if (ended || !q[i])
+			ended++;
+	}
+	return h;
+}
+
+INLINE struct lookup_key lookup_key_of(struct __sk_buff *skb, const struct datagram *d)
+{
+	u32 id = (u32)d->head[0] << 8 | d->head[1];
+	struct lookup_key k = {.socket = bpf_get_socket_cookie(skb)};
+	k.id = (u64)(u32)question_hash(skb, d) << 16 | id;
+	return k;
 }
 
 /* It begins a connection of QUIC, version 1 or 2. */

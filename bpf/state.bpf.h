@@ -53,8 +53,11 @@ enum turns_seen {
 
 volatile enum turns_seen turns = TURNS_NOBODYS;
 
-/* TURNS_UNSEEN, and some loop may have received such. */
-volatile bool turns_missed SEC(".data.live");
+/* Counts how often the agent has attached them; what a loop received before is of no use then. */
+volatile u32 turns_epoch SEC(".data.live");
+
+/* TURNS_UNSEEN, and some loop may have received such: the epoch in which that was. */
+volatile u32 turns_missed SEC(".data.live") = ~0U;
 
 /* Some service's requests have their headers' values noted: header.bpf.h. */
 volatile bool headers_noted SEC(".data.live");
@@ -365,7 +368,7 @@ struct thread_state {
 	u8 inherited; /* ctx is of the request that started this thread */
 	u8 http2;     /* loop: what was received last came over HTTP/2 */
 	u8 taken;     /* loop: enum taken, by what was sent first */
-	u8 pad[2];
+	u16 epoch;    /* loop: turns_epoch when ctx was set */
 	struct proof proof;
 	u64 receipt;	   /* shim.bpf.h: that which the last bytes of a request were bound to */
 	struct stack left; /* proof.bpf.h: on which it sent a request; end 0: none */

@@ -1199,7 +1199,7 @@ type TareThreadState struct {
 	Inherited uint8
 	Http2     uint8
 	Taken     uint8
-	Pad       [2]uint8
+	Epoch     uint16
 	Proof     struct {
 		_        structs.HostLayout
 		Accepted uint64
@@ -1411,6 +1411,7 @@ const (
 	TareVarSamplingThreshold    = "sampling_threshold"
 	TareVarStreamNotesUnread    = "stream_notes_unread"
 	TareVarTurns                = "turns"
+	TareVarTurnsEpoch           = "turns_epoch"
 	TareVarTurnsMissed          = "turns_missed"
 	TareVarTurnsTold            = "turns_told"
 	TareVarUnixEpoch            = "unix_epoch"
@@ -1613,6 +1614,7 @@ type TareVariableSpecs struct {
 	SamplingThreshold   *ebpf.VariableSpec `ebpf:"sampling_threshold"`
 	StreamNotesUnread   *ebpf.VariableSpec `ebpf:"stream_notes_unread"`
 	Turns               *ebpf.VariableSpec `ebpf:"turns"`
+	TurnsEpoch          *ebpf.VariableSpec `ebpf:"turns_epoch"`
 	TurnsMissed         *ebpf.VariableSpec `ebpf:"turns_missed"`
 	TurnsTold           *ebpf.VariableSpec `ebpf:"turns_told"`
 	UnixEpoch           *ebpf.VariableSpec `ebpf:"unix_epoch"`
@@ -1812,6 +1814,7 @@ type TareVariables struct {
 	SamplingThreshold   *ebpf.Variable `ebpf:"sampling_threshold"`
 	StreamNotesUnread   *ebpf.Variable `ebpf:"stream_notes_unread"`
 	Turns               *ebpf.Variable `ebpf:"turns"`
+	TurnsEpoch          *ebpf.Variable `ebpf:"turns_epoch"`
 	TurnsMissed         *ebpf.Variable `ebpf:"turns_missed"`
 	TurnsTold           *ebpf.Variable `ebpf:"turns_told"`
 	UnixEpoch           *ebpf.Variable `ebpf:"unix_epoch"`

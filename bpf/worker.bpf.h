@@ -74,8 +74,9 @@ u64 turns_told SEC(".data.live");
 __noinline int turns_wanted(void)
 {
 	u64 now = bpf_ktime_get_ns();
+	u32 epoch = turns_epoch; /* read first: the agent writes it last */
 	if (turns == TURNS_UNSEEN)
-		turns_missed = true;
+		turns_missed = epoch;
 	if (now - turns_told < TURNS_TELL)
 		return 0;
 	turns_told = now;
@@ -105,6 +106,7 @@ INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 	t->socket = socket;
 	t->nvcsw = task->nvcsw;
 	t->loop = loop;
+	t->epoch = turns_epoch;
 	t->inherited = t->http2 = t->taken = 0;
 }
 
@@ -127,8 +129,16 @@ INLINE void thread_clear(void)
 	if (!t)
 		return;
 	t->inherited = t->http2 = t->taken = 0;
+	t->epoch = turns_epoch;
 	if (t->ctx.span)
 		t->ctx.span = 0;
+}
+
+/* Whatever a loop has received since ctx was set was seen. */
+INLINE bool turns_were_seen(const struct thread_state *t)
+{
+	u32 epoch = turns_epoch;
+	return turns_missed != epoch && t->epoch == (u16)epoch;
 }
 
 enum taken {
@@ -146,7 +156,7 @@ INLINE int loop_take(struct context *ctx)
 		return 0;
 	if (t->http2)
 		return TARE_UNLINKED_HTTP2;
-	if (turns_missed)
+	if (!turns_were_seen(t))
 		return TARE_UNLINKED_UNWATCHED;
 	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
 	if (t->taken == TAKEN_BY_NAME) { /* what needs the name comes when it is known */
@@ -172,7 +182,7 @@ INLINE int loop_looks_up(struct context *ctx)
 		return 0;
 	if (t->http2)
 		return TARE_UNLINKED_HTTP2;
-	if (turns_missed)
+	if (!turns_were_seen(t))
 		return TARE_UNLINKED_UNWATCHED;
 	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
 	if (!t->ctx.span)

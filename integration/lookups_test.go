@@ -155,7 +155,7 @@ func wantLookups(t *testing.T, spans []span.Span, m metrics, sampled int) {
 		}
 	}
 	t.Logf("%d of %d requests have their look-ups", whole, sampled)
-	if whole < sampled-sampled/500-spare || len(found) < whole || len(found) > sampled {
+	if whole != sampled || len(found) != sampled {
 		t.Errorf("%d of %d requests (%d spans) have their look-ups\n%v", whole, sampled, len(found), m)
 	}
 }

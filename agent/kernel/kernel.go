@@ -63,6 +63,9 @@ type Tracer struct {
 	sweep    *ebpf.Program               // nil where it is lost
 	loops    bool                        // some event loop is traced, or was
 	epoch    uint32                      // of connections over unix sockets, see watches
+
+	turns      bpf.TareTurnsSeen // what the kernel side was told last
+	turnsEpoch uint32
 }
 
 // Close detaches and unloads. The kernel does the same when the process dies.
@@ -209,11 +212,13 @@ func (t *Tracer) watches() error {
 	if err := t.objs.Turns.Set(turns); err != nil {
 		return fmt.Errorf("say whether turns of event loops are seen: %w", err)
 	}
-	if turns != bpf.TareTurnsSeenTURNS_UNSEEN {
-		if err := t.objs.TurnsMissed.Set(false); err != nil {
+	if t.turns == bpf.TareTurnsSeenTURNS_UNSEEN && turns != t.turns {
+		t.turnsEpoch++
+		if err := t.objs.TurnsEpoch.Set(t.turnsEpoch); err != nil {
 			return fmt.Errorf("say that turns of event loops are seen: %w", err)
 		}
 	}
+	t.turns = turns
 	all := 0
 	for _, p := range t.tier.Programs {
 		if p.Capability == unixSockets {
