@@ -305,7 +305,7 @@ bench-run: check-root build ## run an experiment of the laboratory (root or sudo
 
 # Experiments in the order in which they are measured. Those that a document's tables are made of have targets of their own:
 # weight, runtimes, shims, collector-cost.
-RESULTS := null thesis adaptive payload strategies privacy coroot kyma chainscope-nginx chainscope-hotel chainscope-rootcause placement pipelines
+RESULTS := null thesis adaptive payload strategies privacy coroot storage kyma chainscope-nginx chainscope-hotel chainscope-rootcause placement pipelines
 
 .PHONY: results
 results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; seven hours, on an idle machine); RESULTS="payload coroot" chooses

@@ -93,4 +93,13 @@ const enum go_context_kind *unused_go_context_kind __attribute__((unused));
 const enum protocol *unused_protocol __attribute__((unused));
 const enum outcome *unused_outcome __attribute__((unused));
 
+/*
+ * clang 19 forward-declares types that it meets only behind pointers, in an order that differs from
+ * one directory to another. What is named here is declared whole.
+ */
+const struct bpf_iter_meta *unused_iter_meta __attribute__((unused));
+const struct bpf_flow_keys *unused_flow_keys __attribute__((unused));
+const struct bpf_local_storage *unused_local_storage __attribute__((unused));
+const struct bpf_sock *unused_sock __attribute__((unused));
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1425,11 +1425,14 @@ const (
 	TareVarUnusedDirection      = "unused_direction"
 	TareVarUnusedEnd            = "unused_end"
 	TareVarUnusedEndReason      = "unused_end_reason"
+	TareVarUnusedFlowKeys       = "unused_flow_keys"
 	TareVarUnusedGoContextKind  = "unused_go_context_kind"
 	TareVarUnusedGoPlace        = "unused_go_place"
 	TareVarUnusedHeaderName     = "unused_header_name"
 	TareVarUnusedHpackTables    = "unused_hpack_tables"
+	TareVarUnusedIterMeta       = "unused_iter_meta"
 	TareVarUnusedLinking        = "unused_linking"
+	TareVarUnusedLocalStorage   = "unused_local_storage"
 	TareVarUnusedLookupLimit    = "unused_lookup_limit"
 	TareVarUnusedMeasure        = "unused_measure"
 	TareVarUnusedMeasureKey     = "unused_measure_key"
@@ -1440,6 +1443,7 @@ const (
 	TareVarUnusedPublisher      = "unused_publisher"
 	TareVarUnusedRecord         = "unused_record"
 	TareVarUnusedRole           = "unused_role"
+	TareVarUnusedSock           = "unused_sock"
 	TareVarUnusedStart          = "unused_start"
 	TareVarUnusedStartFlags     = "unused_start_flags"
 	TareVarUnusedTransport      = "unused_transport"
@@ -1628,11 +1632,14 @@ type TareVariableSpecs struct {
 	UnusedDirection     *ebpf.VariableSpec `ebpf:"unused_direction"`
 	UnusedEnd           *ebpf.VariableSpec `ebpf:"unused_end"`
 	UnusedEndReason     *ebpf.VariableSpec `ebpf:"unused_end_reason"`
+	UnusedFlowKeys      *ebpf.VariableSpec `ebpf:"unused_flow_keys"`
 	UnusedGoContextKind *ebpf.VariableSpec `ebpf:"unused_go_context_kind"`
 	UnusedGoPlace       *ebpf.VariableSpec `ebpf:"unused_go_place"`
 	UnusedHeaderName    *ebpf.VariableSpec `ebpf:"unused_header_name"`
 	UnusedHpackTables   *ebpf.VariableSpec `ebpf:"unused_hpack_tables"`
+	UnusedIterMeta      *ebpf.VariableSpec `ebpf:"unused_iter_meta"`
 	UnusedLinking       *ebpf.VariableSpec `ebpf:"unused_linking"`
+	UnusedLocalStorage  *ebpf.VariableSpec `ebpf:"unused_local_storage"`
 	UnusedLookupLimit   *ebpf.VariableSpec `ebpf:"unused_lookup_limit"`
 	UnusedMeasure       *ebpf.VariableSpec `ebpf:"unused_measure"`
 	UnusedMeasureKey    *ebpf.VariableSpec `ebpf:"unused_measure_key"`
@@ -1643,6 +1650,7 @@ type TareVariableSpecs struct {
 	UnusedPublisher     *ebpf.VariableSpec `ebpf:"unused_publisher"`
 	UnusedRecord        *ebpf.VariableSpec `ebpf:"unused_record"`
 	UnusedRole          *ebpf.VariableSpec `ebpf:"unused_role"`
+	UnusedSock          *ebpf.VariableSpec `ebpf:"unused_sock"`
 	UnusedStart         *ebpf.VariableSpec `ebpf:"unused_start"`
 	UnusedStartFlags    *ebpf.VariableSpec `ebpf:"unused_start_flags"`
 	UnusedTransport     *ebpf.VariableSpec `ebpf:"unused_transport"`
@@ -1828,11 +1836,14 @@ type TareVariables struct {
 	UnusedDirection     *ebpf.Variable `ebpf:"unused_direction"`
 	UnusedEnd           *ebpf.Variable `ebpf:"unused_end"`
 	UnusedEndReason     *ebpf.Variable `ebpf:"unused_end_reason"`
+	UnusedFlowKeys      *ebpf.Variable `ebpf:"unused_flow_keys"`
 	UnusedGoContextKind *ebpf.Variable `ebpf:"unused_go_context_kind"`
 	UnusedGoPlace       *ebpf.Variable `ebpf:"unused_go_place"`
 	UnusedHeaderName    *ebpf.Variable `ebpf:"unused_header_name"`
 	UnusedHpackTables   *ebpf.Variable `ebpf:"unused_hpack_tables"`
+	UnusedIterMeta      *ebpf.Variable `ebpf:"unused_iter_meta"`
 	UnusedLinking       *ebpf.Variable `ebpf:"unused_linking"`
+	UnusedLocalStorage  *ebpf.Variable `ebpf:"unused_local_storage"`
 	UnusedLookupLimit   *ebpf.Variable `ebpf:"unused_lookup_limit"`
 	UnusedMeasure       *ebpf.Variable `ebpf:"unused_measure"`
 	UnusedMeasureKey    *ebpf.Variable `ebpf:"unused_measure_key"`
@@ -1843,6 +1854,7 @@ type TareVariables struct {
 	UnusedPublisher     *ebpf.Variable `ebpf:"unused_publisher"`
 	UnusedRecord        *ebpf.Variable `ebpf:"unused_record"`
 	UnusedRole          *ebpf.Variable `ebpf:"unused_role"`
+	UnusedSock          *ebpf.Variable `ebpf:"unused_sock"`
 	UnusedStart         *ebpf.Variable `ebpf:"unused_start"`
 	UnusedStartFlags    *ebpf.Variable `ebpf:"unused_start_flags"`
 	UnusedTransport     *ebpf.Variable `ebpf:"unused_transport"`

@@ -33,6 +33,11 @@ func (r *run) countSpans(context.Context) error {
 		}
 		v[record.KernelPrograms] = ns / 1e3 / requests
 	}
+	if r.behind != nil {
+		if bytes, known := r.behind.Stored(); known {
+			v[record.StoreRate] = bytes / 1e6 / r.underWay.Hours()
+		}
+	}
 	if m := r.reading.Measured; m != nil {
 		v[record.MeasuredShare] = float64(m[r.chain.Services[0].Name]) / requests
 	}
@@ -43,6 +48,11 @@ func (r *run) countSpans(context.Context) error {
 	tally, err := r.stage.sink.CountSlow(slow)
 	if err != nil {
 		return err
+	}
+	if r.behind != nil {
+		if err := r.behind.Arrived(tally.Spans, r.rec.ReadBack); err != nil {
+			return err
+		}
 	}
 	v[record.SpansReceived] = float64(tally.Spans) / r.underWay.Seconds()
 	v[record.SpansPerRequest] = float64(tally.Spans) / requests

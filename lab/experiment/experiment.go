@@ -99,6 +99,9 @@ type Tracer struct {
 	// Keep are settings of tare_keep: that collector samples by the tail, and passes
 	// on the traces that they keep. "{rate}" in a text is the sampling rate.
 	Keep map[string]any `yaml:"keep" json:"keep,omitempty"`
+	// Store: that collector stores what it is sent, too, spans and metrics, as a collector
+	// without configuration does. How much of the disk that takes is measured.
+	Store bool `yaml:"store" json:"store,omitempty"`
 	// Process is how a tracer that is none of the others is started (driver command).
 	Process *Process `yaml:"process" json:"process,omitempty"`
 	// Fault is what is wrong behind the tracer, as the constants below say; "": it sends

@@ -26,7 +26,7 @@ func TestShippedExperimentsAreValid(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"adaptive", "thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes", "strategies"} {
+	for _, want := range []string{"adaptive", "thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes", "storage", "strategies"} {
 		if !found[want] {
 			t.Errorf("no experiment %s", want)
 		}
@@ -137,7 +137,7 @@ func TestWrongExperimentsSayWhere(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", change, err, want)
 		}
 	}
-	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are adaptive, chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, kyma, null, payload, pipelines, placement, privacy, runtimes, shims, strategies, thesis") {
+	if _, err := Open("nothing"); err == nil || !strings.Contains(err.Error(), "there are adaptive, chainscope-hotel, chainscope-nginx, chainscope-rootcause, collector, coroot, kyma, null, payload, pipelines, placement, privacy, runtimes, shims, storage, strategies, thesis") {
 		t.Errorf("an unknown experiment: %v", err)
 	}
 }

@@ -334,7 +334,11 @@ func (v *view) method(m *record.Manifest, s *analysis.Summary) {
 			on = append(slices.Clone(on), k+"="+t.Env[k])
 		}
 		if t.Collector {
-			on = append(slices.Clone(on), "with a collector behind it")
+			behind := "with a collector behind it"
+			if t.Store {
+				behind += ", which stores"
+			}
+			on = append(slices.Clone(on), behind)
 		}
 		v.Tracers.Rows = append(v.Tracers.Rows, []string{t.Name, orDash(t.Title), orDash(strings.Join(rates, ", ")), orDash(strings.Join(on, " "))})
 		if reason, ok := s.NotOffered[t.Name]; ok {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -25,6 +27,9 @@ import (
 //go:embed behind.yaml
 var behindConfig []byte
 
+//go:embed behind-store.yaml
+var behindStore []byte
+
 // Behind is a collector that the spans of a tracer pass, and a part of the tracer: it joins
 // traces that no tag connects, makes spans of message events, and passes whole traces to
 // the sink, all of them or those that its tare_keep keeps, as other processors of it leave them.
@@ -32,12 +37,19 @@ type Behind struct {
 	*Backend
 	group   *workloads.Group
 	process *workloads.Process
+	argv    []string // of the process
+	env     []string
 	listen  string          // host:port that spans are sent to
 	keeps   bool            // it has tare_keep
+	stores  bool            // it has tare_store
 	cut     <-chan struct{} // closed when nobody wants the rest any more
 
 	once sync.Once
-	err  error // of Stop
+	err  error   // of Stop
+	sent float64 // spans in all, as it says when it holds none any more; -1: not known
+
+	empty  float64 // bytes of the store before anything was sent
+	stored float64 // bytes of the store, less those, when it has been stopped; -1: not known
 }
 
 // StartBehind starts the collector that the variant asks for, and returns when it takes
@@ -48,7 +60,7 @@ func StartBehind(ctx context.Context, t Target) (*Behind, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Behind{group: group, keeps: t.Variant.Tracer.Keep != nil, cut: ctx.Done()}
+	b := &Behind{group: group, keeps: t.Variant.Tracer.Keep != nil, stores: t.Variant.Tracer.Store, cut: ctx.Done(), sent: -1, stored: -1}
 	if err := b.start(ctx, t); err != nil {
 		return nil, errors.Join(err, group.Stop())
 	}
@@ -76,16 +88,29 @@ func (b *Behind) start(ctx context.Context, t Target) error {
 	if err != nil {
 		return err
 	}
-	env := []string{"LISTEN=" + b.listen, "OTLP=" + t.Sink.OTLP, "METRICS_PORT=" + port, "RATE=" + experiment.FormatRate(t.Variant.Rate)}
+	b.env = []string{"LISTEN=" + b.listen, "OTLP=" + t.Sink.OTLP, "METRICS_PORT=" + port, "RATE=" + experiment.FormatRate(t.Variant.Rate), "STORE=" + b.directory()}
 	// It stands for one on another machine: services that want all CPUs do not starve it. The
 	// link is nobody else's: no TLS.
-	argv := append([]string{"nice", "-n", "-10", t.Tare, "collector", "--plaintext"}, configs...)
-	if b.process, err = b.group.Start("collector", argv, env); err != nil {
+	b.argv = append([]string{"nice", "-n", "-10", t.Tare, "collector", "--plaintext"}, configs...)
+	b.Backend = newBackend("http://"+metrics+"/metrics", func() []int { return []int{b.process.PID()} })
+	if err := b.launch(ctx, t.Say); err != nil || !b.stores {
 		return err
 	}
-	b.Backend = newBackend("http://"+metrics+"/metrics", func() []int { return []int{b.process.PID()} })
-	return b.process.Await(ctx, b.ready, t.Say)
+	families, err := b.ask(ctx)
+	b.empty = families.Total(metricStoreSize)
+	return err
 }
+
+// launch starts the process, and waits until it takes spans.
+func (b *Behind) launch(ctx context.Context, say func(string, ...any)) (err error) {
+	if b.process, err = b.group.Start("collector", b.argv, b.env); err != nil {
+		return err
+	}
+	return b.process.Await(ctx, b.ready, say)
+}
+
+// directory is where it stores.
+func (b *Behind) directory() string { return filepath.Join(b.group.Dir, "store") }
 
 // configure writes the configuration, and returns the flags that name it. Of
 // configurations that follow each other a collector takes lists from the last one that
@@ -113,6 +138,9 @@ func (b *Behind) configure(t *experiment.Tracer) (flags []string, err error) {
 		// A collector takes a variable's value for a number if it reads as one.
 		files["more.yaml"] = bytes.ReplaceAll(more, []byte("{rate}"), []byte("${env:RATE}"))
 	}
+	if b.stores {
+		files["store.yaml"] = behindStore
+	}
 	for _, name := range slices.Sorted(maps.Keys(files)) { // collector.yaml is the first
 		path := filepath.Join(b.group.Dir, name)
 		if err := os.WriteFile(path, files[name], 0o600); err != nil {
@@ -138,6 +166,9 @@ func (b *Behind) ready(ctx context.Context) error {
 	names := []string{metricPending, metricBuilt, metricJoins, metricDropped}
 	if b.keeps {
 		names = append(names, metricKeepShare)
+	}
+	if b.stores {
+		names = append(names, metricStoreSize)
 	}
 	for _, name := range names {
 		if families[name] == nil {
@@ -165,6 +196,9 @@ const (
 
 // metricKeepShare is the probability that tare_keep says it has.
 const metricKeepShare = "tare_keep_share_probability"
+
+// metricStoreSize is what tare_store takes on the disk, in bytes, its log of what is written next among it.
+const metricStoreSize = "tare_store_size"
 
 // Read adds to what the tracer before it says of itself. Where the collector decides which
 // traces are kept, the tracer's rate is not the one in force, and nobody knows that one
@@ -197,20 +231,27 @@ func (b *Behind) Read(ctx context.Context, r *Reading) error {
 	return nil
 }
 
-// drain waits until no span waits for its other half or the rest of its trace: a
-// collector that is stopped emits such traces as they are. The tracer has sent all.
+// drain waits until no span waits for its other half or the rest of its trace, nor for the
+// sink: a collector that is stopped emits such traces as they are. The tracer has sent all.
 func (b *Behind) drain() error {
 	deadline := time.Now().Add(settled)
+	before := -1.0 // what it had sent when it held nothing; a span may be on its way to the queue then
 	for {
 		families, err := b.ask(context.Background())
 		if err != nil {
 			return errors.Join(err, b.Alive())
 		}
-		waiting := families.Total(metricPending)
+		waiting, sent := families.Total(metricPending)+families.Total(metricQueue), families.ByLabel(metricSent, "exporter")["otlp_http"]
 		switch {
-		case waiting == 0:
+		case waiting > 0:
+			before = -1
+		case sent == before:
+			b.sent = sent
 			return nil
-		case time.Now().After(deadline):
+		default:
+			before = sent
+		}
+		if time.Now().After(deadline) {
 			return fmt.Errorf("the collector behind the tracer still held %.0f spans after %v", waiting, settled)
 		}
 		select {
@@ -223,6 +264,20 @@ func (b *Behind) drain() error {
 	}
 }
 
+// Arrived holds what the collector said that it sent, before it was stopped, against what the
+// sink received. A difference is an error: what it tells of itself cannot be believed, or spans
+// were lost, or sent twice, behind it.
+func (b *Behind) Arrived(spans int, config map[string]any) error {
+	if b.sent < 0 {
+		return nil
+	}
+	config["collector.sent_spans"] = b.sent
+	if b.sent != float64(spans) {
+		return fmt.Errorf("the collector behind the tracer says that it sent %.0f spans (%s), and %d arrived", b.sent, metricSent, spans)
+	}
+	return nil
+}
+
 // Alive is an error if the collector has ended.
 func (b *Behind) Alive() error {
 	select {
@@ -233,12 +288,42 @@ func (b *Behind) Alive() error {
 	}
 }
 
+// Stored are the bytes that what it was sent takes on the disk; false: it does not store, or was cut off.
+func (b *Behind) Stored() (bytes float64, known bool) { return b.stored, b.stored >= 0 }
+
+// measure starts the collector again, which makes tables of its store's log of what is written
+// next, stops it, and asks how large the store is, and whether all spans are in it.
+func (b *Behind) measure() error {
+	ctx, cancel := context.WithTimeout(context.Background(), settled)
+	defer cancel()
+	if err := errors.Join(b.process.Stop(), b.launch(ctx, nil), b.process.Stop()); err != nil {
+		return err
+	}
+	tare := b.argv[slices.Index(b.argv, "collector")-1]
+	text, err := exec.CommandContext(ctx, tare, "store", "info", "--json", b.directory()).Output()
+	if err != nil {
+		return fmt.Errorf("tare store info: %w", err)
+	}
+	var info struct{ Bytes, Spans float64 }
+	if err := json.Unmarshal(text, &info); err != nil {
+		return fmt.Errorf("tare store info: %w", err)
+	}
+	if info.Spans != b.sent {
+		return fmt.Errorf("the collector behind the tracer sent %.0f spans, and its store has %.0f", b.sent, info.Spans)
+	}
+	b.stored = info.Bytes - b.empty
+	return nil
+}
+
 // Stop waits until the collector has passed on what it holds, and ends it: the tracer
 // before it has been stopped. It may be called more than once.
 func (b *Behind) Stop() error {
 	b.once.Do(func() {
 		if b.process != nil {
 			b.err = b.drain()
+		}
+		if b.stores && b.sent >= 0 && b.err == nil {
+			b.err = b.measure()
 		}
 		b.err = errors.Join(b.err, b.group.Stop())
 	})

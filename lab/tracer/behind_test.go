@@ -56,3 +56,20 @@ func TestProcessorsOfTheCollectorBehind(t *testing.T) {
 		}
 	}
 }
+
+// What the collector says that it sent has to be what arrived.
+func TestArrived(t *testing.T) {
+	for _, c := range []struct {
+		sent float64
+		want string
+	}{{3, ""}, {2, "sent 2 spans"}, {4, "sent 4 spans"}, {-1, ""}} {
+		config := map[string]any{}
+		err := (&Behind{sent: c.sent}).Arrived(3, config)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("sent %v, 3 arrived: %v", c.sent, err)
+		}
+		if _, known := config["collector.sent_spans"]; known != (c.sent >= 0) {
+			t.Errorf("sent %v: %v", c.sent, config)
+		}
+	}
+}

@@ -176,6 +176,9 @@ func checkBehind(t *experiment.Tracer, f Facts) error {
 	if t.Keep != nil && !t.Collector {
 		return fmt.Errorf("tracer %s: keep: it is the collector that keeps traces: add collector: true", t.Name)
 	}
+	if t.Store && !t.Collector {
+		return fmt.Errorf("tracer %s: store: it is the collector that stores: add collector: true", t.Name)
+	}
 	if len(t.Processors) > 0 && !t.Collector {
 		return fmt.Errorf("tracer %s: processors: they are the collector's: add collector: true", t.Name)
 	}

@@ -28,6 +28,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{experiment.Tracer{Name: "x", Driver: "tare", Rates: []float64{1}, Collector: true, Roots: 2, Flags: []string{"--tag", "none"}}, ""},
 		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Collector: true, Keep: map[string]any{}}, ""},
 		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Keep: map[string]any{}}, "add collector: true"},
+		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Store: true}, "it is the collector that stores: add collector: true"},
 		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Processors: []map[string]any{{"batch": nil}}}, "processors: they are the collector's"},
 		{experiment.Tracer{Name: "x", Driver: "env", Env: map[string]string{"A": "1"}, Roots: 2}, "the driver env has no agent"},
 		{experiment.Tracer{Name: "x", Driver: "none", Collector: true}, "no span comes to it, of the driver none"},
