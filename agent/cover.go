@@ -27,7 +27,7 @@ func cover(addresses []netip.Addr) []netip.Prefix {
 
 // inTurns takes one of each list, then another one of each: where there is no room for
 // all, who has the most loses the most.
-func inTurns(lists [][]netip.Prefix) (all []netip.Prefix) {
+func inTurns[T any](lists [][]T) (all []T) {
 	for n := 0; ; n++ {
 		before := len(all)
 		for _, l := range lists {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/tare-trace/tare/agent/config"
 )
 
 // A cover holds what it covers, and nothing else.
@@ -89,20 +91,34 @@ func TestOneNamespaceFillsTrust(t *testing.T) {
 	}
 }
 
-// An address that another host answers for is not this host's, whoever has it.
-func TestClaimedAddress(t *testing.T) {
+// An address that is not proven to be on this host is trusted of connections within it only, unless
+// somebody has said that it is trusted; where the wire is all that there is, not at all.
+func TestUnprovenAddress(t *testing.T) {
 	f := newFixture(t)
-	foreign := netip.MustParseAddr("203.0.113.9")
-	f.host.addresses[2] = append(f.host.addresses[2], foreign)
-	f.host.elsewhere = map[netip.Addr]bool{foreign: true, netip.MustParseAddr("192.0.2.1"): true}
+	const foreign = "203.0.113.9"
+	f.host.addresses[2] = append(f.host.addresses[2], netip.MustParseAddr(foreign))
+	f.host.unproven = map[netip.Addr]bool{netip.MustParseAddr(foreign): true, netip.MustParseAddr("192.0.2.1"): true}
 	f.host.start(10, "web", "", 1, 100)
 	f.host.start(11, "hostile", "", 2, 200)
 	f.must(f.start())
-	if f.kernel.trusts(foreign.String()) || !f.kernel.trusts("10.0.0.2") || !f.kernel.trusts("192.0.2.1") {
-		t.Errorf("trusted: %v", f.kernel.trusted)
-	}
-	if !strings.Contains(f.text.String(), "203.0.113.9") {
-		t.Errorf("the log does not name it: %s", f.text)
+	for _, c := range []struct {
+		name         string
+		change       func(*config.Config)
+		wire, within bool
+	}{
+		{"default", func(*config.Config) {}, false, true},
+		{"named", func(c *config.Config) {
+			c.Trust = append(c.Trust, config.Trust{Prefix: netip.MustParsePrefix("203.0.113.0/24")})
+		}, true, false},
+		{"same_host: off", func(c *config.Config) { c.SameHost = false }, false, false},
+		{"several agents", func(c *config.Config) { c.Instance = "b" }, false, false},
+	} {
+		cfg := config.Default()
+		c.change(&cfg)
+		f.must(f.reconfigure(cfg))
+		if f.kernel.trusts(foreign) != c.wire || f.kernel.near(foreign) != c.within || !f.kernel.trusts("10.0.0.2") || !f.kernel.trusts("192.0.2.1") {
+			t.Errorf("%s: %v", c.name, f.kernel.trusted)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-trace/tare/agent/cluster"
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
+	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/agent/runtime"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
@@ -41,7 +42,7 @@ type tracer interface {
 	RemoveInode(inode uint64) error
 	Listeners() (map[bpf.PortKey]bpf.Service, error)
 	RemoveListener(bpf.PortKey) error
-	Trust(prefixes []netip.Prefix) (left int, err error)
+	Trust(networks []kernel.Network) (left int, err error)
 	Arm() error
 	Control(ctx context.Context, handle func(bpf.Control)) error
 	Demand(d tier.Demand, on bool) error
@@ -59,15 +60,15 @@ type system interface {
 	Children(pid int) []int
 	Listens(inode uint64) bool
 	Addresses(pid int) ([]netip.Addr, error)
-	Elsewhere(addresses []netip.Addr) (map[netip.Addr]bool, error)
+	Here(pid int, addresses []netip.Addr) (map[netip.Addr]bool, error)
 	InNetNS(pid int, fn func() error) error
 }
 
 type host struct{ *discover.Scanner }
 
 func (host) Addresses(pid int) ([]netip.Addr, error) { return discover.Addresses(pid) }
-func (host) Elsewhere(addresses []netip.Addr) (map[netip.Addr]bool, error) {
-	return discover.Elsewhere(addresses)
+func (host) Here(pid int, addresses []netip.Addr) (map[netip.Addr]bool, error) {
+	return discover.Here(pid, addresses)
 }
 func (host) InNetNS(pid int, fn func() error) error { return discover.InNetNS(pid, fn) }
 
@@ -99,11 +100,10 @@ type discovery struct {
 	newLoops   bool // one was found, by the scan or since: the next scan sees what it opened before the kernel side knew it
 	headers    headers
 	known      map[int]*traced
-	sockets    map[uint64]*socket      // of known processes
-	listening  map[bpf.PortKey]int     // how many known processes listen there
-	doubted    map[bpf.PortKey]bool    // listeners of the kernel side that no process of theirs had at the last scan
-	namespaces map[uint32][]netip.Addr // addresses by network namespace
-	claimed    map[uint32]bool         // network namespaces with other hosts' addresses, of which the log has told
+	sockets    map[uint64]*socket   // of known processes
+	listening  map[bpf.PortKey]int  // how many known processes listen there
+	doubted    map[bpf.PortKey]bool // listeners of the kernel side that no process of theirs had at the last scan
+	namespaces map[uint32]*namespace
 	left       *leftOut
 	refused    int                                   // processes that had no room since the last scan began
 	untold     int                                   // sockets that have none
@@ -135,8 +135,7 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, in cluster.Sour
 		sockets:    map[uint64]*socket{},
 		listening:  map[bpf.PortKey]int{},
 		doubted:    map[bpf.PortKey]bool{},
-		namespaces: map[uint32][]netip.Addr{},
-		claimed:    map[uint32]bool{},
+		namespaces: map[uint32]*namespace{},
 		left:       newLeftOut(),
 	}
 	d.services = newServices(log, func(index uint16, s *discover.Service) error {

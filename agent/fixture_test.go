@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
+	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
@@ -32,7 +33,7 @@ type fakeKernel struct {
 	processes map[uint32]bpf.Service
 	inodes    map[uint64]bpf.Service
 	listeners map[bpf.PortKey]bpf.Service
-	trusted   []netip.Prefix
+	trusted   []kernel.Network
 	control   chan bpf.Control
 	silent    bool          // it does not tell of event loops that begin to use other sockets
 	full      bool          // no room for processes
@@ -83,11 +84,11 @@ func (k *fakeKernel) RemoveListener(p bpf.PortKey) error {
 	return nil
 }
 
-func (k *fakeKernel) Trust(prefixes []netip.Prefix) (left int, err error) {
+func (k *fakeKernel) Trust(networks []kernel.Network) (left int, err error) {
 	k.note("trust")
-	k.trusted = prefixes
-	if k.room > 0 && len(prefixes) > k.room {
-		k.trusted, left = prefixes[:k.room], len(prefixes)-k.room
+	k.trusted = networks
+	if k.room > 0 && len(networks) > k.room {
+		k.trusted, left = networks[:k.room], len(networks)-k.room
 	}
 	return left, nil
 }
@@ -129,7 +130,13 @@ func (k *fakeKernel) Control(ctx context.Context, handle func(bpf.Control)) erro
 
 func (k *fakeKernel) trusts(address string) bool {
 	a := netip.MustParseAddr(address)
-	return slices.ContainsFunc(k.trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	return slices.ContainsFunc(k.trusted, func(n kernel.Network) bool { return !n.Near && n.Contains(a) })
+}
+
+// near reports whether an address is trusted of connections within the host, and of no others.
+func (k *fakeKernel) near(address string) bool {
+	a := netip.MustParseAddr(address)
+	return !k.trusts(address) && slices.ContainsFunc(k.trusted, func(n kernel.Network) bool { return n.Contains(a) })
 }
 
 // fakeHost is a host with the processes that a test gives it.
@@ -139,7 +146,7 @@ type fakeHost struct {
 	children  map[int][]int
 	held      map[uint64]bool // listeners that somebody holds
 	addresses map[uint32][]netip.Addr
-	elsewhere map[netip.Addr]bool // other hosts answer for them
+	unproven  map[netip.Addr]bool // they may be other hosts'
 	scans     int
 	inspected []int
 	whenAdded func(pid int) // runs before a process is looked at again
@@ -173,13 +180,12 @@ func (h *fakeHost) Children(pid int) []int {
 
 func (h *fakeHost) Listens(inode uint64) bool { return h.held[inode] }
 
-func (h *fakeHost) Elsewhere(list []netip.Addr) (map[netip.Addr]bool, error) {
-	away := map[netip.Addr]bool{}
+func (h *fakeHost) Here(_ int, list []netip.Addr) (map[netip.Addr]bool, error) {
+	here := map[netip.Addr]bool{}
 	for _, a := range list {
-		away[a] = h.elsewhere[a]
+		here[a] = !h.unproven[a]
 	}
-	maps.DeleteFunc(away, func(_ netip.Addr, is bool) bool { return !is })
-	return away, nil
+	return here, nil
 }
 
 func (h *fakeHost) Addresses(pid int) ([]netip.Addr, error) {

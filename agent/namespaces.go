@@ -7,6 +7,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/discover"
+	"github.com/tare-trace/tare/agent/kernel"
 )
 
 // place is a network namespace with some of its processes: any may have ended.
@@ -41,6 +42,12 @@ func (p place) visit(fn func(pid int) error) (bool, error) {
 	return false, nil
 }
 
+// namespace is what is known of a network namespace.
+type namespace struct {
+	addresses []netip.Addr
+	here      map[netip.Addr]bool // those that are proven to be on this host; of the agent's own, all are
+}
+
 // trust tells the kernel side which networks are trusted, when services are in
 // network namespaces that were not known; if all is set, these are all there
 // are, and all addresses are read again. A connection asks when it opens, so this
@@ -48,26 +55,24 @@ func (p place) visit(fn func(pid int) error) (bool, error) {
 func (d *discovery) trust(in []place, all bool) error {
 	found := d.namespaces
 	if all {
-		found = map[uint32][]netip.Addr{0: d.namespaces[0]} // 0: the agent's own
+		found = map[uint32]*namespace{0: d.namespaces[0]} // 0: the agent's own
 		in = append([]place{{pids: []int{0}}}, in...)
 	}
 	changed := all
 	for _, p := range in {
-		if _, known := found[p.inode]; known && !all {
+		if found[p.inode] != nil && !all {
 			continue
 		}
 		changed = true
 		found[p.inode] = d.namespaces[p.inode] // what cannot be looked at is as it was
-		visited, err := p.visit(func(pid int) error {
-			addresses, err := d.system.Addresses(pid)
-			if err == nil {
-				found[p.inode] = addresses
-			} else {
-				found[p.inode] = union(found[p.inode], addresses)
+		_, err := p.visit(func(pid int) error {
+			n, err := d.look(p.inode, pid, found[p.inode])
+			if n != nil {
+				found[p.inode] = n
 			}
 			return err
 		})
-		if !visited && found[p.inode] == nil {
+		if found[p.inode] == nil {
 			delete(found, p.inode) // a process to come may tell
 		}
 		if err != nil && d.cfg.TrustsHost() {
@@ -75,27 +80,34 @@ func (d *discovery) trust(in []place, all bool) error {
 		}
 	}
 	d.namespaces = found
-	maps.DeleteFunc(d.claimed, func(inode uint32, _ bool) bool { _, there := found[inode]; return !there })
 	if !changed {
 		return nil
 	}
 	if d.cfg.Metrics != config.MetricsOff {
 		d.locate()
 	}
-	var own [][]netip.Prefix
+	var own [][]kernel.Network
 	if d.cfg.TrustsHost() {
 		own = d.own()
 	}
-	var prefixes, networks []netip.Prefix
+	var named []kernel.Network
+	var networks []netip.Prefix
 	if d.cluster != nil {
 		networks = d.cluster.Networks()
 	}
 	for _, t := range d.cfg.Trust {
-		if !t.Host {
-			prefixes = append(prefixes, t.Prefixes(nil, networks)...)
+		if t.Host {
+			continue
+		}
+		for _, p := range t.Prefixes(nil, networks) {
+			named = append(named, kernel.Network{Prefix: p})
 		}
 	}
-	left, err := d.tracer.Trust(append(prefixes, inTurns(own)...)) // who has many addresses comes last
+	list := inTurns(own) // who has many addresses comes last
+	list = slices.DeleteFunc(list, func(n kernel.Network) bool {
+		return n.Near && slices.ContainsFunc(named, func(w kernel.Network) bool { return w.Bits() <= n.Bits() && w.Contains(n.Addr()) })
+	})
+	left, err := d.tracer.Trust(append(named, list...))
 	if d.left.set(leftAddresses, left) {
 		inode, most := d.greediest(own)
 		d.log.Warn("there is no room for all addresses of this host: connections to some are not tagged; what has the most loses the most",
@@ -104,37 +116,61 @@ func (d *discovery) trust(in []place, all bool) error {
 	return err
 }
 
+// look reads the addresses of a network namespace by one of its processes, and which are here. Of
+// those that were known none is forgotten that could not be read; nil: nothing is known.
+func (d *discovery) look(inode uint32, pid int, known *namespace) (*namespace, error) {
+	addresses, err := d.system.Addresses(pid)
+	if discover.Gone(err) || err != nil && len(addresses) == 0 {
+		return known, err
+	}
+	if err != nil && known != nil {
+		addresses = union(known.addresses, addresses)
+	}
+	n := &namespace{addresses: addresses}
+	if inode == 0 {
+		return n, err
+	}
+	here, unproven := d.system.Here(pid, addresses)
+	if discover.Gone(unproven) {
+		return known, unproven
+	}
+	if unproven != nil {
+		d.log.Debug("ask which addresses are on this host", "error", unproven)
+	}
+	n.here = here
+	return n, err
+}
+
 // own are the networks that this host's addresses make, of each network namespace: its own
-// first. An address for which another host answers is not this host's, whoever gives it to
-// themselves. d.mu is held.
-func (d *discovery) own() (lists [][]netip.Prefix) {
+// first. An address that is not proven to be on this host may be another's, whoever has given it to
+// themselves: nothing goes to it over the wire, nor is anything from there believed. d.mu is held.
+func (d *discovery) own() (lists [][]kernel.Network) {
+	within := d.cfg.SameHost && d.cfg.Instance == "" // else the wire is all there is
 	for _, inode := range slices.Sorted(maps.Keys(d.namespaces)) {
-		addresses := d.namespaces[inode]
-		if inode != 0 {
-			addresses = d.ours(inode, addresses)
+		n := d.namespaces[inode]
+		var here, near []netip.Addr
+		for _, a := range n.addresses {
+			if inode == 0 || n.here[a] {
+				here = append(here, a)
+			} else if within {
+				near = append(near, a)
+			}
 		}
-		list := cover(addresses)
-		slices.SortStableFunc(list, func(a, b netip.Prefix) int { return (a.Bits() - a.Addr().BitLen()) - (b.Bits() - b.Addr().BitLen()) })
+		var list []kernel.Network
+		for _, p := range cover(here) {
+			list = append(list, kernel.Network{Prefix: p})
+		}
+		for _, p := range cover(near) {
+			list = append(list, kernel.Network{Prefix: p, Near: true})
+		}
+		slices.SortStableFunc(list, func(a, b kernel.Network) int { return (a.Bits() - a.Addr().BitLen()) - (b.Bits() - b.Addr().BitLen()) })
 		lists = append(lists, list)
 	}
 	return lists
 }
 
-func (d *discovery) ours(inode uint32, addresses []netip.Addr) []netip.Addr {
-	away, err := d.system.Elsewhere(addresses)
-	if err != nil {
-		d.log.Debug("ask which addresses are other hosts'", "error", err)
-	}
-	if len(away) > 0 && !d.claimed[inode] {
-		d.claimed[inode] = true
-		d.log.Warn("a network namespace has addresses that another host answers for: they are not trusted",
-			"namespace", inode, "addresses", len(away), "such_as", slices.MinFunc(slices.Collect(maps.Keys(away)), netip.Addr.Compare))
-	}
-	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return away[a] })
-}
-
 // greediest is the network namespace with the most networks. d.mu is held.
-func (d *discovery) greediest(lists [][]netip.Prefix) (inode uint32, most int) {
+func (d *discovery) greediest(lists [][]kernel.Network) (inode uint32, most int) {
 	for i, of := range slices.Sorted(maps.Keys(d.namespaces)) {
 		if i < len(lists) && len(lists[i]) > most {
 			inode, most = of, len(lists[i])
@@ -152,8 +188,8 @@ func union(a, b []netip.Addr) []netip.Addr {
 // so that the service behind an address can be named. d.mu is held.
 func (d *discovery) locate() {
 	found := map[netip.Addr]uint32{}
-	for inode, addresses := range d.namespaces {
-		for _, a := range addresses {
+	for inode, n := range d.namespaces {
+		for _, a := range n.addresses {
 			if inode == 0 || a.IsLoopback() {
 				continue
 			}

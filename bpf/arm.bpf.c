@@ -77,20 +77,20 @@ INLINE struct service *service_by_inode(struct tcp_sock *tp)
  * The trusted networks may have changed since the connection was opened. What is not trusted any
  * more gets nothing from now on, a tag that is to be sent again included.
  */
-INLINE void renew_trust(struct conn *c, bool trusted_peer)
+INLINE void renew_trust(struct conn *c, u32 trust)
 {
-	if (trusted_peer && !(c->flags & C_TRUSTED)) {
-		c->flags |= C_TRUSTED;
-		if (c->flags & C_SERVER)
-			inbox_open(c);
-	} else if (trusted_peer) {
-		return;
-	} else if (c->flags & C_TRUSTED) {
+	bool proven = trust & C_NEAR && c->flags & (C_NEAR | C_LOCAL);
+	if (c->flags & C_TRUSTED && !(trust & C_TRUSTED) && !proven) {
 		c->flags &= ~(C_TRUSTED | C_MARK | C_ANSWERED);
 		if (c->flags & C_CLIENT)
 			c->flags &= ~(C_PEER_TRACED | C_LOCAL);
 		c->tags = 0;
 	}
+	c->flags = (c->flags & ~C_NEAR) | trust;
+	if (c->flags & C_CLIENT)
+		c->seeks = 0;
+	else if (trust)
+		inbox_open(c);
 }
 
 /* The other end learns anew whether tags are promised, and tells anew whether it is traced. */
@@ -126,7 +126,7 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	struct conn *c = conn_find(tp);
 	if (c && c->flags & (C_LISTENER | C_SERVER | C_CLIENT | C_IGNORED)) {
 		if (!(c->flags & C_LISTENER))
-			renew_trust(c, is_trusted(k));
+			renew_trust(c, trust_of(k));
 		if (c->flags & C_CLIENT && c->flags & C_TRUSTED && !(c->flags & C_LOCAL))
 			renew_mark(c, tp);
 		arm_flags(c, tp);
@@ -151,7 +151,7 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 		listener_note(k, &port, svc);
 		return 0;
 	}
-	bool trust = is_trusted(k);
+	u32 trust = trust_of(k);
 	if (accepted) {
 		conn_accepted(c, tp, trust, OPENING_OLD);
 		inbox_open(c);

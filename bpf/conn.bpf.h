@@ -151,7 +151,8 @@ INLINE struct service *listener_of(const struct sock_common *c, const struct por
 	return bpf_map_lookup_elem(&listening, &k);
 }
 
-INLINE bool is_trusted(const struct sock_common *c)
+/* C_TRUSTED, C_NEAR or 0: what is believed of who has the peer's address. */
+INLINE u32 trust_of(const struct sock_common *c)
 {
 	struct prefix p = {.bits = 128};
 	if (c->skc_family == AF_INET6) {
@@ -160,7 +161,10 @@ INLINE bool is_trusted(const struct sock_common *c)
 		p.address[10] = p.address[11] = 0xff;
 		*(__be32 *)&p.address[12] = c->skc_daddr;
 	}
-	return bpf_map_lookup_elem(&trusted, &p) != 0;
+	u8 *trust = bpf_map_lookup_elem(&trusted, &p);
+	if (!trust)
+		return 0;
+	return *trust == TARE_NEAR ? C_NEAR : C_TRUSTED;
 }
 
 INLINE void conn_addresses(struct conn *s, const struct sock_common *c)
@@ -189,7 +193,7 @@ INLINE bool is_loopback(u8 family, const u8 *address)
 }
 
 /* An accepted connection begins to be traced. */
-INLINE void conn_accepted(struct conn *c, const struct tcp_sock *tp, bool trusted_peer,
+INLINE void conn_accepted(struct conn *c, const struct tcp_sock *tp, u32 trust,
 			  enum opening opening)
 {
 	conn_addresses(c, common_of(tp));
@@ -197,7 +201,7 @@ INLINE void conn_accepted(struct conn *c, const struct tcp_sock *tp, bool truste
 	__builtin_memset(&c->path, 0, sizeof(c->path));
 	__builtin_memset(&c->tls, 0, sizeof(c->tls));
 	__builtin_memset(&c->measured, 0, sizeof(c->measured));
-	c->flags = C_SERVER | (trusted_peer ? C_TRUSTED : 0);
+	c->flags = C_SERVER | trust;
 	c->opening = opening;
 	c->tags = 0;
 	c->streams.up = tp->rcv_nxt - (u32)tp->bytes_received;
@@ -220,10 +224,10 @@ INLINE void conn_connecting(struct conn *c)
 }
 
 /* It stands. */
-INLINE void conn_connected(struct conn *c, const struct tcp_sock *tp, bool trusted_peer)
+INLINE void conn_connected(struct conn *c, const struct tcp_sock *tp, u32 trust)
 {
 	conn_addresses(c, common_of(tp));
-	c->flags |= C_CLIENT | C_STANDS | (trusted_peer ? C_TRUSTED | C_MARK : 0);
+	c->flags |= C_CLIENT | C_STANDS | trust | (trust & C_TRUSTED ? C_MARK : 0);
 	c->seeks = 0;
 	c->streams.up = tp->snd_una - (u32)tp->bytes_acked + 1; /* its SYN was acknowledged */
 	c->streams.down = tp->rcv_nxt - (u32)tp->bytes_received;

@@ -121,6 +121,12 @@ enum transport {
 	TARE_OVER_UNIX = 2, /* unix.bpf.h; PATH follows */
 };
 
+/* What is believed of a network, in the table of trusted ones. */
+enum trust {
+	TARE_TRUSTED = 1,
+	TARE_NEAR = 2, /* it may be of this host: trusted where both ends are found to be */
+};
+
 /* How long a look-up waits for its answer; then it has none. */
 enum lookup_limit {
 	TARE_LOOKUP_SECONDS = 30,

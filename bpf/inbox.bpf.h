@@ -80,11 +80,11 @@ INLINE u64 inbox_owner(const struct streams *s)
 
 #define HAVE_INBOXES (cfg_same_host || cfg_tag == TARE_TAG_IP)
 
-/* An accepted connection whose peer is trusted. */
+/* An accepted connection whose peer is trusted, or may be on this host. */
 INLINE void inbox_open(struct conn *c)
 {
 	struct streams key = c->streams;
-	if (!HAVE_INBOXES || !(c->flags & C_TRUSTED) ||
+	if (!HAVE_INBOXES || !(c->flags & (C_TRUSTED | C_NEAR)) ||
 	    bpf_map_update_elem(&inboxes, &key, &inbox_empty, BPF_NOEXIST))
 		return;
 	struct inbox *in = inbox_of(c);
@@ -253,6 +253,8 @@ __noinline int inbox_take(struct conn *c, const struct note *n, u32 write_seq)
 	if (!c || !n)
 		return 0;
 	u32 kind = n->kind & NOTE_KINDS;
+	if (c->flags & C_NEAR && !(n->kind & NOTE_WIRE))
+		c->flags |= C_TRUSTED;
 	if (kind == NOTE_BEHIND)
 		conn_behind(c, n->name);
 	else
@@ -305,10 +307,12 @@ __noinline int inbox_read(struct conn *c, u32 to, u32 write_seq)
 /* A request that is linked, or of nobody's, changes nothing of what conn_promise has told. */
 INLINE bool promise_stands(const struct conn *c)
 {
-	if (!(c->flags & C_TRUSTED))
+	if (!(c->flags & (C_TRUSTED | C_NEAR)))
 		return true;
 	if (c->flags & C_LOCAL)
 		return !(c->flags & C_SILENT);
+	if (!(c->flags & C_TRUSTED))
+		return c->seeks >= SEEKS;
 	return cfg_tag != TARE_TAG_IP && c->seeks >= SEEKS &&
 	       !(c->flags & (C_MARK | C_SILENT | C_FLIP));
 }
@@ -321,7 +325,7 @@ INLINE bool promise_stands(const struct conn *c)
 INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v, u32 at, u32 size)
 {
 	u32 silent = promised ? 0 : C_SILENT;
-	if (!(c->flags & C_TRUSTED))
+	if (!(c->flags & (C_TRUSTED | C_NEAR)))
 		return;
 	if (c->family == AF_UNIX) { /* told with the request: unix.bpf.h */
 		c->flags = (c->flags & ~C_SILENT) | silent;
@@ -331,13 +335,15 @@ INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v
 		     (c->flags & C_MARK || c->seeks < SEEKS) && inbox_of(c);
 	bool changes = c->flags & C_LOCAL && (c->flags & C_SILENT) != silent;
 	if ((joins || changes) && inbox_promise(c, silent, v->write_seq + at))
-		c->flags = ((c->flags | C_LOCAL | C_PEER_TRACED) &
+		c->flags = ((c->flags | C_LOCAL | C_PEER_TRACED | C_TRUSTED) &
 			    ~(C_MARK | C_TOLD | C_FLIP | C_SILENT)) |
 			   silent;
 	if (c->flags & C_LOCAL)
 		return;
 	if (c->seeks < SEEKS)
 		c->seeks++;
+	if (!(c->flags & C_TRUSTED))
+		return;
 	if (cfg_tag == TARE_TAG_IP) {
 		if ((c->flags & C_SILENT) != silent)
 			conn_flip(c, v->write_seq);

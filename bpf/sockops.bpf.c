@@ -60,9 +60,9 @@ INLINE void on_connect(struct bpf_sock_ops *o, struct bpf_sock *sk)
 }
 
 /* A connection stands: its service promises tags, unless none of its sends can be linked. */
-INLINE void connected(struct conn *c, const struct tcp_sock *tp, bool trusted_peer)
+INLINE void connected(struct conn *c, const struct tcp_sock *tp, u32 trust)
 {
-	conn_connected(c, tp, trusted_peer);
+	conn_connected(c, tp, trust);
 	if (service_silent(c))
 		c->flags |= C_SILENT;
 }
@@ -82,7 +82,7 @@ INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	if (!c || !tp || !(c->flags & C_CLIENT))
 		return;
-	connected(c, tp, is_trusted(common_of(tp)));
+	connected(c, tp, trust_of(common_of(tp)));
 	arm_here(o, c);
 }
 
@@ -203,7 +203,7 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		c->service = svc->index;
 		c->linking = svc->linking;
 	}
-	conn_accepted(c, tp, is_trusted(common_of(tp)), OPENING_NEW);
+	conn_accepted(c, tp, trust_of(common_of(tp)), OPENING_NEW);
 	if (worker_wakes_itself(c)) {
 		c->flags = C_IGNORED;
 		return;

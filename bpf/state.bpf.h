@@ -101,6 +101,8 @@ enum conn_flags {
 	C_BLIND = 1 << 24,     /* server: its request may have values that are not */
 	C_BY_HEADER = 1 << 25, /* client: its request was linked by one */
 	C_DISARMED = 1 << 26,  /* its sock_ops flags are not set, and that was told */
+	C_NEAR = 1 << 27,      /* the peer's address may be this host's: C_TRUSTED once an inbox has
+				  shown that both ends are here */
 };
 
 /* What of a connection's beginning is still to be looked at; opening.bpf.h. */
@@ -535,7 +537,7 @@ struct {
 	__uint(max_entries, 4096);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct prefix);
-	__type(value, u8);
+	__type(value, u8); /* enum trust */
 } trusted SEC(".maps");
 
 #define SCRATCH 1024

@@ -85,6 +85,7 @@ const struct header_name *unused_header_name __attribute__((unused));
 const struct hpack_tables *unused_hpack_tables __attribute__((unused));
 const enum start_flags *unused_start_flags __attribute__((unused));
 const enum transport *unused_transport __attribute__((unused));
+const enum trust *unused_trust __attribute__((unused));
 const enum lookup_limit *unused_lookup_limit __attribute__((unused));
 const enum data_flags *unused_data_flags __attribute__((unused));
 const enum end_reason *unused_end_reason __attribute__((unused));

@@ -1225,6 +1225,13 @@ const (
 	TareTransportTARE_OVER_UNIX TareTransport = 2
 )
 
+type TareTrust uint32
+
+const (
+	TareTrustTARE_TRUSTED TareTrust = 1
+	TareTrustTARE_NEAR    TareTrust = 2
+)
+
 type TareTurnsSeen uint32
 
 const (
@@ -1447,6 +1454,7 @@ const (
 	TareVarUnusedStart          = "unused_start"
 	TareVarUnusedStartFlags     = "unused_start_flags"
 	TareVarUnusedTransport      = "unused_transport"
+	TareVarUnusedTrust          = "unused_trust"
 	TareVarUnusedUnlinked       = "unused_unlinked"
 	TareVarWeighing             = "weighing"
 )
@@ -1654,6 +1662,7 @@ type TareVariableSpecs struct {
 	UnusedStart         *ebpf.VariableSpec `ebpf:"unused_start"`
 	UnusedStartFlags    *ebpf.VariableSpec `ebpf:"unused_start_flags"`
 	UnusedTransport     *ebpf.VariableSpec `ebpf:"unused_transport"`
+	UnusedTrust         *ebpf.VariableSpec `ebpf:"unused_trust"`
 	UnusedUnlinked      *ebpf.VariableSpec `ebpf:"unused_unlinked"`
 	Weighing            *ebpf.VariableSpec `ebpf:"weighing"`
 }
@@ -1858,6 +1867,7 @@ type TareVariables struct {
 	UnusedStart         *ebpf.Variable `ebpf:"unused_start"`
 	UnusedStartFlags    *ebpf.Variable `ebpf:"unused_start_flags"`
 	UnusedTransport     *ebpf.Variable `ebpf:"unused_transport"`
+	UnusedTrust         *ebpf.Variable `ebpf:"unused_trust"`
 	UnusedUnlinked      *ebpf.Variable `ebpf:"unused_unlinked"`
 	Weighing            *ebpf.Variable `ebpf:"weighing"`
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -111,112 +112,173 @@ func addressOf(m syscall.NetlinkMessage) (a netip.Addr) {
 	return a
 }
 
-// Elsewhere are those of some addresses that other hosts answer for, as this network
-// namespace routes: packets to them leave by a device that leads out of this host.
-func Elsewhere(addresses []netip.Addr) (away map[netip.Addr]bool, err error) {
+// Here are those of the addresses of a process' network namespace that are proven to be on this host,
+// as the thread's namespace routes: packets to them leave by a device that leads to nobody else. Of
+// others it is not known who answers for them: anybody can give another host's address to themselves.
+func Here(pid int, addresses []netip.Addr) (map[netip.Addr]bool, error) {
 	l, err := openNetlink(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
 	leads := map[uint32]bool{} // by index
-	away = map[netip.Addr]bool{}
+	here := map[netip.Addr]bool{}
 	for _, a := range addresses {
-		if a.IsLoopback() || a.IsLinkLocalUnicast() {
+		if a.IsLoopback() {
+			here[a] = true
 			continue
 		}
-		device, local, err := l.route(a)
-		if err != nil || local { // unreachable: nobody answers, as far as this one knows
+		h, err := l.route(a)
+		if err != nil || a.IsLinkLocalUnicast() || h.gateway { // another one for each link; who knows where that one passes it on to
 			continue
 		}
-		out, known := leads[device]
+		if h.local {
+			here[a] = true
+			continue
+		}
+		only, known := leads[h.device]
 		if !known {
-			out = leadsOut("/sys/class/net", nameOf(device))
-			leads[device] = out
+			d := l.device(h.device) // numbers the network namespace where it ends
+			namespace, err := l.namespace(pid)
+			if err != nil {
+				return nil, err
+			}
+			only = d.leadsHere("/sys/class/net", namespace)
+			leads[h.device] = only
 		}
-		if out {
-			away[a] = true
+		if only {
+			here[a] = true
 		}
 	}
-	return away, nil
+	return here, nil
 }
 
-// route asks by which device packets to an address leave; local: they do not.
-func (l *netlink) route(to netip.Addr) (device uint32, local bool, err error) {
+// hop is where packets go next.
+type hop struct {
+	local   bool   // they do not
+	gateway bool   // to one who passes them on
+	device  uint32 // by index
+}
+
+// route asks where packets to an address go next.
+func (l *netlink) route(to netip.Addr) (h hop, err error) {
 	family, raw := byte(unix.AF_INET), to.AsSlice()
 	if to.Is6() {
 		family = unix.AF_INET6
 	}
-	body := make([]byte, unix.SizeofRtMsg+unix.SizeofRtAttr, unix.SizeofRtMsg+unix.SizeofRtAttr+len(raw))
+	body := make([]byte, unix.SizeofRtMsg)
 	body[0], body[1] = family, byte(to.BitLen())
-	binary.NativeEndian.PutUint16(body[unix.SizeofRtMsg:], uint16(unix.SizeofRtAttr+len(raw)))
-	binary.NativeEndian.PutUint16(body[unix.SizeofRtMsg+2:], unix.RTA_DST)
-	err = l.ask(unix.RTM_GETROUTE, 0, append(body, raw...), func(m syscall.NetlinkMessage) bool {
+	err = l.ask(unix.RTM_GETROUTE, 0, attribute(body, unix.RTA_DST, raw), func(m syscall.NetlinkMessage) bool {
 		attributes, err := syscall.ParseNetlinkRouteAttr(&m)
 		if err != nil || len(m.Data) < unix.SizeofRtMsg {
 			return false
 		}
-		local = m.Data[7] == unix.RTN_LOCAL // rtm_type
+		h.local = m.Data[7] == unix.RTN_LOCAL // rtm_type
 		for _, at := range attributes {
-			if at.Attr.Type == unix.RTA_OIF && len(at.Value) == 4 {
-				device = binary.NativeEndian.Uint32(at.Value)
+			switch {
+			case at.Attr.Type == unix.RTA_OIF && len(at.Value) == 4:
+				h.device = binary.NativeEndian.Uint32(at.Value)
+			case at.Attr.Type == unix.RTA_GATEWAY || at.Attr.Type == unix.RTA_VIA:
+				h.gateway = true
 			}
 		}
 		return false
 	})
-	return device, local, err
+	return h, err
 }
 
-func nameOf(index uint32) string {
-	l, err := openNetlink(unix.NETLINK_ROUTE)
-	if err != nil {
-		return ""
+// attribute appends an attribute to the body of a request.
+func attribute(body []byte, kind uint16, value []byte) []byte {
+	body = binary.NativeEndian.AppendUint16(body, uint16(unix.SizeofRtAttr+len(value)))
+	body = binary.NativeEndian.AppendUint16(body, kind)
+	return append(body, value...)
+}
+
+// noNamespace is no network namespace's number.
+const noNamespace = -1
+
+// namespace is the number that this network namespace has for that of a process; noNamespace: it
+// has none, so that no device of this one ends there.
+func (l *netlink) namespace(pid int) (id int32, err error) {
+	id = noNamespace
+	body := attribute(make([]byte, unix.SizeofRtGenmsg+3), unix.NETNSA_PID, binary.NativeEndian.AppendUint32(nil, uint32(pid)))
+	err = l.ask(unix.RTM_GETNSID, 0, body, func(m syscall.NetlinkMessage) bool {
+		id = namespaceIn(m.Data, unix.SizeofRtGenmsg+3, unix.NETNSA_NSID)
+		return false
+	})
+	return id, err
+}
+
+// namespaceIn reads an attribute of a message, behind its head.
+func namespaceIn(data []byte, head int, kind uint16) int32 {
+	for data = data[min(head, len(data)):]; len(data) >= unix.SizeofRtAttr; {
+		n := int(binary.NativeEndian.Uint16(data))
+		if n < unix.SizeofRtAttr || n > len(data) {
+			break
+		}
+		if binary.NativeEndian.Uint16(data[2:]) == kind && n == unix.SizeofRtAttr+4 {
+			return int32(binary.NativeEndian.Uint32(data[unix.SizeofRtAttr:]))
+		}
+		data = data[min((n+3)&^3, len(data)):]
 	}
-	defer l.close()
+	return noNamespace
+}
+
+// device is an interface.
+type device struct {
+	name string // "": it is gone
+	peer int32  // number of the network namespace in which its other end is; noNamespace: it has none elsewhere
+}
+
+func (l *netlink) device(index uint32) device {
+	d := device{peer: noNamespace}
 	body := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(body[4:], index)
-	name := ""
 	_ = l.ask(unix.RTM_GETLINK, 0, body, func(m syscall.NetlinkMessage) bool { // of one that is gone, nothing
 		attributes, err := syscall.ParseNetlinkRouteAttr(&m)
 		for _, at := range attributes {
 			if err == nil && at.Attr.Type == unix.IFLA_IFNAME {
-				name = unix.ByteSliceToString(at.Value)
+				d.name = unix.ByteSliceToString(at.Value)
 			}
 		}
+		d.peer = namespaceIn(m.Data, unix.SizeofIfInfomsg, unix.IFLA_LINK_NETNSID)
 		return false
 	})
-	return name
+	return d
 }
 
 // tunnels are types of devices (DEVTYPE) that lead to other hosts.
 var tunnels = []string{"vxlan", "geneve", "wireguard"}
 
-// leadsOut reports whether a device is one of hardware, or on top of one, or a tunnel. A
-// bridge joins what is on this host, whatever else it joins.
-func leadsOut(sys, name string) bool {
-	if name == "" {
+// leadsHere reports whether a device leads to nobody but who is on this host, and if it has an end
+// elsewhere, whether that is in a certain network namespace. Hardware, tunnels, and what a program
+// holds (VPNs, virtual machines) lead to others, and so does what has one of them below it, as bridges have.
+func (d device) leadsHere(sys string, namespace int32) bool {
+	dir := filepath.Join(sys, d.name)
+	if d.name == "" || !exists(dir) || exists(filepath.Join(dir, "device")) || exists(filepath.Join(dir, "tun_flags")) {
 		return false
 	}
-	dir := filepath.Join(sys, name)
-	if exists(filepath.Join(dir, "device")) {
-		return true
-	}
-	if exists(filepath.Join(dir, "bridge")) {
+	kind, _ := os.ReadFile(filepath.Join(dir, "type")) // without it, nothing says that it is a tunnel
+	if k := strings.TrimSpace(string(kind)); k != "" && k != strconv.Itoa(unix.ARPHRD_ETHER) && k != strconv.Itoa(unix.ARPHRD_LOOPBACK) {
 		return false
 	}
-	uevent, _ := os.ReadFile(filepath.Join(dir, "uevent")) // without it, nothing says that it is a tunnel
+	uevent, _ := os.ReadFile(filepath.Join(dir, "uevent")) // likewise
 	for _, kind := range tunnels {
 		if strings.Contains(string(uevent), "DEVTYPE="+kind+"\n") {
-			return true
+			return false
 		}
+	}
+	if d.peer != noNamespace && d.peer != namespace {
+		return false
 	}
 	lower, _ := filepath.Glob(filepath.Join(dir, "lower_*")) // the pattern is well formed
 	for _, l := range lower {
-		if leadsOut(sys, strings.TrimPrefix(filepath.Base(l), "lower_")) {
-			return true
+		below := device{name: strings.TrimPrefix(filepath.Base(l), "lower_"), peer: noNamespace}
+		if !below.leadsHere(sys, namespace) {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 func exists(path string) bool {

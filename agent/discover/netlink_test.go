@@ -34,18 +34,25 @@ func fakeDevices(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestLeadsOut(t *testing.T) {
+func TestLeadsHere(t *testing.T) {
 	sys := fakeDevices(t, map[string]string{
-		"eth0/device/": "", "bond0/lower_eth0/": "", "vlan7/lower_bond0/": "",
-		"br0/bridge/": "", "br0/lower_eth0/": "", "docker0/bridge/": "", "veth1/uevent": "INTERFACE=veth1\n",
+		"eth0/device/": "", "eth0/type": "1\n", "bond0/lower_eth0/": "", "vlan7/lower_bond0/": "", "vlan8/lower_br0/": "",
+		"br0/bridge/": "", "br0/lower_eth0/": "", "br0/lower_veth1/": "",
+		"docker0/bridge/": "", "docker0/lower_veth1/": "", "virbr0/bridge/": "", "virbr0/lower_tap0/": "", "empty/bridge/": "",
+		"veth1/uevent": "INTERFACE=veth1\n", "veth1/type": "1\n", "tap0/tun_flags": "0x1002\n", "tun0/tun_flags": "0x1001\n", "ppp0/type": "512\n", "ipip0/type": "768\n",
 		"flannel.1/uevent": "DEVTYPE=vxlan\nINTERFACE=flannel.1\n", "wg0/uevent": "DEVTYPE=wireguard\n",
 	})
 	for name, want := range map[string]bool{
-		"eth0": true, "bond0": true, "vlan7": true, "flannel.1": true, "wg0": true,
-		"br0": false, "docker0": false, "veth1": false, "gone": false, "": false,
+		"eth0": false, "bond0": false, "vlan7": false, "flannel.1": false, "wg0": false, "tap0": false, "tun0": false, "ppp0": false, "ipip0": false,
+		"br0": false, "vlan8": false, "virbr0": false, "docker0": true, "empty": true, "veth1": true, "gone": false, "": false,
 	} {
-		if got := leadsOut(sys, name); got != want {
+		if got := (device{name: name, peer: noNamespace}).leadsHere(sys, 7); got != want {
 			t.Errorf("%q: %v", name, got)
+		}
+	}
+	for peer, want := range map[int32]bool{7: true, 8: false} { // where the address is, and elsewhere
+		if got := (device{name: "veth1", peer: peer}).leadsHere(sys, 7); got != want {
+			t.Errorf("veth1 to %d: %v", peer, got)
 		}
 	}
 }
@@ -78,16 +85,18 @@ func TestRoute(t *testing.T) {
 		}
 		defer l.close()
 		for address, want := range map[string]struct {
-			device string
-			local  bool
-			err    bool
+			device  string
+			local   bool
+			gateway bool
+			err     bool
 		}{
-			"192.0.2.7": {device: "dev7"}, "198.51.100.3": {device: "dev7"}, "2001:db8::7": {device: "dev7"},
+			"192.0.2.7": {device: "dev7"}, "198.51.100.3": {device: "dev7", gateway: true}, "2001:db8::7": {device: "dev7"},
 			"192.0.2.1": {local: true}, "127.0.0.1": {local: true}, "::1": {local: true}, "203.0.113.1": {err: true},
 		} {
-			device, local, err := l.route(netip.MustParseAddr(address))
-			if (err != nil) != want.err || local != want.local || want.device != "" && nameOf(device) != want.device {
-				t.Errorf("%s: %s (%d), local %v, %v; want %+v", address, nameOf(device), device, local, err, want)
+			h, err := l.route(netip.MustParseAddr(address))
+			name := l.device(h.device).name
+			if (err != nil) != want.err || h.local != want.local || h.gateway != want.gateway || want.device != "" && name != want.device {
+				t.Errorf("%s: %s, %+v, %v; want %+v", address, name, h, err, want)
 			}
 		}
 		found, err := ownAddresses()

@@ -58,7 +58,7 @@ type Tracer struct {
 	control  *ringbuf.Reader
 
 	mu       sync.Mutex
-	trusted  map[bpf.Prefix]struct{}
+	trusted  map[bpf.Prefix]uint8
 	demanded map[tier.Demand][]link.Link // attached on demand
 	sweep    *ebpf.Program               // nil where it is lost
 	loops    bool                        // some event loop is traced, or was
@@ -285,18 +285,26 @@ func (t *Tracer) AddInode(inode uint64, s bpf.Service) error {
 // RemoveInode forgets what AddInode told.
 func (t *Tracer) RemoveInode(inode uint64) error { return remove(t.objs.Inodes, inode) }
 
+// Network is one whose addresses are trusted.
+type Network struct {
+	netip.Prefix
+	// Near: only of connections of which both ends are found to be on this host. Nothing goes to
+	// it over the wire, nor is anything believed that came so.
+	Near bool
+}
+
 // Trust replaces the networks that tags go to and are believed from. It
-// concerns connections established from now on. Of more than there is room for, the last
-// are left out.
-func (t *Tracer) Trust(prefixes []netip.Prefix) (left int, err error) {
+// concerns connections established from now on. Of one that is named twice, the first
+// counts; of more than there is room for, the last are left out.
+func (t *Tracer) Trust(networks []Network) (left int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	room := int(t.objs.Trusted.MaxEntries())
-	want := make(map[bpf.Prefix]struct{}, len(prefixes))
+	want := make(map[bpf.Prefix]uint8, len(networks))
 	var added []bpf.Prefix
-	for _, p := range prefixes {
-		key := bpf.Prefix{Bits: uint32(p.Bits()), Address: p.Addr().As16()}
-		if p.Addr().Is4() {
+	for _, n := range networks {
+		key := bpf.Prefix{Bits: uint32(n.Bits()), Address: n.Addr().As16()}
+		if n.Addr().Is4() {
 			key.Bits += 96
 		}
 		if _, twice := want[key]; twice {
@@ -306,8 +314,12 @@ func (t *Tracer) Trust(prefixes []netip.Prefix) (left int, err error) {
 			left++
 			continue
 		}
-		want[key] = struct{}{}
-		if _, ok := t.trusted[key]; !ok {
+		trust := uint8(bpf.TareTrustTARE_TRUSTED)
+		if n.Near {
+			trust = uint8(bpf.TareTrustTARE_NEAR)
+		}
+		want[key] = trust
+		if t.trusted[key] != trust {
 			added = append(added, key)
 		}
 	}
@@ -317,17 +329,17 @@ func (t *Tracer) Trust(prefixes []netip.Prefix) (left int, err error) {
 		t.distrust(want)
 	}
 	for _, key := range added {
-		if err := t.objs.Trusted.Put(key, uint8(1)); err != nil {
+		if err := t.objs.Trusted.Put(key, want[key]); err != nil {
 			return left, fmt.Errorf("trust %v/%d: %w", netip.AddrFrom16(key.Address), key.Bits, err)
 		}
-		t.trusted[key] = struct{}{}
+		t.trusted[key] = want[key]
 	}
 	t.distrust(want)
 	return left, nil
 }
 
 // distrust removes what is not wanted.
-func (t *Tracer) distrust(want map[bpf.Prefix]struct{}) {
+func (t *Tracer) distrust(want map[bpf.Prefix]uint8) {
 	for key := range t.trusted {
 		if _, ok := want[key]; !ok {
 			_ = t.objs.Trusted.Delete(key)

@@ -231,7 +231,7 @@ func traceSelf(t *testing.T, tracer *Tracer, linking bpf.TareLinking) (pid uint3
 	if err := tracer.AddProcess(pid, bpf.Service{Index: 7, Linking: uint8(linking)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tracer.Trust([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}); err != nil {
+	if _, err := tracer.Trust([]Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tracer.EnableEntry(true); err != nil {

@@ -42,7 +42,7 @@ type loader struct {
 func (l *loader) load(chosen *tier.Tier) (*Tracer, error) {
 	t := &Tracer{
 		tier: chosen, cgroup: l.options.Cgroup,
-		trusted: map[bpf.Prefix]struct{}{}, demanded: map[tier.Demand][]link.Link{},
+		trusted: map[bpf.Prefix]uint8{}, demanded: map[tier.Demand][]link.Link{},
 	}
 	if err := l.start(t); err != nil {
 		_ = t.Close()

@@ -93,7 +93,7 @@ func TestUnix(t *testing.T) {
 		tracer := loadWith(t, chosen, "unix")
 		defer tracer.Close()
 		loop := netip.MustParsePrefix("127.0.0.0/8")
-		_, err := tracer.Trust([]netip.Prefix{loop})
+		_, err := tracer.Trust([]Network{{Prefix: loop}})
 		for _, err := range []error{
 			err, tracer.SetService(1, "both", 0), tracer.EnableEntry(true),
 			tracer.AddProcess(uint32(os.Getpid()), bpf.Service{Index: 1, Linking: uint8(bpf.LinkThread)}),
