@@ -62,7 +62,7 @@ INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, str
 	x->span = a->ctx.span;
 	x->responding = 0;
 	bool told = false;
-	if (c->flags & C_TRUSTED && c->flags & C_LOCAL)
+	if (within_host(c))
 		told = inbox_tag(c, &a->ctx, v->write_seq + skip);
 	else if (client_may_tag(c, v))
 		told = tx_push(c, &a->ctx, v->write_seq + skip, v->snd_una);

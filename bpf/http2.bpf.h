@@ -231,7 +231,7 @@ __noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struc
 		return 0;
 	bool told = false;
 	u32 seq = v->write_seq + f->at;
-	if (c->flags & C_TRUSTED && c->flags & C_LOCAL) {
+	if (within_host(c)) {
 		told = stream_tag(c, f->stream, &a->ctx);
 	} else if (client_may_tag(c, v)) {
 		/* Of a header that began in an earlier write the rest can be named. */

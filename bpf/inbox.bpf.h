@@ -80,18 +80,6 @@ INLINE u64 inbox_owner(const struct streams *s)
 
 #define HAVE_INBOXES (cfg_same_host || cfg_tag == TARE_TAG_IP)
 
-/* An accepted connection whose peer is trusted, or may be on this host. */
-INLINE void inbox_open(struct conn *c)
-{
-	struct streams key = c->streams;
-	if (!HAVE_INBOXES || !(c->flags & (C_TRUSTED | C_NEAR)) ||
-	    bpf_map_update_elem(&inboxes, &key, &inbox_empty, BPF_NOEXIST))
-		return;
-	struct inbox *in = inbox_of(c);
-	if (in)
-		__sync_lock_test_and_set((u64 *)&in->of, inbox_owner(&key));
-}
-
 /*
  * What is deleted may be another connection's at once, while a writer still holds it. So the last
  * one deletes it: the server, or a writer that has taken a place.
@@ -176,11 +164,93 @@ INLINE bool inbox_write(struct inbox *in, const struct conn *c, u32 kind, u32 st
 	return true;
 }
 
+/*
+ * Where nothing goes over the wire, a first request that is sent before the other end has its inbox
+ * (it overtakes the handshake, or completes it: TCP_DEFER_ACCEPT) is told here. Who opens no inbox
+ * leaves it; it gives way to newer ones.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct streams);
+	__type(value, struct note);
+} early_notes SEC(".maps");
+
+/* A connected end that writes nothing to the wire. */
+INLINE bool within_host(const struct conn *c)
+{
+	return c->flags & (C_LOCAL | C_NEAR);
+}
+
+/* It knows no inbox, and has looked for one so often. */
+INLINE bool early(const struct conn *c, u32 seeks)
+{
+	return (c->flags & (C_NEAR | C_LOCAL)) == C_NEAR && c->seeks == seeks;
+}
+
+/* Returns whether it was told, here or in the inbox, which may have been opened meanwhile. */
+__noinline int early_tell(const struct conn *c, u32 kind, u32 start, const struct context *ctx)
+{
+	struct service_state *svc = c ? service_of(c->service) : 0;
+	struct note n = {.start = start, .kind = kind};
+	if (!svc)
+		return 0;
+	struct streams key = c->streams;
+	if (ctx) {
+		n.ctx.hi = ctx->hi;
+		n.ctx.lo = ctx->lo;
+		n.ctx.span = ctx->span;
+	} else {
+		__builtin_memcpy(n.name, svc->name, MARK_NAME);
+	}
+	if (bpf_map_update_elem(&early_notes, &key, &n, BPF_ANY))
+		return 0;
+	struct inbox *in = inbox_of(c);
+	if (in && !bpf_map_delete_elem(&early_notes, &key) &&
+	    !inbox_write(in, c, kind, start, ctx ? &n.ctx : 0, n.name))
+		return 0;
+	if (ctx)
+		count(TARE_C_TAG_SENT);
+	return 1;
+}
+
+/* What was told before the inbox was there. */
+__noinline int early_take(const struct conn *c)
+{
+	struct inbox *in = c ? inbox_of(c) : 0;
+	if (!in)
+		return 0;
+	struct streams key = c->streams;
+	struct note *told = bpf_map_lookup_elem(&early_notes, &key);
+	if (!told)
+		return 0;
+	struct note n = *told;
+	if (!bpf_map_delete_elem(&early_notes, &key))
+		inbox_write(in, c, n.kind, n.start, n.kind == NOTE_TAG ? &n.ctx : 0, n.name);
+	return 0;
+}
+
+/* An accepted connection whose peer is trusted, or may be on this host. */
+INLINE void inbox_open(struct conn *c)
+{
+	struct streams key = c->streams;
+	if (!HAVE_INBOXES || !(c->flags & (C_TRUSTED | C_NEAR)) ||
+	    bpf_map_update_elem(&inboxes, &key, &inbox_empty, BPF_NOEXIST))
+		return;
+	struct inbox *in = inbox_of(c);
+	if (in)
+		__sync_lock_test_and_set((u64 *)&in->of, inbox_owner(&key));
+	if (c->flags & C_NEAR)
+		early_take(c);
+}
+
 /* A request begins at start. Returns whether its tag was left there. */
 __noinline int inbox_tag(const struct conn *c, const struct context *ctx, u32 start)
 {
 	if (!c || !ctx)
 		return 0;
+	if (!(c->flags & C_LOCAL))
+		return early(c, 1) && early_tell(c, NOTE_TAG, start, ctx);
 	struct tag_context t = {.hi = ctx->hi, .lo = ctx->lo, .span = ctx->span};
 	struct inbox *in = inbox_of(c);
 	bool left = in && inbox_write(in, c, NOTE_TAG, start, &t, 0);
@@ -191,12 +261,15 @@ __noinline int inbox_tag(const struct conn *c, const struct context *ctx, u32 st
 	return left;
 }
 
-/* From start on, sampled requests carry tags, or may not. Returns whether that was told. */
+/* From start on, sampled requests carry tags, or may not. Returns whether the inbox tells that. */
 __noinline int inbox_promise(const struct conn *c, u32 silent, u32 start)
 {
 	struct inbox *in = c ? inbox_of(c) : 0;
 	struct service_state *svc = in ? service_of(c->service) : 0;
-	return svc && inbox_write(in, c, silent ? NOTE_BEHIND : NOTE_PROMISE, start, 0, svc->name);
+	u32 kind = silent ? NOTE_BEHIND : NOTE_PROMISE;
+	if (!in && c && early(c, 0))
+		early_tell(c, kind, start, 0);
+	return svc && inbox_write(in, c, kind, start, 0, svc->name);
 }
 
 /*
@@ -331,8 +404,8 @@ INLINE void conn_promise(struct conn *c, bool promised, const struct tcp_view *v
 		c->flags = (c->flags & ~C_SILENT) | silent;
 		return;
 	}
-	bool joins = cfg_same_host && !(c->flags & C_LOCAL) &&
-		     (c->flags & C_MARK || c->seeks < SEEKS) && inbox_of(c);
+	bool joins =
+	    cfg_same_host && !(c->flags & C_LOCAL) && (c->flags & C_MARK || c->seeks < SEEKS);
 	bool changes = c->flags & C_LOCAL && (c->flags & C_SILENT) != silent;
 	if ((joins || changes) && inbox_promise(c, silent, v->write_seq + at))
 		c->flags = ((c->flags | C_LOCAL | C_PEER_TRACED | C_TRUSTED) &

@@ -24,8 +24,10 @@ struct {
 
 u64 stream_notes_unread __attribute__((aligned(64))) SEC(".data.live");
 
-INLINE bool stream_tag(const struct conn *c, u32 stream, const struct context *ctx)
+__noinline int stream_tag(const struct conn *c, u32 stream, const struct context *ctx)
 {
+	if (!c || !ctx || !(c->flags & C_LOCAL || early(c, 1)))
+		return false;
 	struct stream_note_key k = {.of = c->streams, .stream = stream};
 	struct tag_context t = {.hi = ctx->hi, .lo = ctx->lo, .span = ctx->span};
 	if (bpf_map_update_elem(&stream_notes, &k, &t, BPF_ANY))

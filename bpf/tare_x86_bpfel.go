@@ -737,12 +737,7 @@ type TareInbox struct {
 	Last      uint64
 	LastStart uint32
 	Pad       uint32
-	Notes     [8]struct {
-		_     structs.HostLayout
-		Ctx   TareTagContext
-		Start uint32
-		Kind  uint32
-	}
+	Notes     [8]TareNote
 }
 
 type TareLinking uint32
@@ -797,6 +792,13 @@ type TareMeasureKey struct {
 	Port     uint16
 	Netns    uint32
 	Address  [16]uint8
+}
+
+type TareNote struct {
+	_     structs.HostLayout
+	Ctx   TareTagContext
+	Start uint32
+	Kind  uint32
 }
 
 type TareOutcome uint32
@@ -1260,12 +1262,7 @@ type TareUnixEnd struct {
 	Open     uint8
 	Behind   uint8
 	Pad      [3]uint8
-	Notes    [4]struct {
-		_     structs.HostLayout
-		Ctx   TareTagContext
-		Start uint32
-		Kind  uint32
-	}
+	Notes    [4]TareNote
 }
 
 type TareUnlinked uint32
@@ -1311,6 +1308,7 @@ const (
 	TareMapControl              = "control"
 	TareMapCounters             = "counters"
 	TareMapDice                 = "dice"
+	TareMapEarlyNotes           = "early_notes"
 	TareMapEvents               = "events"
 	TareMapFinds                = "finds"
 	TareMapFrameScratches       = "frame_scratches"
@@ -1549,6 +1547,7 @@ type TareMapSpecs struct {
 	Control        *ebpf.MapSpec `ebpf:"control"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	Dice           *ebpf.MapSpec `ebpf:"dice"`
+	EarlyNotes     *ebpf.MapSpec `ebpf:"early_notes"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
 	Finds          *ebpf.MapSpec `ebpf:"finds"`
 	FrameScratches *ebpf.MapSpec `ebpf:"frame_scratches"`
@@ -1693,6 +1692,7 @@ type TareMaps struct {
 	Control        *ebpf.Map `ebpf:"control"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	Dice           *ebpf.Map `ebpf:"dice"`
+	EarlyNotes     *ebpf.Map `ebpf:"early_notes"`
 	Events         *ebpf.Map `ebpf:"events"`
 	Finds          *ebpf.Map `ebpf:"finds"`
 	FrameScratches *ebpf.Map `ebpf:"frame_scratches"`
@@ -1753,6 +1753,7 @@ func (m *TareMaps) Close() error {
 		m.Control,
 		m.Counters,
 		m.Dice,
+		m.EarlyNotes,
 		m.Events,
 		m.Finds,
 		m.FrameScratches,

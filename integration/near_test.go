@@ -24,21 +24,34 @@ func shared(t *testing.T, network string) {
 }
 
 // Addresses that may be this host's: where both ends of a connection are traced here, the context
-// goes from socket to socket, and nothing at all is on the wire.
+// goes from socket to socket, and nothing at all is on the wire. The first request may overtake the
+// handshake, or complete it.
 func TestNear(t *testing.T) {
-	h := newHosts(t)
-	shared(t, cableNet)
-	w, s := wire(t, h, addrB4, addrB4, proxyTo), newSink(t)
-	a := trace(t, s, nil, "--port", "proxy="+itoa(w.proxy), "--port", "backend="+itoa(w.backend))
-	seen := watch(t, h.b, cable, w.backend)
-	const requests = 3000
-	send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered})
-	m := a.settle()
-	seen.atLeast(t, 2*requests)
-	if packets, tags, marks := seen.seen(); tags+marks > 0 {
-		t.Errorf("%d tags and %d marks in %d packets", tags, marks, packets)
+	for _, v := range []struct {
+		name   string
+		proxy  func(listen, upstream string) string
+		answer func(listen string) string
+	}{
+		{"pool", proxyTo, answer},
+		{"connection for each request", proxyAnew, answer},
+		{"deferred", proxyAnew, answerDeferred},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			h := newHosts(t)
+			shared(t, cableNet)
+			w, s := wireTo(t, h, addrB4, addrB4, v.proxy, v.answer), newSink(t)
+			a := trace(t, s, nil, "--port", "proxy="+itoa(w.proxy), "--port", "backend="+itoa(w.backend))
+			seen := watch(t, h.b, cable, w.backend)
+			const requests = 3000
+			send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered})
+			m := a.settle()
+			seen.atLeast(t, 2*requests)
+			if packets, tags, marks := seen.seen(); tags+marks > 0 {
+				t.Errorf("%d tags and %d marks in %d packets", tags, marks, packets)
+			}
+			wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 0.999)
+		})
 	}
-	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 0.999)
 }
 
 // A traced network namespace that gives itself another host's address gains nothing by it, nor does
