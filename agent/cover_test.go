@@ -111,7 +111,6 @@ func TestUnprovenAddress(t *testing.T) {
 			c.Trust = append(c.Trust, config.Trust{Prefix: netip.MustParsePrefix("203.0.113.0/24")})
 		}, true, false},
 		{"same_host: off", func(c *config.Config) { c.SameHost = false }, false, false},
-		{"several agents", func(c *config.Config) { c.Instance = "b" }, false, false},
 	} {
 		cfg := config.Default()
 		c.change(&cfg)

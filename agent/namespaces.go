@@ -145,14 +145,13 @@ func (d *discovery) look(inode uint32, pid int, known *namespace) (*namespace, e
 // first. An address that is not proven to be on this host may be another's, whoever has given it to
 // themselves: nothing goes to it over the wire, nor is anything from there believed. d.mu is held.
 func (d *discovery) own() (lists [][]kernel.Network) {
-	within := d.cfg.SameHost && d.cfg.Instance == "" // else the wire is all there is
 	for _, inode := range slices.Sorted(maps.Keys(d.namespaces)) {
 		n := d.namespaces[inode]
 		var here, near []netip.Addr
 		for _, a := range n.addresses {
 			if inode == 0 || n.here[a] {
 				here = append(here, a)
-			} else if within {
+			} else if d.cfg.SameHost { // else the wire is all there is
 				near = append(near, a)
 			}
 		}

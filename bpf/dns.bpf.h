@@ -84,27 +84,40 @@ INLINE bool is_query(const struct datagram *d)
 
 #define QUESTION 48 /* bytes of it that tell it from others */
 
+struct question {
+	u8 bytes[QUESTION];
+	u32 hash;
+	u32 past; /* a bit for each byte behind the end of the name */
+};
+
+static long question_step(u64 i, struct question *q)
+{
+	if (i >= QUESTION)
+		return 1;
+	u32 byte = q->bytes[i], ended = q->past & 1;
+	if (q->past >> 2 & 1)
+		return 1;
+	q->past = q->past << 1 | ended | !byte;
+	q->hash = (q->hash ^ (ended ? byte : byte | 0x20)) * 0x01000193; /* FNV-1 */
+	return 0;
+}
+
 /*
  * A hash of the question, which an answer repeats: a name, whose letters may change their case, the zero
  * that ends it, and the type. Resolvers choose ids at random: of 64 queries on a socket, each with another
- * question, one of 1,000 would have the id of another. There are no branches: the verifier walks it once.
+ * question, one of 1,000 would have the id of another.
  */
 __noinline int question_hash(struct __sk_buff *skb, const struct datagram *d)
 {
-	u8 q[QUESTION] = {};
-	u32 h = 0, past = 0; /* past: a bit for each byte behind the end of the name */
+	struct question q = {};
 	if (!d || d->size <= DNS_HEADER)
 		return 0;
 	u64 len = AT_MOST(d->size - DNS_HEADER, QUESTION);
-	if (!len || bpf_skb_load_bytes_relative(skb, d->at + DNS_HEADER, q, len, BPF_HDR_START_NET))
+	if (!len ||
+	    bpf_skb_load_bytes_relative(skb, d->at + DNS_HEADER, q.bytes, len, BPF_HDR_START_NET))
 		return 0;
-	for (u32 i = 0; i < QUESTION; i++) {
-		u32 ended = past & 1, over = past >> 2 & 1;
-		u32 byte = (q[i] | (0x20 & (ended - 1))) & (over - 1);
-		h = (h ^ byte) * 0x01000193; /* FNV-1 */
-		past = past << 1 | ended | (q[i] - 1u) >> 31;
-	}
-	return h;
+	bpf_loop(QUESTION, question_step, &q, 0);
+	return q.hash;
 }
 
 INLINE struct lookup_key lookup_key_of(struct __sk_buff *skb, const struct datagram *d)
