@@ -146,7 +146,7 @@ var Metrics = []Metric{
 	{MemTracerPeak, "peak memory of the tracer", "MiB", "sum of the processes' greatest resident sets since they began", +1, true},
 	{MemCollector, "memory of the collector", "MiB", "resident set of the collector that spans come to, median of the samples", +1, true},
 	{DiskCollector, "disk writes of the collector", "bytes/request", "bytes that the collector had written to the disk, or that wait in the page cache for it (write_bytes in /proc/PID/io), over requests answered; 0 where its directory is in memory", +1, true},
-	{StoreRate, "stored in an hour", "MB/h", "bytes that the store of the collector takes on the disk after the run and a restart, less those of an empty one, by the time under load", +1, true},
+	{StoreRate, "stored in an hour", "MB/h", "bytes that the store of the collector takes on the disk after the run and a restart, by the time under load", +1, true},
 	{CollectorQueue, "queue of the collector", "spans", "spans that wait for the collector's exporters, mean of two readings around the window", +1, true},
 	{CollectorPending, "spans pending in the collector", "spans", "spans that wait in the collector for the rest of their trace, mean of two readings around the window", 0, true},
 	{NetOut, "network out", "bytes/request", "bytes that left the service's network namespace, by the veth's counter, over requests answered", +1, false},

@@ -48,8 +48,8 @@ type Behind struct {
 	err  error   // of Stop
 	sent float64 // spans in all, as it says when it holds none any more; -1: not known
 
-	empty  float64 // bytes of the store before anything was sent
-	stored float64 // bytes of the store, less those, when it has been stopped; -1: not known
+	stored float64 // bytes of the store, when it has been stopped; an empty one has next to none
+	known  bool    // stored is
 }
 
 // StartBehind starts the collector that the variant asks for, and returns when it takes
@@ -60,7 +60,7 @@ func StartBehind(ctx context.Context, t Target) (*Behind, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Behind{group: group, keeps: t.Variant.Tracer.Keep != nil, stores: t.Variant.Tracer.Store, cut: ctx.Done(), sent: -1, stored: -1}
+	b := &Behind{group: group, keeps: t.Variant.Tracer.Keep != nil, stores: t.Variant.Tracer.Store, cut: ctx.Done(), sent: -1}
 	if err := b.start(ctx, t); err != nil {
 		return nil, errors.Join(err, group.Stop())
 	}
@@ -93,12 +93,7 @@ func (b *Behind) start(ctx context.Context, t Target) error {
 	// link is nobody else's: no TLS.
 	b.argv = append([]string{"nice", "-n", "-10", t.Tare, "collector", "--plaintext"}, configs...)
 	b.Backend = newBackend("http://"+metrics+"/metrics", func() []int { return []int{b.process.PID()} })
-	if err := b.launch(ctx, t.Say); err != nil || !b.stores {
-		return err
-	}
-	families, err := b.ask(ctx)
-	b.empty = families.Total(metricStoreSize)
-	return err
+	return b.launch(ctx, t.Say)
 }
 
 // launch starts the process, and waits until it takes spans.
@@ -167,9 +162,6 @@ func (b *Behind) ready(ctx context.Context) error {
 	if b.keeps {
 		names = append(names, metricKeepShare)
 	}
-	if b.stores {
-		names = append(names, metricStoreSize)
-	}
 	for _, name := range names {
 		if families[name] == nil {
 			return fmt.Errorf("the collector has no %s", name)
@@ -196,9 +188,6 @@ const (
 
 // metricKeepShare is the probability that tare_keep says it has.
 const metricKeepShare = "tare_keep_share_probability"
-
-// metricStoreSize is what tare_store takes on the disk, in bytes, its log of what is written next among it.
-const metricStoreSize = "tare_store_size"
 
 // Read adds to what the tracer before it says of itself. Where the collector decides which
 // traces are kept, the tracer's rate is not the one in force, and nobody knows that one
@@ -289,7 +278,7 @@ func (b *Behind) Alive() error {
 }
 
 // Stored are the bytes that what it was sent takes on the disk; false: it does not store, or was cut off.
-func (b *Behind) Stored() (bytes float64, known bool) { return b.stored, b.stored >= 0 }
+func (b *Behind) Stored() (bytes float64, known bool) { return b.stored, b.known }
 
 // measure starts the collector again, which makes tables of its store's log of what is written
 // next, stops it, and asks how large the store is, and whether all spans are in it.
@@ -311,7 +300,7 @@ func (b *Behind) measure() error {
 	if info.Spans != b.sent {
 		return fmt.Errorf("the collector behind the tracer sent %.0f spans, and its store has %.0f", b.sent, info.Spans)
 	}
-	b.stored = info.Bytes - b.empty
+	b.stored, b.known = info.Bytes, true
 	return nil
 }
 
