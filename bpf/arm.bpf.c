@@ -89,7 +89,7 @@ INLINE void renew_trust(struct conn *c, u32 trust)
 	c->flags = (c->flags & ~C_NEAR) | trust;
 	if (c->flags & C_CLIENT)
 		c->seeks = 0;
-	else if (trust)
+	else if (trust && c->flags & C_SERVER)
 		inbox_open(c);
 }
 
