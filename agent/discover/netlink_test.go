@@ -114,3 +114,69 @@ func TestRoute(t *testing.T) {
 		t.Skip(cannot)
 	}
 }
+
+// An address is here if the way to it ends in the very network namespace that has it: what the kernel
+// says of both ends of a pair of devices.
+func TestHere(t *testing.T) {
+	done, cannot := make(chan struct{}), ""
+	go func() { // its thread, and so both namespaces, end with it
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
+			cannot = "no namespaces: " + err.Error()
+			return
+		}
+		var inside [2]*exec.Cmd // in network namespaces of their own
+		for n := range inside {
+			inside[n] = exec.Command("unshare", "--net", "sh", "-c", "echo; exec sleep 60")
+			begun, err := inside[n].StdoutPipe()
+			if err == nil {
+				err = inside[n].Start()
+			}
+			if err != nil {
+				cannot = err.Error()
+				return
+			}
+			defer func() { _ = inside[n].Wait() }()
+			defer func() { _ = inside[n].Process.Kill() }()
+			if _, err := begun.Read(make([]byte, 1)); err != nil {
+				cannot = "no network namespace within: " + err.Error()
+				return
+			}
+		}
+		for _, argv := range [][]string{
+			{"mount", "--make-rprivate", "/"}, {"mount", "-t", "sysfs", "sysfs", "/sys"}, // of this network namespace
+			{"ip", "link", "set", "lo", "up"}, {"ip", "link", "add", "dev7", "type", "veth", "peer", "name", "dev8"},
+			{"ip", "link", "set", "dev8", "netns", fmt.Sprint(inside[0].Process.Pid)}, {"ip", "link", "set", "dev7", "up"},
+			{"ip", "address", "add", "192.0.2.1/24", "dev", "dev7"}, {"ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.9"},
+			{"ip", "link", "add", "bridge7", "type", "bridge"}, {"ip", "link", "set", "bridge7", "up"}, {"ip", "route", "add", "203.0.113.0/24", "dev", "bridge7"},
+		} {
+			if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+				cannot = fmt.Sprintf("%v: %v\n%s", argv, err, out)
+				return
+			}
+		}
+		addresses := []netip.Addr{}
+		for _, a := range []string{"127.0.0.1", "192.0.2.1", "192.0.2.7", "198.51.100.3", "203.0.113.4", "fe80::1", "2001:db8::7"} {
+			addresses = append(addresses, netip.MustParseAddr(a))
+		}
+		for n, want := range [2]string{"[127.0.0.1 192.0.2.1 192.0.2.7 203.0.113.4]", "[127.0.0.1 192.0.2.1 203.0.113.4]"} {
+			here, err := Here(inside[n].Process.Pid, addresses)
+			var proven []netip.Addr
+			for _, a := range addresses {
+				if here[a] {
+					proven = append(proven, a)
+				}
+			}
+			if got := fmt.Sprint(proven); err != nil || got != want {
+				t.Errorf("in %d: %s, %v; want %s", n, got, err, want)
+			}
+		}
+		if _, err := Here(1<<22, addresses); !Gone(err) {
+			t.Errorf("of a process that has ended: %v", err)
+		}
+	}()
+	if <-done; cannot != "" {
+		t.Skip(cannot)
+	}
+}
