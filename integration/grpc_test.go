@@ -214,7 +214,8 @@ func TestGRPCEarly(t *testing.T) {
 			spans := s.all()
 			r := judge(t, spans, grpcShape("Get"))
 			// One that is given up before its headers were sent is not linked: it is
-			// counted, and what it asked for may begin a trace.
+			// counted, and what it asked for may begin a trace. So may another one of the
+			// same write, whose request is over.
 			attempts, behind := 0, 0
 			for i := range spans {
 				if spans[i].Resource.Service == "leaf" {
@@ -224,7 +225,7 @@ func TestGRPCEarly(t *testing.T) {
 					behind++
 				}
 			}
-			if r.Traces != requests+behind || r.Orphaned > 0 || r.Split > behind || behind > m.unlinked() {
+			if r.Traces != requests+behind || r.Orphaned > 0 || r.Split > behind || behind > 2*m.unlinked() {
 				t.Errorf("%d traces, %d orphaned spans, %d requests split, %d spans behind the middle, of %d\n%v",
 					r.Traces, r.Orphaned, r.Split, behind, requests, m)
 			}
