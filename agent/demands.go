@@ -48,7 +48,7 @@ func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands
 			lost: "look-ups of names have no spans: what sees them",
 		},
 		{
-			// traced processes that begin to use such sockets say so (bpf/worker.bpf.h), and
+			// traced processes that begin to use such sockets say so (bpf/thread.bpf.h), and
 			// scans find those that have some
 			of: tier.Loops, by: bpf.TareControlTypeTARE_TURNS, keep: time.Minute,
 			lost: "calls of event loops that use unix sockets, or UDP, are not linked: what sees those",

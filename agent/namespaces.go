@@ -32,14 +32,14 @@ func places(ps []discover.Process) (list []place) {
 }
 
 // visit does something in the network namespace by a process that has not
-// ended; false if all have.
-func (p place) visit(fn func(pid int) error) (bool, error) {
+// ended, if one has not.
+func (p place) visit(fn func(pid int) error) error {
 	for _, pid := range p.pids {
 		if err := fn(pid); !discover.Gone(err) {
-			return true, err
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // namespace is what is known of a network namespace.
@@ -55,8 +55,8 @@ type namespace struct {
 func (d *discovery) trust(in []place, all bool) error {
 	found := d.namespaces
 	if all {
-		found = map[uint32]*namespace{0: d.namespaces[0]} // 0: the agent's own
-		in = append([]place{{pids: []int{0}}}, in...)
+		found = map[uint32]*namespace{}
+		in = append([]place{{pids: []int{0}}}, in...) // inode 0: the agent's own
 	}
 	changed := all
 	for _, p := range in {
@@ -64,16 +64,13 @@ func (d *discovery) trust(in []place, all bool) error {
 			continue
 		}
 		changed = true
-		found[p.inode] = d.namespaces[p.inode] // what cannot be looked at is as it was
-		_, err := p.visit(func(pid int) error {
-			n, err := d.look(p.inode, pid, found[p.inode])
-			if n != nil {
-				found[p.inode] = n
-			}
+		n := d.namespaces[p.inode] // what cannot be looked at is as it was
+		err := p.visit(func(pid int) (err error) {
+			n, err = d.look(p.inode, pid, n)
 			return err
 		})
-		if found[p.inode] == nil {
-			delete(found, p.inode) // a process to come may tell
+		if n != nil { // else a process to come may tell
+			found[p.inode] = n
 		}
 		if err != nil && d.cfg.TrustsHost() {
 			d.log.Warn("some of this host's addresses are not known, connections to them are not tagged", "error", err)
@@ -217,7 +214,7 @@ func (d *discovery) namespace(a netip.Addr) (inode uint32, ok bool) {
 // held.
 func (d *discovery) arm(in []place) {
 	for _, p := range in {
-		_, err := p.visit(func(pid int) error { return d.system.InNetNS(pid, d.tracer.Arm) })
+		err := p.visit(func(pid int) error { return d.system.InNetNS(pid, d.tracer.Arm) })
 		if err != nil {
 			d.log.Warn("cannot arm the open connections of a network namespace", "pids", p.pids, "error", err)
 		}

@@ -189,25 +189,22 @@ INLINE bool early(const struct conn *c, u32 seeks)
 }
 
 /* Returns whether it was told, here or in the inbox, which may have been opened meanwhile. */
-__noinline int early_tell(const struct conn *c, u32 kind, u32 start, const struct context *ctx)
+__noinline int early_tell(const struct conn *c, u32 kind, u32 start, const struct tag_context *ctx)
 {
 	struct service_state *svc = c ? service_of(c->service) : 0;
 	struct note n = {.start = start, .kind = kind};
 	if (!svc)
 		return 0;
 	struct streams key = c->streams;
-	if (ctx) {
-		n.ctx.hi = ctx->hi;
-		n.ctx.lo = ctx->lo;
-		n.ctx.span = ctx->span;
-	} else {
+	if (ctx)
+		n.ctx = *ctx;
+	else
 		__builtin_memcpy(n.name, svc->name, MARK_NAME);
-	}
 	if (bpf_map_update_elem(&early_notes, &key, &n, BPF_ANY))
 		return 0;
 	struct inbox *in = inbox_of(c);
 	if (in && !bpf_map_delete_elem(&early_notes, &key) &&
-	    !inbox_write(in, c, kind, start, ctx ? &n.ctx : 0, n.name))
+	    !inbox_write(in, c, kind, start, ctx, n.name))
 		return 0;
 	if (ctx)
 		count(TARE_C_TAG_SENT);
@@ -249,9 +246,9 @@ __noinline int inbox_tag(const struct conn *c, const struct context *ctx, u32 st
 {
 	if (!c || !ctx)
 		return 0;
-	if (!(c->flags & C_LOCAL))
-		return early(c, 1) && early_tell(c, NOTE_TAG, start, ctx);
 	struct tag_context t = {.hi = ctx->hi, .lo = ctx->lo, .span = ctx->span};
+	if (!(c->flags & C_LOCAL))
+		return early(c, 1) && early_tell(c, NOTE_TAG, start, &t);
 	struct inbox *in = inbox_of(c);
 	bool left = in && inbox_write(in, c, NOTE_TAG, start, &t, 0);
 	if (left)

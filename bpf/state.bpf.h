@@ -44,7 +44,7 @@ volatile u64 grace_until SEC(".data.live");
 /* The hooks for look-ups of names are attached: dns.bpf.h. */
 volatile bool lookups_watched = false;
 
-/* Whether what event loops receive beside TCP is seen; the agent says so: worker.bpf.h. */
+/* Whether what event loops receive beside TCP is seen; the agent says so: thread.bpf.h. */
 enum turns_seen {
 	TURNS_NOBODYS = 0, /* no loop is traced, or all is always seen */
 	TURNS_SEEN = 1,	   /* the hooks are attached */

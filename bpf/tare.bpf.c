@@ -41,6 +41,7 @@
 #include "published.bpf.h"
 #include "queue.bpf.h"
 #include "header.bpf.h"
+#include "thread.bpf.h"
 #include "worker.bpf.h"
 #include "measure.bpf.h"
 #include "server.bpf.h"

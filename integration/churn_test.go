@@ -176,7 +176,7 @@ func TestContainersComeAndGo(t *testing.T) {
 
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	ns := fmt.Sprintf("tare-c-%d-%d", os.Getpid()%1000000, hostsMade.Add(1))
+	ns := "tare-c-" + anotherName()
 	sh(t, "ip", "netns", "add", ns)
 	t.Cleanup(func() {
 		if _, err := os.Stat("/run/netns/" + ns); err == nil {

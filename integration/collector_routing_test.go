@@ -33,7 +33,7 @@ func (lan) address(host int) string { return fmt.Sprintf("198.51.100.%d", 66+hos
 func newLAN(t *testing.T, hosts int) lan {
 	t.Helper()
 	need(t, "ip", "nsenter")
-	nth := fmt.Sprintf("%d-%d", os.Getpid()%1000000, hostsMade.Add(1))
+	nth := anotherName()
 	bridge := "tare" + nth
 	t.Cleanup(func() { sh(t, "ip", "link", "del", bridge) })
 	sh(t, "ip", "link", "add", bridge, "type", "bridge")

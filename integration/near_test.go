@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/load"
@@ -12,7 +11,7 @@ import (
 // addresses is not known here.
 func shared(t *testing.T, network string) {
 	t.Helper()
-	name := fmt.Sprintf("tare%d-%d", os.Getpid()%1000000, hostsMade.Add(1))
+	name := "tare" + anotherName()
 	bridge, port := name+"b", name+"p"
 	sh(t, "ip", "link", "add", bridge, "type", "bridge")
 	t.Cleanup(func() { sh(t, "ip", "link", "del", bridge) })

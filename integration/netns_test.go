@@ -39,11 +39,14 @@ const (
 	cable     = "cable" // the device in a and in b
 )
 
+// anotherName is a part of the names of namespaces and devices. It is used once: the kernel takes
+// namespaces down in its own time.
+func anotherName() string { return fmt.Sprintf("%d-%d", os.Getpid()%1000000, hostsMade.Add(1)) }
+
 func newHosts(t *testing.T) hosts {
 	t.Helper()
 	need(t, "ip", "nft")
-	// Names are used once: the kernel takes namespaces down in its own time.
-	nth := fmt.Sprintf("%d-%d", os.Getpid()%1000000, hostsMade.Add(1))
+	nth := anotherName()
 	h := hosts{"tare-a-" + nth, "tare-b-" + nth}
 	makeNamespaces(t, h.a, h.b)
 	sh(t, "ip", "-n", h.a, "link", "add", cable, "type", "veth", "peer", "name", cable, "netns", h.b)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -88,7 +86,7 @@ func ruleOf(rule string) string {
 // routedHosts are two namespaces with a router between them.
 func routedHosts(t *testing.T) (a, router, b string) {
 	t.Helper()
-	nth := fmt.Sprintf("%d-%d", os.Getpid()%1000000, hostsMade.Add(1))
+	nth := anotherName()
 	a, router, b = "tare-a-"+nth, "tare-r-"+nth, "tare-b-"+nth
 	makeNamespaces(t, a, router, b)
 	sh(t, "ip", "netns", "exec", router, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"os"
@@ -128,8 +129,11 @@ func Here(pid int, addresses []netip.Addr) (map[netip.Addr]bool, error) {
 			here[a] = true
 			continue
 		}
+		if a.IsLinkLocalUnicast() {
+			continue // another one for each link
+		}
 		h, err := l.route(a)
-		if err != nil || a.IsLinkLocalUnicast() || h.gateway { // another one for each link; who knows where that one passes it on to
+		if err != nil || h.gateway { // who knows where that one passes it on to
 			continue
 		}
 		if h.local {
@@ -201,27 +205,17 @@ const noNamespace = -1
 // has none, so that no device of this one ends there.
 func (l *netlink) namespace(pid int) (id int32, err error) {
 	id = noNamespace
-	body := attribute(make([]byte, unix.SizeofRtGenmsg+3), unix.NETNSA_PID, binary.NativeEndian.AppendUint32(nil, uint32(pid)))
+	head := make([]byte, unix.SizeofRtGenmsg+3)
+	body := attribute(head, unix.NETNSA_PID, binary.NativeEndian.AppendUint32(nil, uint32(pid)))
+	// The answer begins with that attribute.
+	begins := attribute(head, unix.NETNSA_NSID, make([]byte, 4))
 	err = l.ask(unix.RTM_GETNSID, 0, body, func(m syscall.NetlinkMessage) bool {
-		id = namespaceIn(m.Data, unix.SizeofRtGenmsg+3, unix.NETNSA_NSID)
+		if value := len(begins) - 4; len(m.Data) >= len(begins) && bytes.Equal(m.Data[len(head):value], begins[len(head):value]) {
+			id = int32(binary.NativeEndian.Uint32(m.Data[value:]))
+		}
 		return false
 	})
 	return id, err
-}
-
-// namespaceIn reads an attribute of a message, behind its head.
-func namespaceIn(data []byte, head int, kind uint16) int32 {
-	for data = data[min(head, len(data)):]; len(data) >= unix.SizeofRtAttr; {
-		n := int(binary.NativeEndian.Uint16(data))
-		if n < unix.SizeofRtAttr || n > len(data) {
-			break
-		}
-		if binary.NativeEndian.Uint16(data[2:]) == kind && n == unix.SizeofRtAttr+4 {
-			return int32(binary.NativeEndian.Uint32(data[unix.SizeofRtAttr:]))
-		}
-		data = data[min((n+3)&^3, len(data)):]
-	}
-	return noNamespace
 }
 
 // device is an interface.
@@ -237,11 +231,14 @@ func (l *netlink) device(index uint32) device {
 	_ = l.ask(unix.RTM_GETLINK, 0, body, func(m syscall.NetlinkMessage) bool { // of one that is gone, nothing
 		attributes, err := syscall.ParseNetlinkRouteAttr(&m)
 		for _, at := range attributes {
-			if err == nil && at.Attr.Type == unix.IFLA_IFNAME {
+			switch {
+			case err != nil:
+			case at.Attr.Type == unix.IFLA_IFNAME:
 				d.name = unix.ByteSliceToString(at.Value)
+			case at.Attr.Type == unix.IFLA_LINK_NETNSID && len(at.Value) == 4:
+				d.peer = int32(binary.NativeEndian.Uint32(at.Value))
 			}
 		}
-		d.peer = namespaceIn(m.Data, unix.SizeofIfInfomsg, unix.IFLA_LINK_NETNSID)
 		return false
 	})
 	return d

@@ -37,7 +37,8 @@ type Behind struct {
 	*Backend
 	group   *workloads.Group
 	process *workloads.Process
-	argv    []string // of the process
+	tare    string   // the binary
+	configs []string // flags that name its configuration
 	env     []string
 	listen  string          // host:port that spans are sent to
 	keeps   bool            // it has tare_keep
@@ -45,11 +46,11 @@ type Behind struct {
 	cut     <-chan struct{} // closed when nobody wants the rest any more
 
 	once sync.Once
-	err  error   // of Stop
-	sent float64 // spans in all, as it says when it holds none any more; -1: not known
+	err  error // of Stop
 
+	// Of the whole run; -1: not known.
+	sent   float64 // spans, as it says when it holds none any more
 	stored float64 // bytes of the store, when it has been stopped; an empty one has next to none
-	known  bool    // stored is
 }
 
 // StartBehind starts the collector that the variant asks for, and returns when it takes
@@ -60,7 +61,7 @@ func StartBehind(ctx context.Context, t Target) (*Behind, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Behind{group: group, keeps: t.Variant.Tracer.Keep != nil, stores: t.Variant.Tracer.Store, cut: ctx.Done(), sent: -1}
+	b := &Behind{group: group, keeps: t.Variant.Tracer.Keep != nil, stores: t.Variant.Tracer.Store, cut: ctx.Done(), tare: t.Tare, sent: -1, stored: -1}
 	if err := b.start(ctx, t); err != nil {
 		return nil, errors.Join(err, group.Stop())
 	}
@@ -84,21 +85,20 @@ func (b *Behind) start(ctx context.Context, t Target) error {
 	if err != nil {
 		return err
 	}
-	configs, err := b.configure(t.Variant.Tracer)
-	if err != nil {
+	if b.configs, err = b.configure(t.Variant.Tracer); err != nil {
 		return err
 	}
 	b.env = []string{"LISTEN=" + b.listen, "OTLP=" + t.Sink.OTLP, "METRICS_PORT=" + port, "RATE=" + experiment.FormatRate(t.Variant.Rate), "STORE=" + b.directory()}
-	// It stands for one on another machine: services that want all CPUs do not starve it. The
-	// link is nobody else's: no TLS.
-	b.argv = append([]string{"nice", "-n", "-10", t.Tare, "collector", "--plaintext"}, configs...)
 	b.Backend = newBackend("http://"+metrics+"/metrics", func() []int { return []int{b.process.PID()} })
 	return b.launch(ctx, t.Say)
 }
 
 // launch starts the process, and waits until it takes spans.
 func (b *Behind) launch(ctx context.Context, say func(string, ...any)) (err error) {
-	if b.process, err = b.group.Start("collector", b.argv, b.env); err != nil {
+	// It stands for one on another machine: services that want all CPUs do not starve it. The
+	// link is nobody else's: no TLS.
+	argv := append([]string{"nice", "-n", "-10", b.tare, "collector", "--plaintext"}, b.configs...)
+	if b.process, err = b.group.Start("collector", argv, b.env); err != nil {
 		return err
 	}
 	return b.process.Await(ctx, b.ready, say)
@@ -278,7 +278,7 @@ func (b *Behind) Alive() error {
 }
 
 // Stored are the bytes that what it was sent takes on the disk; false: it does not store, or was cut off.
-func (b *Behind) Stored() (bytes float64, known bool) { return b.stored, b.known }
+func (b *Behind) Stored() (bytes float64, known bool) { return b.stored, b.stored >= 0 }
 
 // measure starts the collector again, which makes tables of its store's log of what is written
 // next, stops it, and asks how large the store is, and whether all spans are in it.
@@ -288,8 +288,7 @@ func (b *Behind) measure() error {
 	if err := errors.Join(b.process.Stop(), b.launch(ctx, nil), b.process.Stop()); err != nil {
 		return err
 	}
-	tare := b.argv[slices.Index(b.argv, "collector")-1]
-	text, err := exec.CommandContext(ctx, tare, "store", "info", "--json", b.directory()).Output()
+	text, err := exec.CommandContext(ctx, b.tare, "store", "info", "--json", b.directory()).Output()
 	if err != nil {
 		return fmt.Errorf("tare store info: %w", err)
 	}
@@ -300,7 +299,7 @@ func (b *Behind) measure() error {
 	if info.Spans != b.sent {
 		return fmt.Errorf("the collector behind the tracer sent %.0f spans, and its store has %.0f", b.sent, info.Spans)
 	}
-	b.stored, b.known = info.Bytes, true
+	b.stored = info.Bytes
 	return nil
 }
 
