@@ -84,7 +84,9 @@ INLINE struct worker this_thread(void)
 
 INLINE bool same_worker(const struct worker *a, const struct worker *b)
 {
-	return a->id == b->id && a->tgid == b->tgid;
+	u64 apart = a->id > b->id ? a->id - b->id : b->id - a->id;
+	u64 same = a->kind == WORKER_STACK && b->kind == WORKER_STACK ? STACK_TOP : 1;
+	return apart < same && a->tgid == b->tgid;
 }
 
 /* Linux 6.1 takes keys and values from the stack, not from where an argument points. */

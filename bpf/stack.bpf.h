@@ -8,7 +8,8 @@
  *
  * The kernel merges a mapping with what is mapped right above it, too, as it does the first of many processes. A
  * mapping that begins with a guard page has its first stack end where it would if it was as large as all
- * others of the service, of which STACK_SIZES were alike.
+ * others of the service, of which STACK_SIZES were alike. Until these are known the end of the mapping stands
+ * for it, if it is near; so two ends less than STACK_TOP apart are of one stack.
  *
  * The end and not the start: what is mapped right below is merged into the mapping, and moves its start.
  */
@@ -112,15 +113,14 @@ __noinline int stack_here(struct stack *s, u32 service)
 		s->end = failed == -EBUSY ? STACK_BUSY : STACK_SHARED;
 		return 0;
 	}
-	if (found.end - sp < STACK_TOP) {
+	u64 end = found.start + svc->stack_size;
+	if (svc->sizes >= STACK_SIZES && end != found.end && end - sp < STACK_TOP &&
+	    stack_is_guarded(found.start))
+		found.end = end;
+	else if (found.end - sp < STACK_TOP)
 		stack_sized(svc, &found);
-	} else {
-		u64 end = found.start + svc->stack_size;
-		found.end = svc->sizes >= STACK_SIZES && end > sp && end - sp < STACK_TOP &&
-				    stack_is_guarded(found.start)
-				? end
-				: STACK_SHARED;
-	}
+	else
+		found.end = STACK_SHARED;
 	*s = found;
 	return 0;
 }

@@ -32,6 +32,7 @@ func TestCoroutines(t *testing.T) {
 		{name: "stacks side by side, late calls", mode: "coroutines side late"},
 		{name: "a loop on such a stack that asks late", mode: "loop"},
 		{name: "stacks that are mappings", mode: "coroutines mapped", linked: true},
+		{name: "stacks that are mappings, more above the first", mode: "coroutines merged", linked: true},
 		{name: "stacks that are mappings, late calls", mode: "coroutines mapped late", linked: true, long: true},
 		{name: "stacks that are mappings, four threads", mode: "coroutines mapped threads", linked: true, long: true},
 		{name: "stacks that are mappings, four threads, late calls", mode: "coroutines mapped threads late", linked: true},

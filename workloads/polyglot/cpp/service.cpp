@@ -5,6 +5,7 @@
 //     malloc    stacks are of malloc
 //     side      stacks are side by side in one mapping
 //     mapped    each stack is a mapping with a guard page below it, used again
+//     merged    the same, but the first one's mapping has 12 KiB above the stack, too
 //     threads   four threads run the coroutines
 //     late      something is asked after each answer, too
 //   loop        one event loop on such a stack, which is mapped; it asks about a request when it has received the next
@@ -83,11 +84,19 @@ static char *map(size_t size)
 
 static char *of_malloc() { return (char *)malloc(stack_size); }
 
-static char *mapped()
+static char *guarded(size_t size)
 {
-	char *guard = map(page + stack_size);
+	char *guard = map(page + size);
 	mprotect(guard, page, PROT_NONE);
 	return guard + page;
+}
+
+static char *mapped() { return guarded(stack_size); }
+
+static char *merged()
+{
+	static size_t above = 3 * page;
+	return guarded(stack_size + std::exchange(above, 0));
 }
 
 static char *side()
@@ -183,7 +192,7 @@ int main(int argc, char **argv)
 		looping();
 	if (mode != "coroutines")
 		(mode == "threads" ? threads : pool)(listening());
-	new_stack = says("mapped") ? mapped : says("side") ? side : of_malloc;
+	new_stack = says("mapped") ? mapped : says("merged") ? merged : says("side") ? side : of_malloc;
 	make = [](std::function<void()> work) { return new Ucontext(work); };
 	run(says("threads") ? 4 : 1, says("late"));
 }
