@@ -2,14 +2,18 @@
 
 package hosttest
 
+// With -trimpath, go takes what cgo made of the same files in another directory, with that one's paths in
+// it, unless the flags name the directory.
+
 /*
+#cgo CFLAGS: -I${SRCDIR}/..
 #include <linux/types.h>
 #include <stdbool.h>
 #include <string.h>
-#include "../tag.h"
-#include "../payload.h"
-#include "../tls.h"
-#include "../bucket.h"
+#include "tag.h"
+#include "payload.h"
+#include "tls.h"
+#include "bucket.h"
 
 static int tag_encode_(void *o, void *c, unsigned offset) { return tag_encode(o, c, offset); }
 static int tag_decode_(const void *o, void *c, __u32 *offset) { return tag_decode(o, c, offset); }

@@ -4,7 +4,7 @@ package hosttest
 
 /*
 #include <linux/types.h>
-#include "../hpack.h"
+#include "hpack.h"
 
 struct hpack_all {
 	struct hpack_table table;
