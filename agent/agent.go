@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -162,6 +163,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	a.boundMemory()
+	debug.FreeOSMemory() // what loading took
 	a.lower()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return serve(ctx) })
