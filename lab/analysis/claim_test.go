@@ -129,6 +129,38 @@ func TestAgainstAnotherTracer(t *testing.T) {
 	}
 }
 
+// What no run of the baseline has, as secrets that are stored, has no control: the interval says whether two tracers
+// differ. Where runs of the baseline have it, but none of the second ones, nothing is told.
+func TestAgainstAnotherTracerWithoutAControl(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lacks func(r *record.Run) bool
+		tells bool
+	}{
+		{"nothing", func(r *record.Run) bool { return r.Tracer == "none" }, true},
+		{"no second run", func(r *record.Run) bool { return r.Tracer == "none" && strings.HasSuffix(r.Variant, "again") }, false},
+	} {
+		m, runs := generate(t, "thesis", "full", analysistest.Model{Seed: 9, Rounds: 12, Noise: 0.01, Factor: func(_, _, tracer string, _ float64, metric string) float64 {
+			if metric == record.CPUService && tracer == "parent" {
+				return 1.5
+			}
+			return 1
+		}})
+		for i := range runs {
+			if c.lacks(&runs[i]) {
+				delete(runs[i].Values, record.CPUService)
+			}
+		}
+		claim := analyse(t, m, runs).Answers[1].Claims[0] // RQ2: CPU of parent against head
+		if claim.Against != "head" || claim.Comparisons != 75 || (claim.Distinguishable == 75) != c.tells || (claim.Distinguishable == 0) == c.tells {
+			t.Errorf("%s: %d of %d: %s", c.name, claim.Distinguishable, claim.Comparisons, claim.Summary)
+		}
+		if text := claim.Findings[0].Text; strings.Contains(text, "no control") != c.tells {
+			t.Errorf("%s: %s", c.name, text)
+		}
+	}
+}
+
 // What the instrumentation costs: the baseline, of which there are two runs in a round, against the service
 // without it.
 func TestTheBaselineAgainstAnotherTracer(t *testing.T) {

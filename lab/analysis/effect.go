@@ -125,6 +125,13 @@ func (p *place) control(m record.Metric, as As) (stats.Estimate, byRound) {
 	return as.estimatePairs(x, y), as.against(x, y)
 }
 
+// lacks reports whether the baseline's runs, of which some count, have none of a metric, as of secrets
+// that are stored: two variants that have it are compared without a control.
+func (p *place) lacks(m record.Metric) bool {
+	first, again := p.of(Baseline), p.of(Again)
+	return len(first.measured)+len(again.measured) > 0 && len(first.values(m))+len(again.values(m)) == 0
+}
+
 // other is the variant that an effect is against, by its name and as sentences
 // call it.
 type other struct{ name, said string }
@@ -133,8 +140,13 @@ type other struct{ name, said string }
 func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against other) *Effect {
 	est := as.estimatePairs(x, y)
 	control, _ := p.control(m, as)
+	alone := p.lacks(m)
+	if alone {
+		control = stats.Estimate{Median: as.neutral(), Lo: as.neutral(), Hi: as.neutral(), N: est.N}
+	}
 	e := &Effect{
 		Against:  against.name,
+		Alone:    alone,
 		As:       as,
 		Estimate: est,
 		Verdict:  judge(est, control, as),

@@ -141,7 +141,11 @@ func (e *Effect) sentence(m record.Metric, against string) string {
 	}
 	change, interval := e.Change(m)
 	v := e.Verdict
-	facts := fmt.Sprintf("%s, noise floor %s, n=%d", interval, FloorText(v.Floor, e.As, m), n)
+	floor := "noise floor " + FloorText(v.Floor, e.As, m)
+	if e.Alone {
+		floor = "no control"
+	}
+	facts := fmt.Sprintf("%s, %s, n=%d", interval, floor, n)
 	var text string
 	switch {
 	case v.Distinguishable:

@@ -74,7 +74,7 @@ func removeOthers(figures string, files map[string][]byte) error {
 }
 
 // distinguishable says what the word means, once in every report that uses it.
-var distinguishable = fmt.Sprintf("“Distinguishable” means statistically significant (the 95%% interval excludes no effect), greater than the noise floor, and measured in at least %d rounds. What is not distinguishable may still be there.", stats.MinSamples)
+var distinguishable = fmt.Sprintf("“Distinguishable” means statistically significant (the 95%% interval excludes no effect), greater than the noise floor, and measured in at least %d rounds. What is not distinguishable may still be there. “No control”: untraced runs have none of it, and the interval alone decides.", stats.MinSamples)
 
 func explains(s *analysis.Summary) bool {
 	return slices.ContainsFunc(s.Found, func(f string) bool { return strings.Contains(f, "distinguishable") })
