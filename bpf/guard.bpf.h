@@ -82,6 +82,7 @@ INLINE struct worker this_thread(void)
 	return w;
 }
 
+/* Of stacks two ends may be of one: stack.bpf.h. */
 INLINE bool same_worker(const struct worker *a, const struct worker *b)
 {
 	u64 apart = a->id > b->id ? a->id - b->id : b->id - a->id;

@@ -114,7 +114,7 @@ __noinline int stack_here(struct stack *s, u32 service)
 		return 0;
 	}
 	u64 end = found.start + svc->stack_size;
-	if (svc->sizes >= STACK_SIZES && end != found.end && end - sp < STACK_TOP &&
+	if (svc->sizes >= STACK_SIZES && end != found.end && end > sp && end - sp < STACK_TOP &&
 	    stack_is_guarded(found.start))
 		found.end = end;
 	else if (found.end - sp < STACK_TOP)
