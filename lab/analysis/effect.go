@@ -140,17 +140,17 @@ type other struct{ name, said string }
 func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against other) *Effect {
 	est := as.estimatePairs(x, y)
 	control, _ := p.control(m, as)
-	alone := p.lacks(m)
-	if alone {
+	none := p.lacks(m)
+	if none {
 		control = stats.Estimate{Median: as.neutral(), Lo: as.neutral(), Hi: as.neutral(), N: est.N}
 	}
 	e := &Effect{
-		Against:  against.name,
-		Alone:    alone,
-		As:       as,
-		Estimate: est,
-		Verdict:  judge(est, control, as),
-		Rounds:   as.against(x, y).series(),
+		Against:   against.name,
+		As:        as,
+		Estimate:  est,
+		Verdict:   judge(est, control, as),
+		NoControl: none,
+		Rounds:    as.against(x, y).series(),
 	}
 	if as == Difference && relatable(x, y) {
 		r := Ratio.estimatePairs(x, y)

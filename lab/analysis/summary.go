@@ -133,9 +133,8 @@ type Effect struct {
 	Estimate stats.Estimate `json:"estimate"` // of the ratio, or the difference in the metric's unit
 	// Verdict compares the effect with the control of the cell.
 	Verdict Verdict `json:"verdict"`
-	// Alone: the baseline has none of the metric, so that there is no control, and the interval alone
-	// makes the verdict.
-	Alone bool `json:"alone,omitempty"`
+	// NoControl: the baseline has none of the metric, and the interval alone makes the verdict.
+	NoControl bool `json:"no_control,omitempty"`
 	// Relative is the ratio beside a difference, where the values of the other
 	// variant are not 0.
 	Relative *stats.Estimate `json:"relative,omitempty"`

@@ -21,6 +21,7 @@ type tally struct {
 	few                          int
 	alone                        []*Finding // values without comparison
 	equal                        bool       // all of them, in every round
+	noControl                    bool       // of none of them
 	name                         func(*Finding) string
 }
 
@@ -36,10 +37,11 @@ func (a *grid) tallyOf(findings []Finding) tally {
 		e := f.Effect.Estimate
 		if t.comparisons == 0 {
 			t.first = f
-			t.as, t.n, t.equal = f.Effect.As, [2]int{e.N, e.N}, true
+			t.as, t.n, t.equal, t.noControl = f.Effect.As, [2]int{e.N, e.N}, true, true
 		}
 		neutral := f.Effect.As.neutral()
 		t.equal = t.equal && e.Lo == neutral && e.Hi == neutral
+		t.noControl = t.noControl && f.Effect.NoControl
 		t.mixed = t.mixed || t.as != f.Effect.As
 		t.comparisons++
 		t.n = [2]int{min(t.n[0], e.N), max(t.n[1], e.N)}
@@ -135,13 +137,13 @@ func (t tally) compared(m record.Metric, said string) string {
 		if t.mixed {
 			return t.count()
 		}
-		e := Effect{As: t.as, Estimate: stats.Estimate{Median: t.lo, Lo: t.lo, Hi: t.hi}}
+		e := Effect{As: t.as, Estimate: stats.Estimate{Median: t.lo, Lo: t.lo, Hi: t.hi}, Verdict: Verdict{Floor: t.floor}, NoControl: t.noControl}
 		_, interval := e.Change(m)
 		word := "intervals within "
 		if others == 1 {
 			word = ""
 		}
-		return fmt.Sprintf("%s%s, noise floor up to %s, %s", word, interval, FloorText(t.floor, t.as, m), t.count())
+		return fmt.Sprintf("%s%s, %s, %s", word, interval, e.noise("up to ", m), t.count())
 	}
 	few := ""
 	if t.few > 0 {

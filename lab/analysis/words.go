@@ -133,6 +133,14 @@ func FloorText(floor float64, as As, m record.Metric) string {
 	return "±" + fixed(floor, decimalsFor(floor/3)) + unitOf(m)
 }
 
+// noise writes the noise floor of the effect, or "up to" one of several.
+func (e *Effect) noise(upTo string, m record.Metric) string {
+	if e.NoControl {
+		return "no control"
+	}
+	return "noise floor " + upTo + FloorText(e.Verdict.Floor, e.As, m)
+}
+
 // sentence says what the effect is, and how sure that is.
 func (e *Effect) sentence(m record.Metric, against string) string {
 	n := e.Estimate.N
@@ -141,11 +149,7 @@ func (e *Effect) sentence(m record.Metric, against string) string {
 	}
 	change, interval := e.Change(m)
 	v := e.Verdict
-	floor := "noise floor " + FloorText(v.Floor, e.As, m)
-	if e.Alone {
-		floor = "no control"
-	}
-	facts := fmt.Sprintf("%s, %s, n=%d", interval, floor, n)
+	facts := fmt.Sprintf("%s, %s, n=%d", interval, e.noise("", m), n)
 	var text string
 	switch {
 	case v.Distinguishable:
