@@ -71,7 +71,12 @@ var disturbances = []struct {
 			s.Fatal(err)
 		}
 		s.next = r.Next
-		until(s.T, time.Minute, "the chain answers", func() bool { // connections that are dead are found out
+		// The shop's threads find out that a kept connection is dead when they use it, each at a request that fails: with
+		// the proxy's connections the threads end, and theirs with them.
+		if err := s.chain.Restart(s.Context(), "proxy"); err != nil {
+			s.Fatal(err)
+		}
+		until(s.T, time.Minute, "the chain answers", func() bool {
 			o := s.load
 			o.Connections, o.Requests, o.First = 64, 640, s.next
 			r, err := load.Run(s.Context(), o)
