@@ -14,7 +14,6 @@ import (
 	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/tailsamplingprocessor"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/transformprocessor"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/jaegerreceiver"
-	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/kafkareceiver"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/zipkinreceiver"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/exporter"
@@ -29,7 +28,6 @@ import (
 	"go.opentelemetry.io/collector/processor/memorylimiterprocessor"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
-	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 
 	"github.com/tare-trace/tare/collector/agentreceiver"
 	"github.com/tare-trace/tare/collector/internal/bound"
@@ -58,13 +56,13 @@ type part[F component.Factory] struct {
 // Components are all components that a configuration can name. Each call makes new
 // factories, because those of some components keep state.
 func Components() (otelcol.Factories, error) {
-	f := otelcol.Factories{Telemetry: otelconftelemetry.NewFactory()}
+	f := otelcol.Factories{Telemetry: bound.Telemetry()}
 	var err error
 	f.Receivers, f.ReceiverModules, err = parts([]part[receiver.Factory]{
 		{bound.Receivers(otlpreceiver.NewFactory(), bound.OTLP, guard.Bounded), core + "receiver/otlpreceiver"},
 		{bound.Receivers(zipkinreceiver.NewFactory(), bound.Zipkin, guard.Bounded), contrib + "receiver/zipkinreceiver"},
 		{bound.Receivers(jaegerreceiver.NewFactory(), bound.Jaeger, guard.Bounded), contrib + "receiver/jaegerreceiver"},
-		{kafkareceiver.NewFactory(), contrib + "receiver/kafkareceiver"},
+		{bound.Kafka(guard.Bounded), contrib + "receiver/kafkareceiver"},
 		{agentreceiver.NewFactory(), own},
 	}, err)
 	f.Processors, f.ProcessorModules, err = parts([]part[processor.Factory]{

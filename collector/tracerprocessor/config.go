@@ -71,6 +71,9 @@ type Config struct {
 	// taken them; an exporter with a queue in memory (sending_queue) has to be configured
 	// with wait_for_result for its spans to survive, too. Default: none.
 	Journal *component.ID `mapstructure:"journal"`
+	// MaxJournalBytes is how large the journal may become, default 4 GiB. It keeps what arrived since the oldest span that
+	// waits. Beyond it requests are refused, and their senders told to send them again.
+	MaxJournalBytes int `mapstructure:"max_journal_bytes"`
 
 	// MaxSpans is how many spans wait at once, default 500,000, and MaxBytes is their
 	// estimated size, default 512 MiB. Beyond either, the oldest traces are emitted
@@ -106,7 +109,7 @@ func createDefaultConfig() component.Config {
 		Messages: "merge", Late: "attach", Clock: "correct", Peers: "attribute", Routes: "learned",
 		Settle: 2 * time.Second, Expiry: 10 * time.Second, MaxAge: time.Minute, Remember: 200_000,
 		Sequence: SequenceConfig{Wait: 3 * time.Second},
-		MaxSpans: 500_000, MaxBytes: 512 << 20, MaxTraceSpans: 100_000,
+		MaxSpans: 500_000, MaxBytes: 512 << 20, MaxTraceSpans: 100_000, MaxJournalBytes: 4 << 30,
 		Shards: min(runtime.GOMAXPROCS(0), 64),
 	}
 }
@@ -149,6 +152,7 @@ func (c *Config) Validate() error {
 	count("remember", c.Remember, 1, 100_000_000)
 	count("max_spans", c.MaxSpans, 1, 1_000_000_000)
 	count("max_bytes", c.MaxBytes, 1<<10, 1<<40)
+	count("max_journal_bytes", c.MaxJournalBytes, 1<<20, 1<<50)
 	count("max_trace_spans", c.MaxTraceSpans, 1, 10_000_000)
 	count("shards", c.Shards, 1, 64)
 	return errors.Join(errs...)

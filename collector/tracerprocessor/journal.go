@@ -68,7 +68,7 @@ const (
 )
 
 // openJournal opens the journal of the component with this id.
-func openJournal(host component.Host, extension, own component.ID) (*journal.Journal, Journals, error) {
+func openJournal(host component.Host, extension, own component.ID, most int) (*journal.Journal, Journals, error) {
 	e, ok := host.GetExtensions()[extension]
 	if !ok {
 		return nil, nil, fmt.Errorf("`journal`: there is no extension %q: add it to `extensions` and to `service::extensions`, or leave `journal` out", extension)
@@ -81,7 +81,7 @@ func openJournal(host component.Host, extension, own component.ID) (*journal.Jou
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := journal.Open(journal.Options{Dir: dir, Sync: sync})
+	j, err := journal.Open(journal.Options{Dir: dir, Sync: sync, MaxBytes: int64(most)})
 	return j, from, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/extension"
 	"go.opentelemetry.io/collector/extension/extensiontest"
@@ -18,6 +19,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/tare-trace/tare/collector/internal/journal"
 	"github.com/tare-trace/tare/collector/storeextension"
 )
 
@@ -149,6 +151,33 @@ func TestJournalIsFreed(t *testing.T) {
 	}
 	close(next.open)
 	await(t, "it is gone", func() bool { return k.Bytes() == 0 })
+	stop(t, p, e)
+}
+
+// What a full journal refuses is counted, its sender may send it again, and what was acknowledged arrives.
+func TestFullJournal(t *testing.T) {
+	e := storeIn(t, filepath.Join(t.TempDir(), "store"), false)
+	next := &gate{open: make(chan struct{})}
+	p := journaled(t, e, func(c *Config) { c.Settle, c.MaxJournalBytes = 0, 1000 }, next)
+	one := func(n uint64) error {
+		td := ptrace.NewTraces()
+		add(td, n, n, 0)
+		return p.ConsumeTraces(t.Context(), td)
+	}
+	taken := uint64(0)
+	err := error(nil)
+	for err == nil && taken < 1000 {
+		if err = one(taken + 1); err == nil {
+			taken++
+		}
+	}
+	k, refused := p.(*tracer).keeper, &p.(*tracer).unkept
+	if !errors.Is(err, journal.ErrFull) || consumererror.IsPermanent(err) || k.Bytes() > 1000 || refused.Load() != 1 {
+		t.Fatalf("%d requests of %d bytes, %d refused: %v", taken, k.Bytes(), refused.Load(), err)
+	}
+	close(next.open)
+	await(t, "there is room again", func() bool { return one(taken+1) == nil })
+	await(t, "all have arrived", func() bool { return next.SpanCount() == int(taken)+1 }) //nolint:gosec // a count
 	stop(t, p, e)
 }
 

@@ -53,7 +53,7 @@ func NewFactory() processor.Factory {
 func createTraces(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Traces) (processor.Traces, error) {
 	c := cfg.(*Config)
 	p := &tracer{
-		assembler: assemble.New(c.options()), journal: c.Journal, id: set.ID,
+		assembler: assemble.New(c.options()), journal: c.Journal, journalMost: c.MaxJournalBytes, id: set.ID,
 		next: next, log: set.Logger, stop: make(chan struct{}),
 		journalRead: make(chan struct{}),
 	}
@@ -73,11 +73,13 @@ type tracer struct {
 	log       *zap.Logger
 	refused   atomic.Uint64 // spans that the next consumer refused
 	reread    atomic.Uint64 // spans that were read from the journal
+	unkept    atomic.Uint64 // spans for which the journal had no room
 	unobserve func() error
 
-	journal *component.ID
-	id      component.ID
-	keeper  *keeper // nil without a journal
+	journal     *component.ID
+	journalMost int
+	id          component.ID
+	keeper      *keeper // nil without a journal
 
 	journalBytes atomic.Int64
 	journalRead  chan struct{} // closed when what an earlier process left has been read
@@ -95,7 +97,7 @@ func (p *tracer) Capabilities() consumer.Capabilities {
 
 func (p *tracer) Start(_ context.Context, host component.Host) error {
 	if p.journal != nil {
-		j, from, err := openJournal(host, *p.journal, p.id)
+		j, from, err := openJournal(host, *p.journal, p.id, p.journalMost)
 		if err != nil {
 			return err
 		}
@@ -138,7 +140,8 @@ func (p *tracer) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
 	}
 	ticket, err := p.keeper.Append(td)
 	if err != nil {
-		return err // its sender may try again
+		p.unkept.Add(uint64(td.SpanCount())) //nolint:gosec // a count
+		return err                           // its sender may try again
 	}
 	ticket.Done(p.add(td))
 	return nil

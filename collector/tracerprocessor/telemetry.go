@@ -27,6 +27,7 @@ import (
 //	tare_tracer_clock_offset_seconds{host}           offset last added to the times of a host
 //	tare_tracer_reread_spans_total                   spans of the journal that a process left which had ended
 //	tare_tracer_journal_bytes                        size of the journal
+//	tare_tracer_journal_refused_spans_total          spans that their sender is to send again: the journal or the disk had no room
 //	tare_tracer_pending_spans, _bytes, _traces       waiting now
 func (p *tracer) observe(provider metric.MeterProvider) error {
 	meter := provider.Meter("github.com/tare-trace/tare/collector/tracerprocessor")
@@ -61,6 +62,7 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 	routes := counter("routes_total", "{span}", "HTTP spans whose sender named them by no more than method and path.")
 	reread := counter("reread_spans_total", "{span}", "Spans read from the journal of a process that had ended.")
 	kept := gauge("journal_bytes", "By", "Size of the journal.")
+	unkept := counter("journal_refused_spans_total", "{span}", "Spans that their sender is to send again, because the journal had no room.")
 	moved := counter("moved_spans_total", "{span}", "Spans whose times were corrected, or marked.")
 	unproven := counter("unproven_clocks_total", "{trace}", "Traces whose spans contradict each other about a clock.")
 	spans := gauge("pending_spans", "{span}", "Spans that wait for the rest of their trace.")
@@ -90,6 +92,7 @@ func (p *tracer) observe(provider metric.MeterProvider) error {
 		count(o, moved, s.Moved)
 		count(o, reread, p.reread.Load())
 		o.ObserveInt64(kept, p.journalBytes.Load())
+		count(o, unkept, p.unkept.Load())
 		count(o, unproven, s.Unproven)
 		for i, reason := range assemble.DropReasons {
 			count(o, dropped, s.Dropped[i], attribute.String("reason", reason))

@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/jaegerreceiver"
@@ -18,13 +19,13 @@ const (
 )
 
 // OTLP finds the servers of the receiver otlp.
-func OTLP(cfg component.Config) (s Servers) {
+func OTLP(cfg component.Config) (s Servers, err error) {
 	c := cfg.(*otlpreceiver.Config) //nolint:errcheck // the factory's
 	if c.Protocols.GRPC.HasValue() {
 		s.GRPC = []*configgrpc.ServerConfig{c.Protocols.GRPC.Get()}
 	}
 	if !c.Protocols.HTTP.HasValue() {
-		return s
+		return s, nil
 	}
 	h := c.Protocols.HTTP.Get()
 	shapes := map[string]*shape{
@@ -41,11 +42,11 @@ func OTLP(cfg component.Config) (s Servers) {
 		}
 		return nil
 	}}}
-	return s
+	return s, nil
 }
 
 // Zipkin finds the server of the receiver zipkin, which answers on every path.
-func Zipkin(cfg component.Config) Servers {
+func Zipkin(cfg component.Config) (Servers, error) {
 	c := cfg.(*zipkinreceiver.Config) //nolint:errcheck // the factory's
 	return Servers{HTTP: []HTTP{{&c.ServerConfig, func(path, media string) check {
 		v1 := strings.Contains(path, "api/v1/spans")
@@ -58,12 +59,16 @@ func Zipkin(cfg component.Config) Servers {
 			return byShape(zipkinShape)
 		}
 		return nil
-	}}}}
+	}}}}, nil
 }
 
-// Jaeger finds the servers of the receiver jaeger.
-func Jaeger(cfg component.Config) (s Servers) {
+// Jaeger finds the servers of the receiver jaeger. UDP is none of them: its decoder allocates lists of the size that a
+// datagram says, 768 MiB for one of 20 bytes, and whoever sent it cannot be told to stop.
+func Jaeger(cfg component.Config) (s Servers, err error) {
 	c := cfg.(*jaegerreceiver.Config) //nolint:errcheck // the factory's
+	if c.Protocols.ThriftBinaryUDP.HasValue() || c.Protocols.ThriftCompactUDP.HasValue() {
+		return s, errors.New("thrift_compact and thrift_binary (UDP) are not received: 20 bytes can take 768 MiB of memory there; send by thrift_http, grpc or OTLP")
+	}
 	if c.Protocols.GRPC.HasValue() {
 		s.GRPC = []*configgrpc.ServerConfig{c.Protocols.GRPC.Get()}
 	}
@@ -75,5 +80,5 @@ func Jaeger(cfg component.Config) (s Servers) {
 			return nil
 		}}}
 	}
-	return s
+	return s, nil
 }

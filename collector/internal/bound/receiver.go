@@ -34,7 +34,7 @@ type HTTP struct {
 }
 
 // Receivers wraps a factory. Find returns the servers of a configuration.
-func Receivers(f receiver.Factory, find func(component.Config) Servers, log func(*zap.Logger) *zap.Logger) receiver.Factory {
+func Receivers(f receiver.Factory, find func(component.Config) (Servers, error), log func(*zap.Logger) *zap.Logger) receiver.Factory {
 	// A receiver of several signals is created once for each, with the same configuration,
 	// and starts once.
 	var mu sync.Mutex
@@ -46,7 +46,11 @@ func Receivers(f receiver.Factory, find func(component.Config) Servers, log func
 		if m := known[cfg]; m != nil {
 			return m, nil
 		}
-		m, err := newMiddlewares(set.ID, set.TelemetrySettings, find(cfg))
+		servers, err := find(cfg)
+		if err != nil {
+			return nil, err
+		}
+		m, err := newMiddlewares(set.ID, set.TelemetrySettings, servers)
 		known[cfg] = m
 		return m, err
 	}

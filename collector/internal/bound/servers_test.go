@@ -413,3 +413,19 @@ func TestPagesOfOtherSites(t *testing.T) {
 }
 
 var kindID = component.NewID(kind)
+
+// A datagram of 20 bytes makes jaegerreceiver's decoder allocate 768 MiB.
+func TestJaegerByUDPIsRefused(t *testing.T) {
+	f := Receivers(jaegerreceiver.NewFactory(), Jaeger, func(l *zap.Logger) *zap.Logger { return l })
+	for _, protocols := range []jaegerreceiver.Protocols{
+		{ThriftCompactUDP: configoptional.Some(jaegerreceiver.ProtocolUDP{Endpoint: "127.0.0.1:6831"})},
+		{ThriftBinaryUDP: configoptional.Some(jaegerreceiver.ProtocolUDP{Endpoint: "127.0.0.1:6832"})},
+	} {
+		cfg := f.CreateDefaultConfig().(*jaegerreceiver.Config)
+		cfg.Protocols = protocols
+		_, err := f.CreateTraces(t.Context(), receivertest.NewNopSettings(f.Type()), cfg, new(consumertest.TracesSink))
+		if err == nil || !strings.Contains(err.Error(), "thrift_http") {
+			t.Errorf("%v", err)
+		}
+	}
+}

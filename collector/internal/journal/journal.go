@@ -33,6 +33,8 @@ import (
 type Options struct {
 	Dir  string
 	Sync bool // each request is on the disk when Append returns
+	// MaxBytes is how large all segments may become together; 0: as large as the disk. Append returns ErrFull beyond.
+	MaxBytes int64
 	// SegmentBytes and SegmentAge are when a segment is complete.
 	SegmentBytes int64
 	SegmentAge   time.Duration
@@ -113,6 +115,9 @@ func Open(o Options) (*Journal, error) {
 	return j, nil
 }
 
+// ErrFull is of an Append that a later one may succeed: what waits has to be passed on first.
+var ErrFull = errors.New("the journal is full: send the spans again later")
+
 // Append writes the spans of a request. td is not changed.
 func (j *Journal) Append(td ptrace.Traces) (Ticket, error) {
 	b, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)
@@ -125,6 +130,10 @@ func (j *Journal) Append(td ptrace.Traces) (Ticket, error) {
 	binary.LittleEndian.PutUint32(frame[4:], crc32.Checksum(frame[frameHeader:], castagnoli))
 
 	j.mu.Lock()
+	if j.opt.MaxBytes > 0 && j.bytes+int64(len(frame)) > j.opt.MaxBytes {
+		j.mu.Unlock()
+		return Ticket{}, ErrFull
+	}
 	s, err := j.segment()
 	if err == nil {
 		if _, err = s.file.WriteAt(frame, s.size); err != nil {

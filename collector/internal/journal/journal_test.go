@@ -179,3 +179,35 @@ func TestReadingEndsTheProcess(t *testing.T) {
 		t.Errorf("set aside: %v", failed)
 	}
 }
+
+// A journal takes no more than it may, and what it took counts until it is removed.
+func TestFull(t *testing.T) {
+	dir := t.TempDir()
+	one := open(t, t.TempDir(), nil)
+	appendTo(t, one, 1)
+	size := one.Bytes()
+	j := open(t, dir, func(o *Options) { o.MaxBytes, o.SegmentBytes = 3*size, size })
+	for n := range byte(3) {
+		appendTo(t, j, n+1).Done(time.Now())
+	}
+	if _, err := j.Append(request(4)); !errors.Is(err, ErrFull) {
+		t.Fatalf("a fourth of three: %v", err)
+	}
+	if got := j.Bytes(); got != 3*size {
+		t.Errorf("%d bytes, want %d", got, 3*size)
+	}
+	if err := j.Remove(j.Free(time.Now(), false)); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, j, 5)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir, func(o *Options) { o.MaxBytes = size })
+	if _, err := again.Append(request(6)); !errors.Is(err, ErrFull) {
+		t.Errorf("what another process left does not count: %v", err)
+	}
+	if err := one.Close(); err != nil {
+		t.Error(err)
+	}
+}

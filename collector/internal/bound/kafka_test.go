@@ -1,0 +1,78 @@
+package bound
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/kafkareceiver"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.uber.org/zap"
+)
+
+// What a broker has is read by whoever comes next: messages that must not be decoded are counted, and those behind
+// them arrive.
+func TestKafka(t *testing.T) {
+	zipkin := []byte{tStruct, 0, 0, 0, 0} // no span
+	many := []byte{tStruct, 6, 0, 0, 0}   // 100 Mi spans, of which none follows
+	for _, c := range []struct {
+		encoding, reason string
+		bad, good        []byte
+	}{
+		{"otlp_proto", "depth", nested(100_000), goodSpan},
+		{"otlp_json", "depth", nestedJSON(9000), []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"a"}]}]}]}`)},
+		{"zipkin_thrift", "malformed", many, zipkin},
+	} {
+		t.Run(c.encoding, func(t *testing.T) {
+			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "spans"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cluster.Close()
+			client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("spans"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if err := client.ProduceSync(t.Context(), &kgo.Record{Value: c.bad}, &kgo.Record{Value: c.good}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+
+			p := &peers{sink: new(consumertest.TracesSink), telemetry: componenttest.NewTelemetry()}
+			defer func() { _ = p.telemetry.Shutdown(context.WithoutCancel(t.Context())) }()
+			f := Kafka(func(l *zap.Logger) *zap.Logger { return l })
+			cfg := f.CreateDefaultConfig().(*kafkareceiver.Config)
+			cfg.ClientConfig.Brokers, cfg.ConsumerConfig.InitialOffset = cluster.ListenAddrs(), "earliest"
+			cfg.Traces.Topics, cfg.Traces.Encoding = []string{"spans"}, c.encoding
+			set := receivertest.NewNopSettings(f.Type())
+			set.TelemetrySettings = p.telemetry.NewTelemetrySettings()
+			r, err := f.CreateTraces(t.Context(), set, cfg, p.sink)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := r.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+					t.Error(err)
+				}
+			}()
+			for end := time.Now().Add(time.Minute); len(p.sink.AllTraces()) == 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the message behind the refused one has not come")
+				}
+			}
+			if n := len(p.sink.AllTraces()); n != 1 {
+				t.Errorf("%d messages came, want 1", n)
+			}
+			if n := p.refusedFor(t, c.reason); n != 1 {
+				t.Errorf("%d messages are counted as refused for %s, want 1", n, c.reason)
+			}
+		})
+	}
+}
