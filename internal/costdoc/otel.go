@@ -76,8 +76,9 @@ func libraries(benchmarks, results, readme string) error {
 	if err := claims(&b, filepath.Join(results, "pipelines"), claim{"P1", 0}, claim{"P2", 0}); err != nil {
 		return err
 	}
-	b.WriteString("One request in a hundred fails, base rate 10% (`failures`, which is a part of `tare bench run strategies` now):\n\n")
-	if err := claims(&b, filepath.Join(results, "failures"), claim{"F1", 0}, claim{"F2", 0}); err != nil {
+	b.WriteString("One request in a hundred fails, one in two hundred is slow, where a way of sampling has a rate it is 10% (`tare bench run strategies`):\n\n")
+	strategies := filepath.Join(results, "strategies")
+	if err := claims(&b, strategies, claim{"S1", 0}, claim{"S1", 1}, claim{"S1", 2}, claim{"S3", 0}, claim{"S3", 1}, claim{"S3", 2}); err != nil {
 		return err
 	}
 	b.WriteString("Each library by itself, `make otel-cost`; time of ours by theirs, median over interleaved rounds with its 95% interval:\n\n")
