@@ -61,7 +61,7 @@ func Kafka(log func(*zap.Logger) *zap.Logger) receiver.Factory {
 		}, f.LogsStability()))
 }
 
-// withEncodings starts a receiver beside extensions that decode.
+// withEncodings starts a receiver beside extensions that decode, by the names of encodings.
 func withEncodings(r component.Component, encodings map[string]component.Component) component.Component {
 	if r == nil {
 		return nil

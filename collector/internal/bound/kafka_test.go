@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
-	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.uber.org/zap"
 )
 
@@ -32,7 +31,7 @@ func TestKafka(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer cluster.Close()
+			t.Cleanup(cluster.Close) // after the receiver
 			client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("spans"))
 			if err != nil {
 				t.Fatal(err)
@@ -43,25 +42,12 @@ func TestKafka(t *testing.T) {
 			}
 
 			p := &peers{sink: new(consumertest.TracesSink), telemetry: componenttest.NewTelemetry()}
-			defer func() { _ = p.telemetry.Shutdown(context.WithoutCancel(t.Context())) }()
+			t.Cleanup(func() { _ = p.telemetry.Shutdown(context.WithoutCancel(t.Context())) })
 			f := Kafka(func(l *zap.Logger) *zap.Logger { return l })
 			cfg := f.CreateDefaultConfig().(*kafkareceiver.Config)
 			cfg.ClientConfig.Brokers, cfg.ConsumerConfig.InitialOffset = cluster.ListenAddrs(), "earliest"
 			cfg.Traces.Topics, cfg.Traces.Encoding = []string{"spans"}, c.encoding
-			set := receivertest.NewNopSettings(f.Type())
-			set.TelemetrySettings = p.telemetry.NewTelemetrySettings()
-			r, err := f.CreateTraces(t.Context(), set, cfg, p.sink)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := r.Shutdown(context.WithoutCancel(t.Context())); err != nil {
-					t.Error(err)
-				}
-			}()
+			p.run(t, f, cfg)
 			for end := time.Now().Add(time.Minute); len(p.sink.AllTraces()) == 0; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("the message behind the refused one has not come")

@@ -85,20 +85,7 @@ func start(t *testing.T) *peers {
 		{Receivers(zipkinreceiver.NewFactory(), Zipkin, same), zipkin},
 		{Receivers(jaegerreceiver.NewFactory(), Jaeger, same), jaeger},
 	} {
-		set := receivertest.NewNopSettings(r.factory.Type())
-		set.TelemetrySettings = p.telemetry.NewTelemetrySettings()
-		received, err := r.factory.CreateTraces(t.Context(), set, r.config, p.sink)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := received.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := received.Shutdown(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
-		})
+		p.run(t, r.factory, r.config)
 	}
 	p.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
@@ -110,6 +97,25 @@ func start(t *testing.T) *peers {
 	t.Cleanup(p.client.CloseIdleConnections)
 	t.Cleanup(func() { _ = p.telemetry.Shutdown(context.WithoutCancel(t.Context())) })
 	return p
+}
+
+// run starts a receiver that passes on to the sink.
+func (p *peers) run(t *testing.T, f receiver.Factory, cfg component.Config) {
+	t.Helper()
+	set := receivertest.NewNopSettings(f.Type())
+	set.TelemetrySettings = p.telemetry.NewTelemetrySettings()
+	r, err := f.CreateTraces(t.Context(), set, cfg, p.sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // post sends a body by HTTP. URL's host is the name of a path.
