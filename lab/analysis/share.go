@@ -36,11 +36,11 @@ func share(f *Finding, x, y, base byRound, said string, target float64) string {
 	if e.Median > most {
 		return fmt.Sprintf("%s adds nothing in half of the rounds", said)
 	}
-	f.Value = &e
-	hi := "unbounded"
-	if e.Hi <= most {
-		hi = hundredths(e.Hi)
+	hi := hundredths(e.Hi)
+	if e.Hi > most { // a limit between two rounds, one of which has no bound, has none
+		e.Hi, hi = unbounded, "unbounded"
 	}
+	f.Value = &e
 	f.Text = fmt.Sprintf("%s of what %s adds (%s to %s, n=%d)", hundredths(e.Median), said, hundredths(e.Lo), hi, e.N)
 	if target > 0 {
 		f.aims(fmt.Sprintf("at most %g", target), stats.AtMost(e, target))

@@ -35,6 +35,9 @@ func TestShareOfWhatAnotherAdds(t *testing.T) {
 		if missing := share(&f, c.x, c.other, base, "official", c.target); missing != "" || !strings.Contains(f.Text, c.want) {
 			t.Errorf("%v: %q %s, want %q", c.x, f.Text, missing, c.want)
 		}
+		if none := strings.Contains(f.Text, "unbounded"); none != (f.Value.Hi == unbounded) {
+			t.Errorf("%v: %q, upper limit %v", c.x, f.Text, f.Value.Hi)
+		}
 	}
 	var f Finding
 	if missing := share(&f, rounds(), other, base, "official", 0); !strings.Contains(missing, "no round") {

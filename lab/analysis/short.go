@@ -145,16 +145,19 @@ func valued(values []*Finding, m record.Metric, added bool) string {
 	if added || m.Unit == "share" {
 		scale, unit = 100, "%"
 	}
+	width := scale * (hi - lo)
+	if hi >= unbounded {
+		width = scale * math.Abs(lo)
+	}
 	write := func(x float64) string {
-		text := plain(math.Abs(scale*x), scale*(hi-lo), unit)
-		if x < 0 && text != plain(0, scale*(hi-lo), unit) {
+		text := plain(math.Abs(scale*x), width, unit)
+		if x < 0 && text != plain(0, width, unit) {
 			return minus + text
 		}
 		return text
 	}
 	if hi >= unbounded {
-		width := scale * math.Abs(lo)
-		return plain(scale*lo, width, unit) + " or more"
+		return write(lo) + " or more"
 	}
 	return span(write(lo), write(hi))
 }
