@@ -541,12 +541,13 @@ func TestBenchWithoutRoot(t *testing.T) {
 }
 
 // Whatever is wrong with the collector, no request fails, and neither lean nor the agent asks
-// for its name again and again; the server of names sees whoever asks.
+// for its name again and again; the server of names sees whoever asks. With a collector that answers, the traces of all
+// requests are compared, and of nothing else: the laboratory asks the services, too, for what they run with and count.
 func TestBenchBrokenCollectors(t *testing.T) {
 	need(t, "ip", "dnsmasq", "haproxy")
 	const text = `
 name: broken
-workloads: [{name: functions, kind: functions-haproxy, read_back: /config, env: {OTEL_BSP_SCHEDULE_DELAY: "100"}}]
+workloads: [{name: functions, kind: functions-haproxy, read_back: /config, metrics: /metrics, env: {OTEL_BSP_SCHEDULE_DELAY: "100"}}]
 tracers:
   - {name: none, driver: none, env: {TRACING_ENABLED: "false"}, expect: {tracing_enabled: "false"}}
   - &lean
@@ -560,9 +561,10 @@ tracers:
   - {<<: *lean, name: lean-refused, collector_fault: refused}
   - {<<: *lean, name: lean-unresolved, collector_fault: unresolved}
   - {name: sdk-unresolved, driver: env, rates: [1], collector_fault: unresolved, env: {<<: *env, PIPELINE: official}, expect: {pipeline: official}}
+  - {name: agent, driver: tare, rates: [1], collector_fault: none}
   - {name: agent-unresolved, driver: tare, rates: [1], collector_fault: unresolved}
 loads: [{name: some, rate: 200, connections: 8}]
-profiles: {smoke: {rounds: 1, warmup: 1s, window: 2s}}
+profiles: {smoke: {rounds: 1, warmup: 1s, window: 2s, check: 200}}
 metrics: [throughput_rps, success_share, dns_queries_per_s, cpu_proxy_us]
 `
 	dir := t.TempDir()
@@ -572,17 +574,31 @@ metrics: [throughput_rps, success_share, dns_queries_per_s, cpu_proxy_us]
 	}
 	_, runs := experimentOf(t, dir, file, "smoke")
 	queries := map[string]float64{}
+	checked := 0
 	for _, r := range runs {
+		if r.Kind == record.Checked {
+			checked++
+			traces := 0
+			for reason, n := range r.Fidelity {
+				if record.CountsTraces(reason) {
+					traces += n
+				}
+			}
+			if traces != 200 || valueOf(t, r, record.Complete) < 0.99 {
+				t.Errorf("%s: %d traces of 200 requests, %v: %v", r.ID, traces, r.Values, r.Fidelity)
+			}
+			continue
+		}
 		queries[r.Tracer] = valueOf(t, r, record.DNSQueries)
 		if r.Failures > 0 || valueOf(t, r, record.SuccessShare) != 1 || valueOf(t, r, record.CPUProxy) <= 0 {
 			t.Errorf("%s: %d of %d requests failed: %v", r.ID, r.Failures, r.Requests, r.Errors)
 		}
-		if r.Tracer == "lean" && valueOf(t, r, record.Complete) != 1 {
-			t.Errorf("%s: %v", r.ID, r.Values)
-		}
+	}
+	if checked != 2 {
+		t.Errorf("%d runs are checked, those of lean and of the agent are due", checked)
 	}
 	// Eight questions are one look-up; lean may make one in the window, in each of three services.
-	for _, tracer := range []string{"none", "lean", "lean-silent", "lean-refused", "lean-unresolved", "agent-unresolved"} {
+	for _, tracer := range []string{"none", "lean", "lean-silent", "lean-refused", "lean-unresolved", "agent", "agent-unresolved"} {
 		if n, ok := queries[tracer]; !ok || n > 13 {
 			t.Errorf("%s: %v DNS queries in a second", tracer, n)
 		}

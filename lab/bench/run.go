@@ -37,6 +37,7 @@ type run struct {
 	total    load.Result   // the whole run, warm-up included
 	first    uint64        // the first request of a checked run that is counted
 	counting time.Time     // when that was sent
+	counted  time.Time     // when the last one was answered
 	before   uint64        // traces that were sampled before it
 	underWay time.Duration // how long load was sent
 	reading  tracer.Reading

@@ -36,7 +36,8 @@ func (r *run) sendLoad(ctx context.Context) error {
 		err = r.window(ctx, s)
 	}
 	total, finishErr := s.Finish()
-	r.underWay = time.Since(begin)
+	r.counted = time.Now()
+	r.underWay = r.counted.Sub(begin)
 	r.stage.next = total.Next
 	r.total = total
 	r.total.OK, r.total.Failed = r.total.OK+warm.OK, r.total.Failed+warm.Failed
@@ -70,6 +71,12 @@ func (r *run) settle(ctx context.Context) (load.Result, error) {
 	sent, finishErr := s.Finish()
 	r.stage.next, r.rec.Warmup = sent.Next, r.job.Warmup.Seconds()
 	if err := errors.Join(err, finishErr); err != nil {
+		return sent, err
+	}
+	if s, ok := r.session.(interface {
+		Sampled(context.Context) (uint64, error)
+	}); ok {
+		r.before, err = s.Sampled(ctx)
 		return sent, err
 	}
 	reading, err := r.session.ReadBack(ctx)

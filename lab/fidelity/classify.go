@@ -35,10 +35,10 @@ func Classify(spans []span.Span, truth Truth) Report { return classify(spans, tr
 // taken for complete. The report counts the traces for which this holds.
 func ClassifyByMethod(spans []span.Span, truth Truth) Report { return classify(spans, truth, true) }
 
-// Since leaves out the traces that came before request first: those that hold lower numbers alone, or none and have a
-// span that began before the time, in Unix nanoseconds.
-func Since(spans []span.Span, first, begin uint64) []span.Span {
-	const early, before, since = 1, 2, 4
+// Between leaves out the traces that are not of a request from first on: those that hold lower numbers alone, or none and
+// have a span that began before the load did, or only spans that began after its end. Begin and end are Unix nanoseconds.
+func Between(spans []span.Span, first, begin, end uint64) []span.Span {
+	const early, before, since, within = 1, 2, 4, 8
 	holds := map[span.TraceID]int{}
 	for i := range spans {
 		s, in := subjectOf(&spans[i]), &spans[i]
@@ -49,11 +49,13 @@ func Since(spans []span.Span, first, begin uint64) []span.Span {
 			holds[in.TraceID] |= since
 		case in.Start < begin:
 			holds[in.TraceID] |= early
+		case in.Start <= end:
+			holds[in.TraceID] |= within
 		}
 	}
 	return slices.DeleteFunc(spans, func(s span.Span) bool {
 		h := holds[s.TraceID]
-		return h != 0 && h&since == 0
+		return h != within && h&since == 0
 	})
 }
 

@@ -9,23 +9,30 @@ import (
 )
 
 // What begins a warm-up is left out, what a later request is part of is not.
-func TestSince(t *testing.T) {
+func TestBetween(t *testing.T) {
 	r := (&run{}).trace(t, "shop", 7)
 	one := len(r.spans)
 	r.trace(t, "shop", 8)
-	if got := len(Since(slices.Clone(r.spans), 8, 0)); got != one {
+	if got := len(Between(slices.Clone(r.spans), 8, 0, 0)); got != one {
 		t.Errorf("%d spans, want %d", got, one)
 	}
 	r.change(stockClient, numbered("/stock/9"))
 	for first, want := range map[uint64]int{0: 2 * one, 8: 2 * one, 9: one, 10: 0} {
-		if got := len(Since(slices.Clone(r.spans), first, 0)); got != want {
+		if got := len(Between(slices.Clone(r.spans), first, 0, 0)); got != want {
 			t.Errorf("since %d: %d spans, want %d", first, got, want)
 		}
 	}
 	// What has no number, as a call of FastCGI that was not linked, is told by its time.
-	bare := []span.Span{{TraceID: span.TraceID{1}, Start: 5}, {TraceID: span.TraceID{2}, Start: 15}}
-	if got := Since(bare, 9, 10); len(got) != 1 || got[0].Start != 15 {
-		t.Errorf("%+v", got)
+	var starts []uint64
+	for _, s := range Between([]span.Span{
+		{TraceID: span.TraceID{1}, Start: 5}, {TraceID: span.TraceID{1}, Start: 15}, // began before the load
+		{TraceID: span.TraceID{2}, Start: 15}, {TraceID: span.TraceID{2}, Start: 25}, // ends after it
+		{TraceID: span.TraceID{3}, Start: 25}, // asked after it, as the service's own metrics are
+	}, 9, 10, 20) {
+		starts = append(starts, s.Start)
+	}
+	if !slices.Equal(starts, []uint64{15, 25}) {
+		t.Errorf("began at %v", starts)
 	}
 }
 

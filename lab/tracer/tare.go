@@ -205,8 +205,15 @@ func (a *agent) health(ctx context.Context) error {
 	return body.Close()
 }
 
-// ReadBack reads the agent's /metrics, then what is expected of the workload itself.
-func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
+// Sampled is how many traces the agent has sampled. Unlike ReadBack it asks the services nothing, which the agent would
+// trace and count.
+func (a *agent) Sampled(ctx context.Context) (uint64, error) {
+	r, err := a.metrics(ctx)
+	return r.Sampled, err
+}
+
+// metrics reads the agent's /metrics.
+func (a *agent) metrics(ctx context.Context) (Reading, error) {
 	if err := a.Alive(); err != nil {
 		return Reading{}, err
 	}
@@ -217,6 +224,15 @@ func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
 	r, err := parseMetrics(body)
 	if err := errors.Join(err, body.Close()); err != nil {
 		return Reading{}, fmt.Errorf("the agent's metrics: %w", err)
+	}
+	return r, nil
+}
+
+// ReadBack reads the agent's /metrics, then what is expected of the workload itself.
+func (a *agent) ReadBack(ctx context.Context) (Reading, error) {
+	r, err := a.metrics(ctx)
+	if err != nil {
+		return Reading{}, err
 	}
 	r.Asked = a.asked
 	r.HasRoots = r.HasRoots && !a.blind
