@@ -578,13 +578,8 @@ metrics: [throughput_rps, success_share, dns_queries_per_s, cpu_proxy_us]
 	for _, r := range runs {
 		if r.Kind == record.Checked {
 			checked++
-			traces := 0
-			for reason, n := range r.Fidelity {
-				if record.CountsTraces(reason) {
-					traces += n
-				}
-			}
-			if traces != 200 || valueOf(t, r, record.Complete) < 0.99 {
+			traces, complete := r.Traces(), valueOf(t, r, record.Complete)
+			if traces != 200 || complete < 0.99 || r.Tracer == "lean" && complete != 1 {
 				t.Errorf("%s: %d traces of 200 requests, %v: %v", r.ID, traces, r.Values, r.Fidelity)
 			}
 			continue

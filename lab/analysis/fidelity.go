@@ -41,10 +41,8 @@ func (f *Fidelity) add(r *record.Run) {
 	}
 	for class, n := range r.Fidelity {
 		f.Classes[class] += n
-		if record.CountsTraces(class) {
-			f.Traces += n
-		}
 	}
+	f.Traces += r.Traces()
 }
 
 // part is what a metric counts of the traces or calls, with their name.

@@ -73,6 +73,7 @@ func (r *run) settle(ctx context.Context) (load.Result, error) {
 	if err := errors.Join(err, finishErr); err != nil {
 		return sent, err
 	}
+	// An agent would trace what ReadBack asks the services, and count it among the requests that are checked.
 	if s, ok := r.session.(interface {
 		Sampled(context.Context) (uint64, error)
 	}); ok {

@@ -38,17 +38,15 @@ func ClassifyByMethod(spans []span.Span, truth Truth) Report { return classify(s
 // Between leaves out the traces that are not of a request from first on: those that hold lower numbers alone, or none and
 // have a span that began before the load did, or only spans that began after its end. Begin and end are Unix nanoseconds.
 func Between(spans []span.Span, first, begin, end uint64) []span.Span {
-	const early, before, since, within = 1, 2, 4, 8
+	const earlier, since, within = 1, 2, 4
 	holds := map[span.TraceID]int{}
 	for i := range spans {
 		s, in := subjectOf(&spans[i]), &spans[i]
 		switch {
-		case s.named && s.number < first:
-			holds[in.TraceID] |= before
-		case s.named:
+		case s.named && s.number >= first:
 			holds[in.TraceID] |= since
-		case in.Start < begin:
-			holds[in.TraceID] |= early
+		case s.named || in.Start < begin:
+			holds[in.TraceID] |= earlier
 		case in.Start <= end:
 			holds[in.TraceID] |= within
 		}

@@ -135,6 +135,17 @@ func CountsTraces(key string) bool {
 	return key != OrphanedSpans && key != SplitRequests && key != CallsByMethod
 }
 
+// Traces is how many traces Fidelity tells of.
+func (r *Run) Traces() int {
+	n := 0
+	for class, traces := range r.Fidelity {
+		if CountsTraces(class) {
+			n += traces
+		}
+	}
+	return n
+}
+
 // Diagnosis is what `tare diagnose` says of a run's spans.
 type Diagnosis struct {
 	Late     []string `json:"late"`  // services that were made late
