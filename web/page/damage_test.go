@@ -39,9 +39,9 @@ func halves(t *testing.T) (dir string, ids []pcommon.TraceID) {
 		w := newWriter(3) // the same ids again
 		start := time.Now().Add(-10 * time.Minute)
 		ids = nil
-		for range 10 {
+		for range 2 { // writes: so few that the store never makes one of them, and that the newest traces are much of it
 			w.td, w.scopes = ptrace.NewTraces(), map[string]ptrace.ScopeSpans{}
-			for range 30 {
+			for range 60 {
 				start = start.Add(time.Second)
 				ids = append(ids, w.trace(start, without(checkout(1), lost), nil, ""))
 			}
