@@ -41,6 +41,7 @@ const (
 	sweepInterval = 100 * time.Millisecond // of spans that wait for more bytes
 	fileInterval  = time.Second            // of the configuration file's modification time
 	drainTimeout  = 10 * time.Second       // for the exporter at shutdown
+	loadingGC     = 50                     // as GOGC, while programs are loaded: 7 MiB less at the peak, for 50 ms of CPU time
 )
 
 // Options are what a command gives besides the configuration.
@@ -229,6 +230,9 @@ func (a *Agent) peer() func(netip.Addr, uint16) string {
 }
 
 func (a *Agent) load() error {
+	if os.Getenv("GOGC") == "" { // else somebody has decided
+		defer debug.SetGCPercent(debug.SetGCPercent(loadingGC))
+	}
 	cfg := a.cfg.Load()
 	threshold, parentBased, err := config.Threshold(cfg.Sampler, cfg.SamplerArg)
 	if err != nil {

@@ -29,8 +29,8 @@ type server struct {
 	// linked: what it asks is below its requests. Otherwise each of its spans says
 	// that it is not, and the agent counts it.
 	linked bool
-	// takes: threads take requests over from those that receive them.
-	takes bool
+	// takers is how many threads take requests over from those that receive them.
+	takers int
 	// asked is the path's prefix at the backend, "/n/" if the service does not change it.
 	asked string
 	// begins: it begins under the agent.
@@ -95,10 +95,10 @@ func TestServers(t *testing.T) {
 		{name: "apache event", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("event"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache worker", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("worker"), loads: []drive{kept, closed, many, slow, leaving, idle}},
 		{name: "apache prefork", needs: []string{"apache2"}, asks: backend, linked: true, start: apache("prefork"), loads: []drive{kept, closed, many, slow, leaving, idle}},
-		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, takes: true, start: puma("-t", "8:8", "-w", "2"), loads: []drive{kept, closed, many, slow, leaving}},
-		{name: "puma whose threads come and go", needs: []string{"puma"}, asks: bothAsk, linked: true, takes: true, start: puma("-t", "0:8"), loads: []drive{kept}},
+		{name: "puma", needs: []string{"puma"}, asks: bothAsk, linked: true, takers: 16, start: puma("-t", "8:8", "-w", "2"), loads: []drive{kept, closed, many, slow, leaving}},
+		{name: "puma whose threads come and go", needs: []string{"puma"}, asks: bothAsk, linked: true, takers: 8, start: puma("-t", "0:8"), loads: []drive{kept}},
 		{name: "unicorn", needs: []string{"unicorn"}, asks: bothAsk, linked: true, start: unicorn, loads: []drive{closed, slowOnce, leftOnce}},
-		{name: "ruby hand-over, who works asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, linked: true, takes: true, start: handover("own"), loads: []drive{kept}},
+		{name: "ruby hand-over, who works asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, linked: true, takers: 8, start: handover("own"), loads: []drive{kept}},
 		{name: "ruby hand-over, another asks for TCP_INFO", needs: []string{"ruby"}, asks: bothAsk, start: handover("watched alone"), loads: []drive{one, kept}},
 		{name: "ruby hand-over, another asks for TCP_INFO as well", needs: []string{"ruby"}, asks: bothAsk, start: handover("watched"), loads: []drive{one, kept}},
 		{name: "ruby hand-over, who works asks for TCP_INFO of others", needs: []string{"ruby"}, asks: bothAsk, start: handover("others"), loads: []drive{kept}},
@@ -141,10 +141,11 @@ func (s server) test(t *testing.T) {
 		learn := s.loads[0]
 		learn.requests = 200
 		ask := func() { learn.run(t, loopback(c.entry)) }
-		if a.proven(t, ask); s.takes {
+		if a.proven(t, ask); s.takers > 0 {
 			a.takes(t, ask)
 		}
 	}
+	unknown := s.unknownTakers()
 	for _, d := range s.loads {
 		t.Run(d.name, func(t *testing.T) {
 			if d.slow && s.linked { // that threads work for what they have half read is to be seen first
@@ -170,7 +171,8 @@ func (s server) test(t *testing.T) {
 			r := judge(t, spans, s.shape())
 			if s.linked {
 				r.Traces = min(r.Traces, answered) // of those that leave, a span tells
-				wantComplete(t, r, m, answered, 0.999)
+				wantComplete(t, r, m, answered, 0.999-float64(unknown)/float64(answered))
+				unknown -= min(unknown, max(answered-r.Complete, 0))
 				return
 			}
 			if s.late {
@@ -182,6 +184,16 @@ func (s server) test(t *testing.T) {
 			wantUnlinked(t, spans, m, answered, m.unlinked()-counted)
 		})
 	}
+}
+
+// unknownTakers is how many requests are not linked, of all that are sent, because it is not known yet who takes them
+// over: the first 8 of the service that are, and the first of each thread (docs/adr/0032). How many come while it
+// learns is chance: a thread may receive all of its requests itself then, and a process hardly be asked.
+func (s server) unknownTakers() int {
+	if s.takers == 0 {
+		return 0
+	}
+	return 8 + s.takers
 }
 
 // shape is that of the traces if the service's requests are linked.
