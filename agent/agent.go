@@ -41,7 +41,7 @@ const (
 	sweepInterval = 100 * time.Millisecond // of spans that wait for more bytes
 	fileInterval  = time.Second            // of the configuration file's modification time
 	drainTimeout  = 10 * time.Second       // for the exporter at shutdown
-	loadingGC     = 50                     // as GOGC, while programs are loaded: 7 MiB less at the peak, for 50 ms of CPU time
+	loadingGC     = 50                     // as GOGC, while programs are loaded: less garbage at the peak of the agent's memory
 )
 
 // Options are what a command gives besides the configuration.
