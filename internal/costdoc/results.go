@@ -28,9 +28,13 @@ func resultsIndex(dir, doc string) error {
 		if err != nil {
 			return err
 		}
+		title := s.Title
+		if m.Profile != "quick" { // one experiment has a report of each profile that was measured
+			title += ", profile " + m.Profile
+		}
 		fmt.Fprintf(&table, "| [%s](%s/report.md) | %s | %s | %s | `tare bench run %s --profile %s` |\n",
-			name, name, s.Title, m.End.UTC().Format("2006-01-02"), commitOf(m), m.Experiment.Name, m.Profile)
-		fmt.Fprintf(&answers, "\n### [%s](%s/report.md)\n", s.Title, name)
+			name, name, title, m.End.UTC().Format("2006-01-02"), commitOf(m), m.Experiment.Name, m.Profile)
+		fmt.Fprintf(&answers, "\n### [%s](%s/report.md)\n", title, name)
 		if s.Smoke != "" {
 			fmt.Fprintf(&answers, "%s\n\n", s.Smoke)
 		}

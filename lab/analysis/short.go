@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,7 +16,8 @@ import (
 
 // short writes the answer of a claim for readers who do not read intervals: one plain sentence,
 // its number first if the experiment says nothing else, and whether it can be told at all. The
-// numbers are the outer ends of the 95% intervals of all findings.
+// numbers are the outer ends of the 95% intervals: of the effects that can be told from noise, the
+// others' apart, or of all findings.
 func short(s *Summary, c experiment.Claim, m record.Metric, found *ClaimAnswer) string {
 	outcome, doubt := "", ""
 	var effects, values, counted []*Finding
@@ -32,11 +34,11 @@ func short(s *Summary, c experiment.Claim, m record.Metric, found *ClaimAnswer) 
 	}
 	switch {
 	case len(effects) > 0:
-		outcome, doubt = changed(effects, m), told(effects)
+		outcome, doubt = told(effects, m)
 	case len(counted) > 0:
 		outcome = countedOf(counted)
 	case len(values) > 0:
-		outcome, doubt = valued(values, m, c.ShareOfAdded), fewRounds(values)
+		outcome, doubt = valued(values, m, c.ShareOfAdded)
 	case len(found.Missing) > 0:
 		return "We cannot tell: " + found.Missing[0] + "."
 	default:
@@ -104,39 +106,71 @@ func mixed(effects []*Finding) string {
 	return fmt.Sprintf("more in %d and less in %d of %d comparisons", more, less, len(effects))
 }
 
-// told says whether effects can be told from noise, or "" where all can.
-func told(effects []*Finding) string {
+// told writes what effects span, and whether they can be told from noise, or "" where all can. Where
+// some can, and are more than chance makes, the span is theirs: that of all says how noisy the
+// noisiest is.
+func told(effects []*Finding, m record.Metric) (outcome, doubt string) {
+	var sure, rest []*Finding
 	few, noise := 0, 0
 	for _, f := range effects {
 		e := f.Effect
 		same := e.Estimate.Lo == e.As.neutral() && e.Estimate.Hi == e.As.neutral()
+		if e.Verdict.Distinguishable {
+			sure = append(sure, f)
+			continue
+		}
+		rest = append(rest, f)
 		switch {
 		case e.Estimate.N < stats.MinSamples:
 			few++
-		case !e.Verdict.Distinguishable && !same:
+		case !same:
 			noise++
 		}
 	}
-	of := func(n int) string {
-		if len(effects) == 1 {
-			return ""
+	n, unsure := len(effects), few+noise
+	ofFew := ""
+	switch {
+	case unsure == 0:
+		return changed(effects, m), ""
+	case few == unsure:
+		ofFew = ", of too few rounds to tell"
+	case few > 0:
+		ofFew = fmt.Sprintf(", %d of them of too few rounds to tell", few)
+	}
+	if len(sure) > 0 && !chance(len(sure), n) {
+		others := fmt.Sprintf("the other %d are", len(rest))
+		if len(rest) == 1 {
+			others = "the other one is"
 		}
-		if n == len(effects) {
-			return fmt.Sprintf(" in any of %d comparisons", n)
-		}
-		return fmt.Sprintf(" in %d of %d comparisons", n, len(effects))
+		return changed(sure, m), fmt.Sprintf(": we can tell it from noise in %d of %d comparisons; %s %s%s", len(sure), n, others, changed(rest, m), ofFew)
+	}
+	doubt = ": we cannot tell it from noise"
+	if few == unsure {
+		doubt, ofFew = ": too few rounds to tell", ""
 	}
 	switch {
-	case few > 0:
-		return fmt.Sprintf(": too few rounds to tell%s", of(few))
-	case noise > 0:
-		return fmt.Sprintf(": we cannot tell it from noise%s", of(noise))
+	case n == 1:
+	case unsure == n:
+		doubt += fmt.Sprintf(" in any of %d comparisons", n)
+	default:
+		doubt += fmt.Sprintf(" in %d of %d comparisons", unsure, n)
 	}
-	return ""
+	return changed(effects, m), doubt + ofFew
 }
 
-// valued writes what values without comparison span; shares are in percent.
-func valued(values []*Finding, m record.Metric, added bool) string {
+// chance reports whether as many of n comparisons could be told from noise if there were no effect
+// at all: an interval of 95% misses one time in twenty; the noise floor makes it fewer.
+func chance(told, n int) bool { return n >= 5 && 7*told < n }
+
+// valued writes what values without comparison span, and what they lack; shares are in percent.
+// Shares without an upper limit are counted, if others have one.
+func valued(values []*Finding, m record.Metric, added bool) (outcome, doubt string) {
+	doubt = fewRounds(values)
+	limited := slices.DeleteFunc(slices.Clone(values), func(f *Finding) bool { return f.Value.Hi >= unbounded })
+	if n := len(values) - len(limited); n > 0 && n < len(values) {
+		doubt += fmt.Sprintf(": in %d of %d comparisons there is no upper limit", n, len(values))
+		values = limited
+	}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, f := range values {
 		lo, hi = min(lo, f.Value.Lo), max(hi, f.Value.Hi)
@@ -157,9 +191,9 @@ func valued(values []*Finding, m record.Metric, added bool) string {
 		return text
 	}
 	if hi >= unbounded {
-		return write(lo) + " or more"
+		return write(lo) + " or more", doubt
 	}
-	return span(write(lo), write(hi))
+	return span(write(lo), write(hi)), doubt
 }
 
 // fewRounds says where values rest on too few rounds to have an interval.

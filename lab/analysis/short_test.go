@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -38,7 +39,21 @@ func TestShort(t *testing.T) {
 		{
 			"some", say,
 			[]Finding{effectOf(Ratio, 0.99, 1.01, 1.03, false), effectOf(Ratio, 1.2, 1.3, 1.4, true)}, nil,
-			"Tracing costs between 1% less and 40% more CPU: we cannot tell it from noise in 1 of 2 comparisons.",
+			"Tracing costs 20% to 40% more CPU: we can tell it from noise in 1 of 2 comparisons; the other one is between 1% less and 3% more.",
+		},
+		{
+			"some, and some of few rounds", say,
+			[]Finding{effectOf(Ratio, 0.9, 1.01, 1.03, false), few, effectOf(Ratio, 1.2, 1.3, 1.4, true), effectOf(Ratio, 1.3, 1.4, 1.5, true)}, nil,
+			"Tracing costs 20% to 50% more CPU: we can tell it from noise in 2 of 4 comparisons; the other 2 are between 10% less and 30% more, 1 of them of too few rounds to tell.",
+		},
+		{
+			"none, and some of few rounds", say, []Finding{effectOf(Ratio, 0.9, 1.01, 1.03, false), few}, nil,
+			"Tracing costs between 10% less and 30% more CPU: we cannot tell it from noise in any of 2 comparisons, 1 of them of too few rounds to tell.",
+		},
+		{
+			"no more than chance makes", say,
+			append(slices.Repeat([]Finding{effectOf(Ratio, 0.9, 1.01, 1.03, false)}, 7), effectOf(Ratio, 1.2, 1.3, 1.4, true)), nil,
+			"Tracing costs between 10% less and 40% more CPU: we cannot tell it from noise in 7 of 8 comparisons.",
 		},
 		{"same", say, []Finding{effectOf(Ratio, 1, 1, 1, false)}, nil, "Tracing costs no more and no less CPU."},
 		{"difference", say, []Finding{effectOf(Difference, 1.5, 2, 2.5, true)}, nil, "Tracing costs 1.5 to 2.5 µs/request more CPU."},
@@ -67,6 +82,15 @@ func TestShort(t *testing.T) {
 			"unbounded share", experiment.Claim{Metric: record.CPUService, Against: "otel", ShareOfAdded: true},
 			[]Finding{{Value: &stats.Estimate{Lo: 0.09, Median: 1, Hi: unbounded, N: 8}}}, nil,
 			"CPU of the service: 9% or more of what otel adds.",
+		},
+		{
+			"one unbounded share of three", experiment.Claim{Metric: record.CPUService, Against: "otel", ShareOfAdded: true},
+			[]Finding{
+				{Value: &stats.Estimate{Lo: 0.1, Median: 0.2, Hi: 0.3, N: 8}},
+				{Value: &stats.Estimate{Lo: -0.24, Median: 0.2, Hi: unbounded, N: 8}},
+				{Value: &stats.Estimate{Lo: 0.2, Median: 0.3, Hi: 0.5, N: 8}},
+			}, nil,
+			"CPU of the service: 10% to 50% of what otel adds: in 1 of 3 comparisons there is no upper limit.",
 		},
 		{
 			"one run", experiment.Claim{Metric: record.KernelPrograms},

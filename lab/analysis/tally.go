@@ -174,8 +174,7 @@ func (t tally) compared(m record.Metric, said string) string {
 	case others > 1:
 		text += fmt.Sprintf("; not distinguishable in the other %d (%s)", others, outer())
 	}
-	// An interval of 95% misses one time in twenty; the floor makes it fewer.
-	if t.comparisons >= 5 && 7*t.distinguishable < t.comparisons {
+	if chance(t.distinguishable, t.comparisons) {
 		text += "; chance alone would make it up to one in twenty"
 	}
 	return text + few

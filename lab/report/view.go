@@ -57,7 +57,7 @@ type answer struct {
 }
 
 // ends explains the numbers of the answers.
-const ends = "From the lower end of the lowest 95% interval to the upper end of the highest; the interval of each comparison is below."
+const ends = "From the lower end of the lowest 95% interval to the upper end of the highest, of the comparisons that can be told from noise or, where none or no more than chance makes can, of all; the interval of each comparison is below."
 
 // Ends is ends, for the page.
 func (*view) Ends() string { return ends }
