@@ -28,13 +28,18 @@ func resultsIndex(dir, doc string) error {
 		if err != nil {
 			return err
 		}
+		// A report of megabytes is not in git, what it is made of is.
+		report := name + "/report.md"
+		if info, err := os.Stat(filepath.Join(dir, report)); err != nil || info.Size() > 1<<20 {
+			report = name
+		}
 		title := s.Title
 		if m.Profile != "quick" { // one experiment has a report of each profile that was measured
 			title += ", profile " + m.Profile
 		}
-		fmt.Fprintf(&table, "| [%s](%s/report.md) | %s | %s | %s | `tare bench run %s --profile %s` |\n",
-			name, name, title, m.End.UTC().Format("2006-01-02"), commitOf(m), m.Experiment.Name, m.Profile)
-		fmt.Fprintf(&answers, "\n### [%s](%s/report.md)\n", title, name)
+		fmt.Fprintf(&table, "| [%s](%s) | %s | %s | %s | `tare bench run %s --profile %s` |\n",
+			name, report, title, m.End.UTC().Format("2006-01-02"), commitOf(m), m.Experiment.Name, m.Profile)
+		fmt.Fprintf(&answers, "\n### [%s](%s)\n", title, report)
 		if s.Smoke != "" {
 			fmt.Fprintf(&answers, "%s\n\n", s.Smoke)
 		}
