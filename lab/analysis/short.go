@@ -128,34 +128,38 @@ func told(effects []*Finding, m record.Metric) (outcome, doubt string) {
 		}
 	}
 	n, unsure := len(effects), few+noise
-	ofFew := ""
-	switch {
-	case unsure == 0:
+	if unsure == 0 {
 		return changed(effects, m), ""
-	case few == unsure:
-		ofFew = ", of too few rounds to tell"
-	case few > 0:
-		ofFew = fmt.Sprintf(", %d of them of too few rounds to tell", few)
 	}
 	if len(sure) > 0 && !chance(len(sure), n) {
 		others := fmt.Sprintf("the other %d are", len(rest))
 		if len(rest) == 1 {
 			others = "the other one is"
 		}
-		return changed(sure, m), fmt.Sprintf(": we can tell it from noise in %d of %d comparisons; %s %s%s", len(sure), n, others, changed(rest, m), ofFew)
+		return changed(sure, m), fmt.Sprintf(": we can tell it from noise in %d of %d comparisons; %s %s%s", len(sure), n, others, changed(rest, m), ofFew(few, len(rest)))
 	}
-	doubt = ": we cannot tell it from noise"
-	if few == unsure {
-		doubt, ofFew = ": too few rounds to tell", ""
-	}
+	where := fmt.Sprintf(" in %d of %d comparisons", unsure, n)
 	switch {
 	case n == 1:
+		where = ""
 	case unsure == n:
-		doubt += fmt.Sprintf(" in any of %d comparisons", n)
-	default:
-		doubt += fmt.Sprintf(" in %d of %d comparisons", unsure, n)
+		where = fmt.Sprintf(" in any of %d comparisons", n)
 	}
-	return changed(effects, m), doubt + ofFew
+	if few == unsure {
+		return changed(effects, m), ": too few rounds to tell" + where
+	}
+	return changed(effects, m), ": we cannot tell it from noise" + where + ofFew(few, unsure)
+}
+
+// ofFew says how many of n comparisons rest on too few rounds.
+func ofFew(few, n int) string {
+	switch few {
+	case 0:
+		return ""
+	case n:
+		return ", of too few rounds to tell"
+	}
+	return fmt.Sprintf(", %d of them of too few rounds to tell", few)
 }
 
 // chance reports whether as many of n comparisons could be told from noise if there were no effect

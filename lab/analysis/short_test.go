@@ -47,6 +47,10 @@ func TestShort(t *testing.T) {
 			"Tracing costs 20% to 50% more CPU: we can tell it from noise in 2 of 4 comparisons; the other 2 are between 10% less and 30% more, 1 of them of too few rounds to tell.",
 		},
 		{
+			"some, the others of few rounds or the same", say, []Finding{few, effectOf(Ratio, 1, 1, 1, false), effectOf(Ratio, 1.2, 1.3, 1.4, true)}, nil,
+			"Tracing costs 20% to 40% more CPU: we can tell it from noise in 1 of 3 comparisons; the other 2 are 0% to 30% more, 1 of them of too few rounds to tell.",
+		},
+		{
 			"none, and some of few rounds", say, []Finding{effectOf(Ratio, 0.9, 1.01, 1.03, false), few}, nil,
 			"Tracing costs between 10% less and 30% more CPU: we cannot tell it from noise in any of 2 comparisons, 1 of them of too few rounds to tell.",
 		},
