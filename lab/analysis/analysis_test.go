@@ -308,4 +308,9 @@ func TestSmoke(t *testing.T) {
 			t.Errorf("%d rounds: %q", c.rounds, s.Found)
 		}
 	}
+	// What is counted needs no rounds: one that counts is no smoke test, and measures no cost.
+	m, runs := generate(t, "chainscope-nginx", "smoke", analysistest.Model{Seed: 1, Rounds: 1, Noise: 0.02})
+	if s := analyse(t, m, runs); len(s.Found) == 0 || !strings.HasPrefix(s.Smoke, "Counts alone") {
+		t.Errorf("one round that counts: %q, %q", s.Smoke, s.Found)
+	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/tare-trace/tare/lab/stats"
 )
 
-// found are the answers in short. Where no effect rests on enough rounds, the experiment was
-// a smoke test, which smoke says, and what remains are the answers that count traces or calls.
+// found are the answers in short. Where no effect rests on enough rounds, smoke says so, and
+// what remains are the answers that count traces, calls or runs; without any of these the
+// experiment was a smoke test.
 func found(a *grid, s *Summary) (smoke string, answers []string) {
 	told, few := []string{}, []string{}
 	rounds := 0 // the most that an effect rests on
@@ -53,7 +54,11 @@ func found(a *grid, s *Summary) (smoke string, answers []string) {
 	case effects > 0:
 		return "", append(told, few...)
 	}
-	return fmt.Sprintf("smoke: shows that it runs. An effect needs at least %d rounds to be told from noise, and at most %d count here.", stats.MinSamples, rounds), told
+	shows := "smoke: shows that it runs."
+	if len(told) > 0 {
+		shows = "Counts alone: what it costs is not measured here."
+	}
+	return fmt.Sprintf("%s An effect needs at least %d rounds to be told from noise, and at most %d count here.", shows, stats.MinSamples, rounds), told
 }
 
 // restsOn is the number of values that the best of the findings rests on, and whether these
