@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/bench"
+	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/stats"
 )
@@ -78,7 +79,7 @@ func libraries(benchmarks, results, readme string) error {
 	}
 	b.WriteString("One request in a hundred fails, one in two hundred is slow, where a way of sampling has a rate it is 10% (`tare bench run strategies`):\n\n")
 	strategies := filepath.Join(results, "strategies")
-	if err := claims(&b, strategies, claim{"S1", 0}, claim{"S1", 1}, claim{"S1", 2}, claim{"S3", 0}, claim{"S3", 1}, claim{"S3", 2}); err != nil {
+	if err := claims(&b, strategies, claim{"S1", said}, claim{"S3", said}); err != nil {
 		return err
 	}
 	b.WriteString("Each library by itself, `make otel-cost`; time of ours by theirs, median over interleaved rounds with its 95% interval:\n\n")
@@ -148,11 +149,14 @@ func readBenchmarks(file string) (s samples, commit string, err error) {
 	return s, commit, r.Err()
 }
 
-// claim of an experiment: the number of a claim of a question.
+// claim of an experiment: the number of a claim of a question, or said.
 type claim struct {
 	question string
 	number   int
 }
+
+// said stands for all claims of a question that its answer has a sentence for.
+const said = -1
 
 // read reads and analyses the results of an experiment.
 func read(dir string) (*record.Manifest, *analysis.Summary, error) {
@@ -178,12 +182,12 @@ func measuredOn(m *record.Manifest) string {
 // claims lists what an experiment found about some of its claims, finding by
 // finding.
 func claims(b *strings.Builder, dir string, wanted ...claim) error {
-	s, err := summary(dir)
+	manifest, s, err := read(dir)
 	if err != nil {
 		return err
 	}
 	b.WriteString("| what | workload | tracer | measured |\n|---|---|---|---|\n")
-	for _, w := range wanted {
+	for _, w := range withSaid(manifest.Experiment, wanted) {
 		c, err := claimOf(s, dir, w)
 		if err != nil {
 			return err
@@ -201,10 +205,29 @@ func claims(b *strings.Builder, dir string, wanted ...claim) error {
 	return nil
 }
 
+// withSaid puts the claims that said stands for in its place, if there are any.
+func withSaid(e *experiment.Experiment, wanted []claim) []claim {
+	var list []claim
+	for _, w := range wanted {
+		n := len(list)
+		for _, q := range e.Questions {
+			for i, c := range q.Claims {
+				if w.number == said && q.ID == w.question && c.Say != "" {
+					list = append(list, claim{q.ID, i})
+				}
+			}
+		}
+		if len(list) == n {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
 // claimOf finds the answer to a claim of an experiment.
 func claimOf(s *analysis.Summary, dir string, w claim) (analysis.ClaimAnswer, error) {
 	i := slices.IndexFunc(s.Answers, func(a analysis.Answer) bool { return a.ID == w.question })
-	if i < 0 || w.number >= len(s.Answers[i].Claims) {
+	if i < 0 || w.number < 0 || w.number >= len(s.Answers[i].Claims) {
 		return analysis.ClaimAnswer{}, fmt.Errorf("%s has no claim %d of question %s", dir, w.number, w.question)
 	}
 	return s.Answers[i].Claims[w.number], nil

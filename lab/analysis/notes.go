@@ -13,6 +13,9 @@ import (
 // notes are what a reader must know beside the numbers.
 func notes(m *record.Manifest, s *Summary) []string {
 	out := slices.Clone(m.Notes)
+	if m.Asked != "" {
+		out = append(out, fmt.Sprintf("Questions and figures are those of commit %s, asked after it was measured.", m.Asked))
+	}
 	if n := len(s.NotOffered); n > 0 {
 		out = append(out, fmt.Sprintf("This kernel, Linux %s, does not offer what these tracers need, so there is nothing of them here: %s.",
 			m.Machine.Kernel, strings.Join(slices.Sorted(maps.Keys(s.NotOffered)), ", ")))

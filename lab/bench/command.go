@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -164,14 +165,43 @@ func runExperiment(ctx context.Context, opts Options, args []string, with string
 }
 
 func reportCommand() *cobra.Command {
-	return &cobra.Command{
+	questions := ""
+	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Write the report again from the records of a directory",
-		Args:  cobra.ExactArgs(1),
+		Example: `  tare bench report /tmp/coroot
+  tare bench report /tmp/mine --questions ./mine.yaml`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if questions != "" {
+				if err := ask(args[0], questions); err != nil {
+					return err
+				}
+			}
 			return writeReport(args[0], cmd.OutOrStdout())
 		},
 	}
+	cmd.Flags().StringVar(&questions, "questions", "", "experiment, shipped or a file, whose questions and figures DIR has from now on: the same one, changed since it was run")
+	return cmd
+}
+
+// ask puts the questions and figures of an experiment into a directory of results.
+func ask(dir, name string) error {
+	m, _, err := Read(dir)
+	if err != nil {
+		return err
+	}
+	of, err := experiment.Open(name)
+	if err != nil {
+		return err
+	}
+	if err := m.Experiment.Ask(of); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if m.Asked = cmp.Or(cli.Commit(), "unknown"); m.Asked == m.Commit {
+		m.Asked = ""
+	}
+	return writeManifest(dir, m)
 }
 
 // writeReport analyses and reports, and prints what was found in short.

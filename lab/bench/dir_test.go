@@ -122,6 +122,39 @@ func TestReadRefusesWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
+// What was run can be asked anew, which its manifest says.
+func TestQuestionsOfALaterVersion(t *testing.T) {
+	path, d := written(t, "a")
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	before, _, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := before.Experiment.Questions
+	before.Experiment.Questions, before.Experiment.Figures = nil, nil
+	if err := writeManifest(path, before); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(path, "coroot"); err == nil || !strings.Contains(err.Error(), "cannot answer the questions of coroot") {
+		t.Errorf("questions of another experiment: %v", err)
+	}
+	if err := ask(path, "null"); err != nil {
+		t.Fatal(err)
+	}
+	m, runs, err := Read(path)
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%d runs, %v", len(runs), err)
+	}
+	if m.Asked == "" || m.Commit != before.Commit || len(asked) == 0 || len(m.Experiment.Questions) != len(asked) || len(m.Experiment.Figures) == 0 {
+		t.Errorf("asked of %q, run of %q: %d questions, %d figures", m.Asked, m.Commit, len(m.Experiment.Questions), len(m.Experiment.Figures))
+	}
+	if err := ask(t.TempDir(), "null"); err == nil || !strings.Contains(err.Error(), "no result directory") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
 func FuzzReadRuns(f *testing.F) {
 	f.Add([]byte(`{"id":"a","values":{"p99_ms":1}}` + "\n"))
 	f.Add([]byte("{}\n{"))

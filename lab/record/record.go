@@ -21,12 +21,15 @@ type Manifest struct {
 	Tare       string                 `json:"tare"`   // version of the binary
 	Commit     string                 `json:"commit"` // of the source it was built from, "-dirty" if modified; "" if unknown
 	Experiment *experiment.Experiment `json:"experiment"`
-	Profile    string                 `json:"profile"`
-	Seed       uint64                 `json:"seed"`
-	Machine    Machine                `json:"machine"`
-	Versions   map[string]string      `json:"versions"` // of services and tools: nginx, redis-server …
-	Begin      time.Time              `json:"begin"`
-	End        time.Time              `json:"end"`
+	// Asked is the commit whose questions and figures the experiment has, if it was asked
+	// these after it was run; "": those that it was run with.
+	Asked    string            `json:"asked,omitempty"`
+	Profile  string            `json:"profile"`
+	Seed     uint64            `json:"seed"`
+	Machine  Machine           `json:"machine"`
+	Versions map[string]string `json:"versions"` // of services and tools: nginx, redis-server …
+	Begin    time.Time         `json:"begin"`
+	End      time.Time         `json:"end"`
 	// LeftOut are variants and workloads that cannot run here, by reason.
 	LeftOut map[string]string `json:"left_out,omitempty"`
 	// NotOffered are tracers that need another kernel, by the reason that this
