@@ -112,7 +112,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	if err := b.calibrate(ctx); err != nil {
 		return err
 	}
-	if err := writeManifest(b.dir.Path, b.manifest); err != nil {
+	if err := b.dir.writeManifest(b.manifest); err != nil {
 		return err
 	}
 	if err := b.runAll(ctx, runs); err != nil {
@@ -122,7 +122,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return fmt.Errorf("%w\nwhat was measured is kept in %s; go on with --resume", err, opts.Dir)
 	}
 	b.manifest.End = time.Now().UTC()
-	return writeManifest(b.dir.Path, b.manifest)
+	return b.dir.writeManifest(b.manifest)
 }
 
 func (b *bench) say(format string, args ...any) {

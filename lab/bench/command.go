@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -201,7 +202,11 @@ func ask(dir, name string) error {
 	if m.Asked = cmp.Or(cli.Commit(), "unknown"); m.Asked == m.Commit {
 		m.Asked = ""
 	}
-	return writeManifest(dir, m)
+	d, err := openDir(dir) // not while it is run
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.writeManifest(m), d.close())
 }
 
 // writeReport analyses and reports, and prints what was found in short.

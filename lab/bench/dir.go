@@ -46,7 +46,7 @@ func createDir(path string, m *record.Manifest) (*directory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d, writeManifest(path, m)
+	return d, d.writeManifest(m)
 }
 
 // openDir locks the directory against a second writer.
@@ -69,12 +69,12 @@ func (d *directory) close() error {
 	return errors.Join(d.results.Close(), os.Remove(d.lock.Name()), d.lock.Close())
 }
 
-func writeManifest(path string, m *record.Manifest) error {
+func (d *directory) writeManifest(m *record.Manifest) error {
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	return record.WriteFile(filepath.Join(path, manifestFile), append(b, '\n'))
+	return record.WriteFile(filepath.Join(d.Path, manifestFile), append(b, '\n'))
 }
 
 // append writes a run down before anything else happens.

@@ -125,16 +125,19 @@ func TestReadRefusesWhatIsNotItsOwn(t *testing.T) {
 // What was run can be asked anew, which its manifest says.
 func TestQuestionsOfALaterVersion(t *testing.T) {
 	path, d := written(t, "a")
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
 	before, _, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := before.Experiment.Questions
 	before.Experiment.Questions, before.Experiment.Figures = nil, nil
-	if err := writeManifest(path, before); err != nil {
+	if err := d.writeManifest(before); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(path, "null"); err == nil || !strings.Contains(err.Error(), "another `tare bench run`") {
+		t.Errorf("while it is run: %v", err)
+	}
+	if err := d.close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := ask(path, "coroot"); err == nil || !strings.Contains(err.Error(), "cannot answer the questions of coroot") {
