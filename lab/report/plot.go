@@ -22,6 +22,7 @@ const (
 	// a panel of more labels is as wide as they need, and they are steeper
 	manyLabels                = 14
 	labelWidth      vg.Length = 21
+	axisWidth       vg.Length = 60 // what a panel's axis and margins take of its width
 	slant, steepest           = math.Pi / 5, math.Pi / 3
 )
 
@@ -45,15 +46,26 @@ func newChart(fig *analysis.Figure) *chart {
 				c.series = append(c.series, s.Name)
 			}
 		}
-		if slanted(p) {
-			c.height = max(c.height, labelledHeight)
+		if !slanted(p) {
+			continue
 		}
-		if n := len(p.Labels); n > manyLabels {
+		c.height = max(c.height, labelledHeight)
+		n := vg.Length(len(p.Labels))
+		if len(p.Labels) > manyLabels {
 			c.wide, c.slant = true, steepest
-			c.width = max(c.width, 60+labelWidth*vg.Length(n))
-			for _, l := range p.Labels {
-				c.height = max(c.height, panelHeight+sty.Width(l)*vg.Length(math.Sin(steepest)))
-			}
+			c.width = max(c.width, axisWidth+labelWidth*n)
+		}
+		// What reaches further out of the panel at its left would be cut.
+		if sty.Width(p.Labels[0])*vg.Length(math.Cos(slant)) > gap+axisWidth/2+(panelWidth-axisWidth)/n/2 {
+			c.slant = steepest
+		}
+	}
+	if c.slant != steepest {
+		return c
+	}
+	for _, p := range fig.Panels {
+		for _, l := range p.Labels {
+			c.height = max(c.height, panelHeight+sty.Width(l)*vg.Length(math.Sin(steepest)))
 		}
 	}
 	return c
@@ -70,7 +82,7 @@ func slanted(p *analysis.Panel) bool {
 	for _, l := range p.Labels {
 		all = max(all, sty.Width(l))
 	}
-	return (all+8)*vg.Length(len(p.Labels)) > panelWidth-60
+	return (all+8)*vg.Length(len(p.Labels)) > panelWidth-axisWidth
 }
 
 // panel makes the plot of one panel.
