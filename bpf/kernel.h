@@ -289,6 +289,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	int pid;
 	int tgid;
+	unsigned sched_contributes_to_load : 1; /* of the last sleep: it was uninterruptible */
 	unsigned long nvcsw;
 	struct files_struct *files;
 	struct mm_struct *mm;

@@ -364,9 +364,10 @@ struct thread_state {
 	struct context ctx;
 	u64 started;  /* inherited: when the thread was, ns */
 	u64 socket;   /* accepted socket that ctx was received on; good while ctx is in flight */
-	u64 nvcsw;    /* voluntary switches when ctx was set: an event loop that slept moved on */
+	u64 nvcsw;    /* voluntary switches when ctx was set: thread_slept() */
 	u16 service;  /* inherited: of the request */
-	u8 loop;      /* ctx was set by loop linking */
+	u8 loop : 1;  /* ctx was set by loop linking */
+	u8 held : 1;  /* its last sleep before that was uninterruptible */
 	u8 inherited; /* ctx is of the request that started this thread */
 	u8 http2;     /* loop: what was received last came over HTTP/2 */
 	u8 taken;     /* loop: enum taken, by what was sent first */

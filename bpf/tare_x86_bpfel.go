@@ -1197,7 +1197,7 @@ type TareThreadState struct {
 	Socket    uint64
 	Nvcsw     uint64
 	Service   uint16
-	Loop      uint8
+	_         [1]byte /* unsupported bitfield */
 	Inherited uint8
 	Http2     uint8
 	Taken     uint8

@@ -39,6 +39,16 @@ INLINE void worker_may_turn(const struct service *svc)
 
 /* ---- the thread's context ---- */
 
+/*
+ * The thread slept last in a way that nothing but what it waits for ends: for a page that is read from disk,
+ * a lock of the kernel, a program that it starts. No wait for events is such. Kernels remember
+ * it for the load average (try_to_block_task(), before Linux 6.13 __schedule()).
+ */
+INLINE bool task_was_held(struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD(task, sched_contributes_to_load);
+}
+
 INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -48,6 +58,7 @@ INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 	t->ctx = *ctx;
 	t->socket = socket;
 	t->nvcsw = task->nvcsw;
+	t->held = task_was_held(task);
 	t->loop = loop;
 	t->epoch = turns_epoch;
 	t->inherited = t->http2 = t->taken = 0;
@@ -77,6 +88,17 @@ INLINE void thread_clear(void)
 		t->ctx.span = 0;
 }
 
+/*
+ * An event loop may have waited for events since ctx was set, and moved on: it slept, and not just
+ * once and uninterruptibly. A sleep that a signal cuts short leaves what is remembered of the one before.
+ */
+INLINE bool thread_slept(const struct thread_state *t)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u64 sleeps = task->nvcsw - t->nvcsw;
+	return sleeps && (sleeps > 1 || t->held || !task_was_held(task));
+}
+
 /* Whatever a loop has received since ctx was set was seen. */
 INLINE bool turns_were_seen(const struct thread_state *t)
 {
@@ -101,7 +123,7 @@ INLINE int loop_take(struct context *ctx)
 		return TARE_UNLINKED_HTTP2;
 	if (!turns_were_seen(t))
 		return TARE_UNLINKED_UNWATCHED;
-	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
+	bool slept = thread_slept(t);
 	if (t->taken == TAKEN_BY_NAME) { /* what needs the name comes when it is known */
 		t->ctx.span = 0;
 		t->taken = TAKEN_UNSEEN;
@@ -127,7 +149,7 @@ INLINE int loop_looks_up(struct context *ctx)
 		return TARE_UNLINKED_HTTP2;
 	if (!turns_were_seen(t))
 		return TARE_UNLINKED_UNWATCHED;
-	bool slept = t->nvcsw != bpf_get_current_task_btf()->nvcsw;
+	bool slept = thread_slept(t);
 	if (!t->ctx.span)
 		return !t->taken ? 0 : slept ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
 	if (slept)

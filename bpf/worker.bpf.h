@@ -7,8 +7,8 @@
  *		      while the guard has no evidence. A thread that a request starts inherits it
  *	loop	      set by each receive on any traced connection (a request, or the response to what
  *		      a request caused), and when such a connection fails; taken by the first connect
- *		      or send that follows; void if the thread slept in between, since only the next
- *		      receive says what it works for then
+ *		      or send that follows; void if the thread may have waited for events in between,
+ *		      since only the next receive says what it works for then
  *	queue	      found among the waiting requests by what is sent: queue.bpf.h
  *	goroutine     read from the memory of a program in Go: golang.bpf.h
  *	task	      read from the memory of Java and Python: task.bpf.h; what runs no task, as auto

@@ -6,6 +6,30 @@ import (
 	"github.com/tare-trace/tare/lab/load"
 )
 
+// An event loop that slept between a receive and a send may have moved on. If nothing but what
+// it waited for could end that sleep, it has not.
+func TestLoopSleeps(t *testing.T) {
+	need(t, "nginx", "python3")
+	const requests = 1000
+	for mode, linked := range map[string]bool{"spawning": true, "pausing": false} {
+		t.Run(mode, func(t *testing.T) {
+			c, s := newServers(t, "backend"), newSink(t)
+			c.answers(python(mode)(c))
+			a := trace(t, s, nil, append(c.ports, "--linking", "service=loop")...)
+			send(t, load.Options{Addr: loopback(c.entry), Connections: 8, Requests: requests, AppendPath: numbered})
+			m := a.settle()
+			r := judge(t, s.all(), serve("service", "/n/", call("service", "/n/", serve("backend", "/n/"))))
+			if linked { // what else makes it sleep, makes it sleep a second time
+				wantComplete(t, r, m, requests, 0.98)
+				return
+			}
+			if stale := m.int(`tare_unlinked_total{reason="stale"}`); r.Complete > 0 || stale < requests {
+				t.Errorf("%d of %d requests are linked, %d calls are %s\n%v", r.Complete, requests, stale, "stale", m)
+			}
+		})
+	}
+}
+
 // What is said of all services fills in where the runtime is not recognised:
 // nginx stays an event loop under --linking thread. What is said of one service
 // wins over what is recognised.

@@ -7,6 +7,7 @@ message tells its request.
 import os
 import queue
 import select
+import signal
 import socket
 import struct
 import sys
@@ -324,6 +325,39 @@ def loop(listener):
             answer(sock)
 
 
+def loop_of(sleep):
+    """One thread for all connections, which it waits for with select: it sleeps between the
+    receipt of a request and what it asks for it."""
+
+    def run(listener):
+        asked, connections = peers(), {}
+        while True:
+            ready, _, _ = select.select([listener, *connections], [], [])
+            for sock, n, _ in received(ready, listener, connections):
+                if n is not None:
+                    sleep()
+                    for p in asked:
+                        p.ask(n)
+                    answer(sock)
+                    time.sleep(0.0005)  # the last sleep before a receipt is as one for events, however many have come
+
+    return run
+
+
+def spawn():
+    """A program that shares the caller's memory until it runs: nothing else ends that sleep."""
+    os.posix_spawn("/bin/true", ["true"], {})
+
+
+def spawning(listener):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the programs
+    loop_of(spawn)(listener)
+
+
+def pausing(listener):
+    loop_of(lambda: time.sleep(0.001))(listener)
+
+
 def late(listener):
     """One thread for all connections, which it waits for with select and which all block: it
     answers after some milliseconds, and asks after some more, when it has the next request."""
@@ -404,7 +438,7 @@ def resetting(listener):
     each_connection(listener, handle)
 
 
-MODES = (threads, forks, handover, asking_pool, children, waking, loop, late, forwarding_late, forwarding_twice, short, resetting)
+MODES = (threads, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
 
 
 def main():
