@@ -3,13 +3,13 @@ package bound
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
-	"compress/zlib"
 	"errors"
 	"io"
 	"slices"
 
 	"github.com/golang/snappy"
+	"github.com/klauspost/compress/gzip" // inflates in less CPU than the standard library's
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 )

@@ -78,8 +78,12 @@ func newHTTP(c *confighttp.ServerConfig, choose chooser) httpServer {
 }
 
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	taken, err := s.admit(r)
-	defer func() { s.budget.give(taken) }()
+	body, taken, err := s.admit(r)
+	defer func() {
+		r.Body = http.NoBody // the receiver has its own copy
+		keepBuffer(body)
+		s.budget.give(taken)
+	}()
 	if err != nil {
 		s.refusals.add(r.Context(), r.RemoteAddr, err)
 		answer(w, r, err)
@@ -89,47 +93,47 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit replaces the request's body by one that was read and checked. The memory that it
-// has taken is to be given back, also after a refusal.
-func (s *httpServer) admit(r *http.Request) (taken int64, refusal *refusal) {
+// has taken is to be given back, also after a refusal, and the body's buffer kept.
+func (s *httpServer) admit(r *http.Request) (body []byte, taken int64, refusal *refusal) {
 	if refusal := s.sender(r); refusal != nil {
-		return 0, refusal
+		return nil, 0, refusal
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		media = ""
 	}
 	if s.choose == nil || r.Method != http.MethodPost {
-		return 0, nil // no receiver reads the body of others
+		return nil, 0, nil // no receiver reads the body of others
 	}
 	check := s.choose(r.URL.Path, media)
 	if check == nil {
 		if s.choose(r.URL.Path, "application/json") == nil {
-			return 0, nil // an unknown path, which the receiver answers
+			return nil, 0, nil // an unknown path, which the receiver answers
 		}
 		refusal := bad("content_type", "the Content-Type %.80q is not one that this receiver reads", r.Header.Get("Content-Type"))
 		refusal.http = http.StatusUnsupportedMediaType
-		return 0, refusal
+		return nil, 0, refusal
 	}
 	// As it was understood here, so that the receiver chooses the same decoder.
 	r.Header.Set("Content-Type", media)
 
-	body, taken, refusal := s.read(r)
+	body, taken, refusal = s.read(r)
 	if refusal != nil {
-		return taken, refusal
+		return body, taken, refusal
 	}
 	cost, err := check(body, s.budget.message())
 	if err != nil {
-		return taken, refused(err)
+		return body, taken, refused(err)
 	}
 	cost += 2 * int64(len(body)) // the receiver's copy, and the texts
 	if !s.budget.take(cost) {
-		return taken, busy
+		return body, taken, busy
 	}
 	_ = r.Body.Close()
 	r.Header.Del("Content-Encoding")
 	r.Header.Del("Content-Length")
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return taken + cost, nil
+	return body, taken + cost, nil
 }
 
 // sender refuses what the page of another site made a browser send.
@@ -166,29 +170,28 @@ func (s *httpServer) read(r *http.Request) (body []byte, taken int64, refusal *r
 	}
 	size := int64(32 << 10)
 	if r.Header.Get("Content-Encoding") == "" && r.ContentLength > 0 {
-		size = min(r.ContentLength, 1<<20) + 1
+		size = min(r.ContentLength+1, pooled)
 	}
 	for {
+		size = bufferSize(size)
 		if !s.budget.take(size) {
-			return nil, taken, busy
+			return body, taken, busy
 		}
-		taken += size
-		grown := make([]byte, len(body), size)
-		copy(grown, body)
-		s.budget.give(int64(cap(body)))
-		taken -= int64(cap(body))
-		body = grown
+		grown := append(newBuffer(size), body...)
+		keepBuffer(body)
+		s.budget.give(taken)
+		body, taken = grown, size
 		for len(body) < cap(body) {
 			n, err := from.Read(body[len(body):cap(body)])
 			body = body[:len(body)+n]
 			if int64(len(body)) > s.most {
-				return nil, taken, tooLong(s.most)
+				return body, taken, tooLong(s.most)
 			}
 			if errors.Is(err, io.EOF) {
 				return body, taken, nil
 			}
 			if err != nil {
-				return nil, taken, unreadable(err)
+				return body, taken, unreadable(err)
 			}
 		}
 		size = min(2*size, s.most+1)

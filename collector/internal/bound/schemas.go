@@ -27,16 +27,16 @@ func otlp() (t, m, l *shape) {
 	// pdata still reads the scopes of OTLP before 0.15 as scopes, in their old field.
 	const instrumentationLibraries = 1000
 	for _, request := range []*shape{t, m, l} {
-		resource := request.fields[1].message
-		resource.fields[instrumentationLibraries] = resource.fields[2]
+		resource := request.fields.low[1].message
+		resource.fields.set(instrumentationLibraries, resource.fields.low[2])
 	}
 	return t, m, l
 }
 
-func message(size uintptr, fields map[protowire.Number]*shape) *shape {
-	s := &shape{size: int64(size), fields: map[protowire.Number]field{}} //nolint:gosec // the size of a struct
-	for n, f := range fields {
-		s.fields[n] = field{message: f}
+func message(size uintptr, messages map[protowire.Number]*shape) *shape {
+	s := &shape{size: int64(size)} //nolint:gosec // the size of a struct
+	for n, f := range messages {
+		s.fields.set(n, field{message: f})
 	}
 	return s
 }
@@ -49,7 +49,7 @@ func jaeger() *shape {
 	span := message(unsafe.Sizeof(model.Span{}), map[protowire.Number]*shape{
 		4: message(unsafe.Sizeof(model.SpanRef{}), nil), 8: tag, 9: log, 10: process,
 	})
-	span.fields[12] = list(protoreflect.StringKind) // warnings
+	span.fields.set(12, list(protoreflect.StringKind)) // warnings
 	batch := message(unsafe.Sizeof(model.Batch{}), map[protowire.Number]*shape{1: span, 2: process})
 	return message(unsafe.Sizeof(model.Batch{}), map[protowire.Number]*shape{1: batch})
 }

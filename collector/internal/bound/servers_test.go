@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -433,5 +434,55 @@ func TestJaegerByUDPIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "thrift_http") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// Buffers are used again: every body of many at once arrives as it was sent, and stays so.
+func TestBodiesStayApart(t *testing.T) {
+	p := start(t)
+	const senders, requests, most = 8, 40, 300
+	var wg sync.WaitGroup
+	for s := range senders {
+		wg.Go(func() {
+			for i := range requests {
+				name := fmt.Sprintf("sender-%d-request-%02d", s, i)
+				spans := 1 + (s*requests+i)*7%most
+				url, media, encoding := "otlp.http/v1/traces", protobuf, ""
+				body := wrap(bytes.Repeat(wrap([]byte("\x0a\x10aaaaaaaaaaaaaaaa\x12\x08bbbbbbbb\x2a\x13"+name), 2), spans), 1, 2)
+				if i%4 > 1 {
+					url, media = "zipkin/api/v2/spans", json
+					span := `{"traceId":"0123456789abcdef","id":"0123456789abcdef","name":"` + name + `"}`
+					body = []byte("[" + strings.Repeat(span+",", spans-1) + span + "]")
+				}
+				if i%2 > 0 {
+					encoding, body = "gzip", gz(body)
+				}
+				if code, text := p.post(t, url, media, encoding, body); code/100 != 2 {
+					t.Errorf("%s: %d %.100q", name, code, text)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got := map[string]int{}
+	for _, batch := range p.sink.AllTraces() {
+		for _, r := range batch.ResourceSpans().All() {
+			for _, s := range r.ScopeSpans().All() {
+				for _, sp := range s.Spans().All() {
+					got[sp.Name()]++
+				}
+			}
+		}
+	}
+	for s := range senders {
+		for i := range requests {
+			name := fmt.Sprintf("sender-%d-request-%02d", s, i)
+			if want := 1 + (s*requests+i)*7%most; got[name] != want {
+				t.Errorf("%d spans of %s, want %d", got[name], name, want)
+			}
+		}
+	}
+	if len(got) != senders*requests {
+		t.Errorf("%d names of spans, want %d", len(got), senders*requests)
 	}
 }

@@ -45,12 +45,50 @@ func malformed(format string) error {
 // shape is what a message of protobuf consists of, as far as decoding it takes memory.
 type shape struct {
 	size   int64 // of the decoded struct, without what it points to
-	fields map[protowire.Number]field
+	fields fields
 	names  map[string]*shape // messages, by their names in JSON
 }
 
+// fields are those of a message by their numbers. They are looked up for each field that is
+// received, which a map would make the most expensive part of the check.
+type fields struct {
+	low  []field // by number
+	high map[protowire.Number]*field
+}
+
+const lowest = 64 // numbers below it
+
+func (f *fields) set(n protowire.Number, to field) {
+	if n >= lowest {
+		if f.high == nil {
+			f.high = map[protowire.Number]*field{}
+		}
+		f.high[n] = &to
+		return
+	}
+	if missing := int(n) + 1 - len(f.low); missing > 0 {
+		f.low = append(f.low, make([]field, missing)...)
+	}
+	f.low[n] = to
+}
+
+// at returns the field of a tag; its number is modulo 2^32, as pdata has it. One that is not
+// known takes no memory.
+func (f *fields) at(tag uint64) *field {
+	n := uint32(tag >> 3)       //nolint:gosec // see above
+	if n < uint32(len(f.low)) { //nolint:gosec // at most lowest
+		return &f.low[n]
+	}
+	if known := f.high[protowire.Number(n)]; known != nil { //nolint:gosec // see above
+		return known
+	}
+	return &unknown
+}
+
+var unknown field
+
 type field struct {
-	message *shape // nil: a list of scalars
+	message *shape // nil: a list of scalars, or nothing
 	element int64  // memory of an element that is encoded by itself
 	byte    int64  // memory for a byte of packed elements
 }
@@ -64,19 +102,19 @@ func shapeOf(d protoreflect.MessageDescriptor, known map[protoreflect.FullName]*
 	if s := known[d.FullName()]; s != nil {
 		return s
 	}
-	s := &shape{size: sizeOf(d, nil), fields: map[protowire.Number]field{}, names: map[string]*shape{}}
+	s := &shape{size: sizeOf(d, nil), names: map[string]*shape{}}
 	known[d.FullName()] = s
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
 		switch {
 		case f.Message() != nil:
 			child := shapeOf(f.Message(), known)
-			s.fields[f.Number()] = field{message: child}
+			s.fields.set(f.Number(), field{message: child})
 			s.names[f.JSONName()], s.names[f.TextName()] = child, child
 		case f.IsList():
-			s.fields[f.Number()] = list(f.Kind())
+			s.fields.set(f.Number(), list(f.Kind()))
 		case f.ContainingOneof() != nil:
-			s.fields[f.Number()] = field{element: 2 * scalarSize(f.Kind())}
+			s.fields.set(f.Number(), field{element: 2 * scalarSize(f.Kind())})
 		}
 	}
 	return s
@@ -139,76 +177,69 @@ func (s *shape) walk(b []byte, depth int, cost *int64, limit int64) error {
 	if depth > protoDepth {
 		return deep(protoDepth)
 	}
-	for len(b) > 0 {
-		tag, n := varint(b)
-		if n == 0 {
-			return malformed("protobuf")
+	for at := 0; at < len(b); {
+		tag, n := uint64(b[at]), 1
+		if tag >= 0x80 { // of more than a byte
+			if tag, n = varint(b[at:]); n == 0 {
+				return malformed("protobuf")
+			}
 		}
-		b = b[n:]
+		at += n
+		f := s.fields.at(tag)
 		switch protowire.Type(tag & 7) {
 		case protowire.VarintType:
-			if _, n = varint(b); n == 0 {
+			if _, n = varint(b[at:]); n == 0 {
 				return malformed("protobuf")
 			}
-			*cost += s.fields[number(tag)].element
+			at += n
+			*cost += f.element
 		case protowire.Fixed64Type:
-			if n = 8; len(b) < n {
-				return malformed("protobuf")
-			}
-			*cost += s.fields[number(tag)].element
+			at += 8
+			*cost += f.element
 		case protowire.Fixed32Type:
-			if n = 4; len(b) < n {
-				return malformed("protobuf")
-			}
-			*cost += s.fields[number(tag)].element
+			at += 4
+			*cost += f.element
 		case protowire.BytesType:
-			size, m := varint(b)
-			if m == 0 || size > uint64(len(b)-m) { //nolint:gosec // m is at most len(b)
+			if at == len(b) {
 				return malformed("protobuf")
 			}
-			n = m + int(size) //nolint:gosec // at most len(b)
-			if f, ok := s.fields[number(tag)]; ok {
-				if err := f.walk(b[m:n], depth, cost, limit); err != nil {
+			size, n := uint64(b[at]), 1
+			if size >= 0x80 {
+				size, n = varint(b[at:])
+			}
+			if at += n; n == 0 || size > uint64(len(b)-at) { //nolint:gosec // at is at most len(b)
+				return malformed("protobuf")
+			}
+			value := b[at : at+int(size)] //nolint:gosec // at most len(b)
+			at += len(value)
+			switch {
+			case f.message != nil:
+				if *cost += f.message.cost(); *cost > limit {
+					return large(limit)
+				}
+				if err := f.message.walk(value, depth+1, cost, limit); err != nil {
 					return err
 				}
+			case f.byte > 0:
+				*cost += int64(len(value)) * f.byte
+			default:
+				*cost += f.element
 			}
 		default: // groups, which none of the messages has: decoders recurse in them
 			return malformed("protobuf")
 		}
+		if at > len(b) {
+			return malformed("protobuf")
+		}
 		if *cost > limit {
 			return large(limit)
 		}
-		b = b[n:]
 	}
 	return nil
-}
-
-func (f field) walk(value []byte, depth int, cost *int64, limit int64) error {
-	switch {
-	case f.message != nil:
-		*cost += f.message.cost()
-		if *cost > limit {
-			return large(limit)
-		}
-		return f.message.walk(value, depth+1, cost, limit)
-	case f.byte > 0:
-		*cost += int64(len(value)) * f.byte
-	default:
-		*cost += f.element
-	}
-	return nil
-}
-
-// number is a field's, modulo 2^32 as pdata has it.
-func number(tag uint64) protowire.Number {
-	return protowire.Number(tag >> 3) //nolint:gosec // see above
 }
 
 // varint returns a number and its length, 0 if it is cut off or longer than 10 bytes.
 func varint(b []byte) (v uint64, n int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint64(b[0]), 1
-	}
 	v, n = protowire.ConsumeVarint(b)
 	if n < 0 {
 		return 0, 0
