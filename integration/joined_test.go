@@ -31,21 +31,13 @@ func joinBefore(t *testing.T, s *sink, sets ...string) joining {
 }
 
 // joined waits for all spans of the agents, and requires that each request is one
-// complete trace, for the ground truth and in the store, made by so many joins. One call of a
-// thousand requests may be unlinked, where the machine made a service sleep.
+// complete trace, for the ground truth and in the store, made by so many joins.
 func (j joining) joined(t *testing.T, shape fidelity.Shape, requests, joins int, agents ...*tracer) {
 	t.Helper()
 	j.passed(t, agents...)
 	r := judge(t, j.sink.all(), shape)
 	wantComplete(t, r, agents[0].mustMetrics(), requests, 0.998)
-	unlinked := 0 // and counted: each begins a trace that nothing is joined to
-	for _, a := range agents {
-		unlinked += a.mustMetrics().unlinked()
-	}
-	if unlinked > requests/1000 {
-		t.Errorf("%d calls of %d requests are not linked", unlinked, requests)
-	}
-	if r.Split > unlinked || r.Orphaned > 0 {
+	if r.Split > 0 || r.Orphaned > 0 {
 		t.Errorf("%d requests are in several traces, %d spans have no parent", r.Split, r.Orphaned)
 	}
 	var stats struct{ Traces int }
@@ -59,11 +51,11 @@ func (j joining) joined(t *testing.T, shape fidelity.Shape, requests, joins int,
 	if err := j.get("/api/v1/traces?state=incomplete", &list); err != nil {
 		t.Fatal(err)
 	}
-	if stats.Traces != requests+unlinked || len(list.Traces) > 0 {
-		t.Errorf("%d traces are stored of %d requests with %d unlinked calls, these incomplete: %v", stats.Traces, requests, unlinked, list.Traces)
+	if stats.Traces != requests || len(list.Traces) > 0 {
+		t.Errorf("%d traces are stored of %d requests, these incomplete: %v", stats.Traces, requests, list.Traces)
 	}
-	if n, all := j.labelled("tare_tracer_joins_total", `outcome="joined"`), j.metric("tare_tracer_joins_total"); int(n) != max(joins-unlinked, 0) || n != all {
-		t.Errorf("%v joins, of %v attempts, want %d less %d", n, all, joins, unlinked)
+	if n, all := j.labelled("tare_tracer_joins_total", `outcome="joined"`), j.metric("tare_tracer_joins_total"); int(n) != joins || n != all {
+		t.Errorf("%v joins, of %v attempts, want %d", n, all, joins)
 	}
 }
 
@@ -151,7 +143,7 @@ func TestJoinedByStreamOffset(t *testing.T) {
 			if m.sampled() != requests || mb.sampled() != requests || mb.tags("received") > 0 {
 				t.Errorf("%d root decisions at the proxy and %d at the backend, where %d tags came", m.sampled(), mb.sampled(), mb.tags("received"))
 			}
-			if sent := m.tags("sent"); v.writes && sent < requests-m.unlinked() || !v.writes && sent > 0 {
+			if sent := m.tags("sent"); v.writes && sent < requests || !v.writes && sent > 0 {
 				t.Errorf("%d tags were sent, with %v", sent, v.a)
 			}
 		})
