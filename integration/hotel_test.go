@@ -14,7 +14,7 @@ func TestBenchHotel(t *testing.T) {
 	needLong(t)
 	need(t, "ip", "redis-server", "memcached", "postgres")
 	m, runs := experimentOf(t, t.TempDir(), "chainscope-hotel", "smoke")
-	checked := map[string]bool{}
+	asked, checked := m.Experiment.Profiles[m.Profile].Check, map[string]bool{}
 	for _, r := range runs {
 		if r.Failures > 0 {
 			t.Errorf("%s: %d requests failed: %v", r.ID, r.Failures, r.Errors)
@@ -38,8 +38,8 @@ func TestBenchHotel(t *testing.T) {
 		if r.Variant == "tare@0.1" && r.Fidelity[record.CallsByMethod] > 0 {
 			want[record.CallsByMethod] = r.Fidelity[record.CallsByMethod]
 		}
-		if !maps.Equal(r.Fidelity, want) || complete == 0 || r.Rate == 1 && uint64(complete) != m.Experiment.Profiles[m.Profile].Check {
-			t.Errorf("%s: %v of %d requests that are checked", r.ID, r.Fidelity, m.Experiment.Profiles[m.Profile].Check)
+		if !maps.Equal(r.Fidelity, want) || complete == 0 || r.Rate == 1 && uint64(complete) != asked {
+			t.Errorf("%s: %v of %d requests that are checked", r.ID, r.Fidelity, asked)
 		}
 	}
 	if !maps.Equal(checked, map[string]bool{"otel@1": true, "lean@1": true, "tare@0.1": true, "tare@1": true, "tare-nodes@1": true}) {

@@ -24,7 +24,7 @@ func TestLoopSleeps(t *testing.T) {
 				return
 			}
 			if stale := m.int(`tare_unlinked_total{reason="stale"}`); r.Complete > 0 || stale < requests {
-				t.Errorf("%d of %d requests are linked, %d calls are %s\n%v", r.Complete, requests, stale, "stale", m)
+				t.Errorf("%d of %d requests are linked, %d calls are stale\n%v", r.Complete, requests, stale, m)
 			}
 		})
 	}

@@ -27,8 +27,8 @@ func otlp() (t, m, l *shape) {
 	// pdata still reads the scopes of OTLP before 0.15 as scopes, in their old field.
 	const instrumentationLibraries = 1000
 	for _, request := range []*shape{t, m, l} {
-		resource := request.fields.low[1].message
-		resource.fields.set(instrumentationLibraries, resource.fields.low[2])
+		resource := request.fields[1].message
+		resource.fields.set(instrumentationLibraries, resource.fields[2])
 	}
 	return t, m, l
 }

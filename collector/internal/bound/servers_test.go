@@ -440,13 +440,15 @@ func TestJaegerByUDPIsRefused(t *testing.T) {
 // Buffers are used again: every body of many at once arrives as it was sent, and stays so.
 func TestBodiesStayApart(t *testing.T) {
 	p := start(t)
-	const senders, requests, most = 8, 40, 300
+	const senders, requests = 8, 40
+	message := func(s, i int) (name string, spans int) {
+		return fmt.Sprintf("sender-%d-request-%02d", s, i), 1 + (s*requests+i)*7%300
+	}
 	var wg sync.WaitGroup
 	for s := range senders {
 		wg.Go(func() {
 			for i := range requests {
-				name := fmt.Sprintf("sender-%d-request-%02d", s, i)
-				spans := 1 + (s*requests+i)*7%most
+				name, spans := message(s, i)
 				url, media, encoding := "otlp.http/v1/traces", protobuf, ""
 				body := wrap(bytes.Repeat(wrap([]byte("\x0a\x10aaaaaaaaaaaaaaaa\x12\x08bbbbbbbb\x2a\x13"+name), 2), spans), 1, 2)
 				if i%4 > 1 {
@@ -476,9 +478,8 @@ func TestBodiesStayApart(t *testing.T) {
 	}
 	for s := range senders {
 		for i := range requests {
-			name := fmt.Sprintf("sender-%d-request-%02d", s, i)
-			if want := 1 + (s*requests+i)*7%most; got[name] != want {
-				t.Errorf("%d spans of %s, want %d", got[name], name, want)
+			if name, spans := message(s, i); got[name] != spans {
+				t.Errorf("%d spans of %s, want %d", got[name], name, spans)
 			}
 		}
 	}

@@ -51,36 +51,20 @@ type shape struct {
 
 // fields are those of a message by their numbers. They are looked up for each field that is
 // received, which a map would make the most expensive part of the check.
-type fields struct {
-	low  []field // by number
-	high map[protowire.Number]*field
-}
-
-const lowest = 64 // numbers below it
+type fields []field
 
 func (f *fields) set(n protowire.Number, to field) {
-	if n >= lowest {
-		if f.high == nil {
-			f.high = map[protowire.Number]*field{}
-		}
-		f.high[n] = &to
-		return
+	if missing := int(n) + 1 - len(*f); missing > 0 {
+		*f = append(*f, make([]field, missing)...)
 	}
-	if missing := int(n) + 1 - len(f.low); missing > 0 {
-		f.low = append(f.low, make([]field, missing)...)
-	}
-	f.low[n] = to
+	(*f)[n] = to
 }
 
 // at returns the field of a tag; its number is modulo 2^32, as pdata has it. One that is not
 // known takes no memory.
-func (f *fields) at(tag uint64) *field {
-	n := uint32(tag >> 3)       //nolint:gosec // see above
-	if n < uint32(len(f.low)) { //nolint:gosec // at most lowest
-		return &f.low[n]
-	}
-	if known := f.high[protowire.Number(n)]; known != nil { //nolint:gosec // see above
-		return known
+func (f fields) at(tag uint64) *field {
+	if n := uint32(tag >> 3); n < uint32(len(f)) { //nolint:gosec // see above
+		return &f[n]
 	}
 	return &unknown
 }
@@ -180,7 +164,7 @@ func (s *shape) walk(b []byte, depth int, cost *int64, limit int64) error {
 	for at := 0; at < len(b); {
 		tag, n := uint64(b[at]), 1
 		if tag >= 0x80 { // of more than a byte
-			if tag, n = varint(b[at:]); n == 0 {
+			if tag, n = protowire.ConsumeVarint(b[at:]); n < 0 {
 				return malformed("protobuf")
 			}
 		}
@@ -188,7 +172,7 @@ func (s *shape) walk(b []byte, depth int, cost *int64, limit int64) error {
 		f := s.fields.at(tag)
 		switch protowire.Type(tag & 7) {
 		case protowire.VarintType:
-			if _, n = varint(b[at:]); n == 0 {
+			if _, n = protowire.ConsumeVarint(b[at:]); n < 0 {
 				return malformed("protobuf")
 			}
 			at += n
@@ -205,9 +189,9 @@ func (s *shape) walk(b []byte, depth int, cost *int64, limit int64) error {
 			}
 			size, n := uint64(b[at]), 1
 			if size >= 0x80 {
-				size, n = varint(b[at:])
+				size, n = protowire.ConsumeVarint(b[at:])
 			}
-			if at += n; n == 0 || size > uint64(len(b)-at) { //nolint:gosec // at is at most len(b)
+			if at += n; n < 0 || size > uint64(len(b)-at) { //nolint:gosec // at is at most len(b)
 				return malformed("protobuf")
 			}
 			value := b[at : at+int(size)] //nolint:gosec // at most len(b)
@@ -236,13 +220,4 @@ func (s *shape) walk(b []byte, depth int, cost *int64, limit int64) error {
 		}
 	}
 	return nil
-}
-
-// varint returns a number and its length, 0 if it is cut off or longer than 10 bytes.
-func varint(b []byte) (v uint64, n int) {
-	v, n = protowire.ConsumeVarint(b)
-	if n < 0 {
-		return 0, 0
-	}
-	return v, n
 }
