@@ -13,6 +13,11 @@ SOAK     ?= 1h
 GOLANGCI_VERSION := v2.5.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
+# Runs `go test -json`, prints the tests and keeps their events in TESTS, which `make test-times` reads.
+GOTESTSUM_VERSION := v1.13.0
+GOTESTSUM := $(CURDIR)/bin/gotestsum-$(GOTESTSUM_VERSION)/gotestsum
+TESTS := $(CURDIR)/bin/tests
+
 # Root already, or by sudo.
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 # The race detector needs a C compiler.
@@ -165,17 +170,23 @@ test: test-unit ## unit tests with the race detector; as root, integration tests
 
 # Without vet, which is lint's: it would walk all that the packages import.
 .PHONY: test-unit
-test-unit: check-go ## unit tests only
+test-unit: check-go $(GOTESTSUM) ## unit tests only
 	@[[ -n "$(RACE)" ]] || echo "no C compiler: tests run without the race detector, and without those of bpf/hosttest"
 	@echo "unit tests: the first time, what they import is compiled for minutes before the first of them can run"
-	@for m in $(MODULES); do (cd $$m && go test -vet=off $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
+	@mkdir -p $(TESTS)
+	@for m in $(MODULES); do (cd $$m && $(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(TESTS)/unit-$${m/./tare}.json -- \
+		-trimpath -vet=off $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
 
 # They run what build made, and are compiled with its flags, so that nothing is compiled for them again. In the
 # package's own directory, go test passes on what they say while they run.
 .PHONY: test-integration
-test-integration: build ## real services under load, against the ground truth (root)
-	@echo "integration tests: a line as each begins"
-	@go -C integration test -vet=off -trimpath -count=1 -timeout 60m
+test-integration: build $(GOTESTSUM) ## real services under load, against the ground truth (root)
+	@mkdir -p $(TESTS)
+	@cd integration && $(GOTESTSUM) --format testname --hide-summary skipped --jsonfile $(TESTS)/integration.json -- -vet=off -trimpath -count=1 -timeout 60m
+
+.PHONY: test-times
+test-times: check-go ## what each test of the last run took, slowest first: seconds, CPU seconds, what it waited for
+	@go run ./internal/testtimes $(wildcard $(TESTS)/*.json)
 
 .PHONY: test-long
 test-long: build ## integration tests that take long: experiments as a whole, floods, all builds of Go, coroutines (root; twenty minutes)
@@ -270,6 +281,9 @@ lint: check-go $(GOLANGCI) ## gofmt, golangci-lint (go vet and staticcheck among
 	@for m in $(MODULES); do (cd $$m && GOFLAGS="$${GOFLAGS:-} -trimpath" $(CURDIR)/$(GOLANGCI) run ./...); done # with build's flags: it finds what that compiled
 	@command -v clang-format-19 >/dev/null || { echo "clang-format-19 is missing: apt-get install clang-format-19" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror $(C_FILES)
+
+$(GOTESTSUM): | check-go
+	GOBIN=$(@D) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 
 $(GOLANGCI): | check-go
 	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

@@ -60,6 +60,7 @@ func spawn(t *testing.T, name string, end os.Signal, within time.Duration, env [
 	}()
 	t.Cleanup(func() {
 		c.stop()
+		worked(t, c.cmd.ProcessState, c.name)
 		if t.Failed() {
 			t.Logf("%s, process %d, wrote:\n%s", c.name, c.pid(), c.log)
 		}
@@ -90,6 +91,7 @@ func (c *child) stop() {
 		return
 	default:
 	}
+	defer waited(c.t, time.Now(), c.name+" ends")
 	_ = c.cmd.Process.Signal(c.end) // it may have ended meanwhile
 	select {
 	case <-c.done:

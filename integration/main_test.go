@@ -207,6 +207,7 @@ func sh(t *testing.T, argv ...string) {
 // until polls until the condition holds; what says what it waited for.
 func until(t *testing.T, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
+	defer waited(t, time.Now(), what)
 	if !comesTrue(limit, holds) {
 		t.Fatalf("not within %v: %s", 4*patient(limit), what)
 	}

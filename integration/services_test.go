@@ -54,9 +54,11 @@ func newStack(t *testing.T) *stack {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		defer waited(t, time.Now(), "the services end")
 		if err := g.Stop(); err != nil {
 			t.Errorf("stop the services: %v", err)
 		}
+		noted(t, "cpu", g.CPU(), "services")
 	})
 	return &stack{t, g}
 }

@@ -166,6 +166,7 @@ func (a *tracer) settle() metrics {
 // quiet is settle where records were lost: spans may wait for them in vain.
 func (a *tracer) quiet(waiting int) metrics {
 	a.t.Helper()
+	defer waited(a.t, time.Now(), "nothing is under way")
 	var m metrics
 	last, same, enough := -1.0, 0, 3
 	if waiting > 0 {

@@ -33,6 +33,7 @@ func start(t *testing.T, name string) *workloads.Chain {
 		if err := c.Stop(); err != nil {
 			t.Errorf("stop the chain: %v", err)
 		}
+		noted(t, "cpu", c.CPU(), "services")
 	})
 	return c
 }
@@ -68,6 +69,7 @@ func send(t *testing.T, o load.Options) load.Result {
 	ctx, cancel := context.WithTimeout(t.Context(), patient(time.Minute))
 	defer cancel()
 	o.Timeout = patient(cmp.Or(o.Timeout, time.Minute)) // segments may be lost several times
+	defer waited(t, time.Now(), "load")
 	r, err := load.Run(ctx, o)
 	if err != nil {
 		t.Fatalf("load: %v", err)

@@ -210,6 +210,20 @@ func (g *Group) stop() error {
 	return errors.Join(errs...)
 }
 
+// CPU is the CPU time of the group's processes that have ended, and of those that they waited for.
+func (g *Group) CPU() (total time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.procs {
+		select {
+		case <-p.done:
+			total += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+		default:
+		}
+	}
+	return total
+}
+
 // awaitEmpty waits until no process is in the group any more.
 func awaitEmpty(pgid int) error {
 	for deadline := time.Now().Add(grace); ; time.Sleep(2 * time.Millisecond) {

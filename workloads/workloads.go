@@ -221,6 +221,9 @@ func CanBeLate(chain string) bool { return plans[chain].late != nil }
 // called more than once.
 func (c *Chain) Stop() error { return c.group.Stop() }
 
+// CPU is the CPU time of the services that have ended.
+func (c *Chain) CPU() time.Duration { return c.group.CPU() }
+
 // PIDs are the processes of the services under test as they are now, their
 // descendants included; dependencies and proxies are left out. It is empty after Stop,
 // and must not be asked while Restart runs.

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const events = `{"Action":"run","Package":"tare/integration","Test":"TestSlow"}
+{"Action":"attr","Package":"tare/integration","Test":"TestSlow/one","Key":"waited","Value":"1.500 the agent traces"}
+{"Action":"attr","Package":"tare/integration","Test":"TestSlow/two","Key":"waited","Value":"2.000 load"}
+{"Action":"attr","Package":"tare/integration","Test":"TestSlow/two","Key":"waited","Value":"1.000 the agent traces"}
+{"Action":"attr","Package":"tare/integration","Test":"TestSlow","Key":"cpu","Value":"0.860 the agent"}
+{"Action":"attr","Package":"tare/integration","Test":"TestSlow","Key":"owner","Value":"nobody"}
+{"Action":"pass","Package":"tare/integration","Test":"TestSlow/two","Elapsed":4}
+{"Action":"pass","Package":"tare/integration","Test":"TestSlow","Elapsed":9.25}
+{"Action":"run","Package":"tare/store","Test":"TestHangs"}
+{"Action":"pass","Package":"tare/store","Test":"TestQuick","Elapsed":0.5}
+{"Action":"pass","Package":"tare/store","Elapsed":0.5}
+`
+
+func TestTable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tests.json")
+	if err := os.WriteFile(file, []byte(events), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		least float64
+		want  string
+	}{
+		{0, `seconds  CPU s  test                  result       waited for
+9.2      0.9    integration.TestSlow  pass         2.5 the agent traces, 2.0 load
+0.5      0.0    store.TestQuick       pass         
+0.0      0.0    store.TestHangs       did not end  
+9.8      0.9    all 3 tests                        0 of less than 0 s are left out
+`},
+		{1, `seconds  CPU s  test                  result  waited for
+9.2      0.9    integration.TestSlow  pass    2.5 the agent traces, 2.0 load
+9.8      0.9    all 3 tests                   2 of less than 1 s are left out
+`},
+	} {
+		var out bytes.Buffer
+		if err := run([]string{file}, tt.least, &out); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != tt.want {
+			t.Errorf("of %g seconds and more:\n%s\nwant:\n%s", tt.least, out.String(), tt.want)
+		}
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	if err := os.WriteFile(broken, []byte("FAIL\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, files := range [][]string{nil, {"/nonexistent.json"}, {broken}} {
+		if err := run(files, 0, &bytes.Buffer{}); err == nil {
+			t.Errorf("%v: no error", files)
+		}
+	}
+}
