@@ -15,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // blindFS says that there is always room, as if somebody took it just after it
@@ -108,7 +110,7 @@ func (w *writers) start() {
 func (w *writers) untilRefused(more int64) {
 	w.t.Helper()
 	enough := w.refused.Load() + more
-	until(w.t, "refusing", func() bool {
+	testkit.Until(w.t, 15*time.Second, "refusing", func() bool {
 		if w.s.fs.waiting.Load() == 0 {
 			return false
 		}
@@ -124,15 +126,6 @@ func (w *writers) acknowledged() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]int(nil), w.written...)
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not within a minute:", what)
-		}
-	}
 }
 
 func checkWritten(t *testing.T, s *Store, written []int) {
@@ -159,7 +152,7 @@ func TestDiskFilledBySomebodyElse(t *testing.T) {
 			filler := filepath.Join(dir, "filler")
 			for range 2 {
 				before := len(w.acknowledged())
-				until(t, "writing", func() bool { return len(w.acknowledged()) > before+20 })
+				testkit.Until(t, 15*time.Second, "writing", func() bool { return len(w.acknowledged()) > before+20 })
 				fill(t, filler)
 				w.untilRefused(0)
 				checkWritten(t, s, w.acknowledged()[:20])
@@ -170,7 +163,7 @@ func TestDiskFilledBySomebodyElse(t *testing.T) {
 					t.Fatal(err)
 				}
 				before = len(w.acknowledged())
-				until(t, "writing again", func() bool { return len(w.acknowledged()) > before+5 })
+				testkit.Until(t, 15*time.Second, "writing again", func() bool { return len(w.acknowledged()) > before+5 })
 			}
 			w.stop.Store(true)
 			w.done.Wait()
@@ -198,7 +191,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	}
 	s.closing = 300 * time.Millisecond
 	w := startWriters(t, s)
-	until(t, "writing", func() bool { return len(w.acknowledged()) > 20 })
+	testkit.Until(t, 15*time.Second, "writing", func() bool { return len(w.acknowledged()) > 20 })
 	filler := filepath.Join(dir, "filler")
 	fill(t, filler)
 	// What the log had reserved is used up: a writer waits.
@@ -212,7 +205,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	}
 	w.done.Wait()
 	opt.disk = nil
-	until(t, "released", func() bool {
+	testkit.Until(t, 15*time.Second, "released", func() bool {
 		s, err = Open(opt)
 		if err != nil && !errors.Is(err, ErrInUse) {
 			t.Fatal(err)

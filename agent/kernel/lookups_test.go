@@ -17,6 +17,7 @@ import (
 	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // query asks for the address of a name of one letter.
@@ -211,7 +212,7 @@ func TestLookups(t *testing.T) {
 			if tgid != self {
 				t.Errorf("the hooks are wanted for process %d", tgid)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(testkit.Patient(10 * time.Second)):
 			t.Error("nobody has asked for the hooks")
 		}
 		if _, err := unix.Write(server, []byte("HTTP/1.1 200 OK\r\n\r\n"+strconv.Itoa(1))); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tare-trace/tare/collector/internal/journal"
 	"github.com/tare-trace/tare/collector/storeextension"
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 type extensions map[component.ID]component.Component
@@ -71,15 +72,6 @@ func stop(t testing.TB, components ...component.Component) {
 	}
 }
 
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for begin := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Fatal("not within a minute: ", what)
-		}
-	}
-}
-
 // What was acknowledged, waits, or is being passed on, is in the journal: a process that
 // begins with the directory, as it is at that moment, passes all of it on, but not what is
 // stored.
@@ -110,7 +102,7 @@ func TestJournal(t *testing.T) {
 		e = storeIn(t, other, sync)
 		var sink consumertest.TracesSink
 		p = journaled(t, e, nil, &sink)
-		await(t, "all spans are passed on", func() bool { return sink.SpanCount() >= 78 })
+		testkit.Until(t, 15*time.Second, "all spans are passed on", func() bool { return sink.SpanCount() >= 78 })
 		if n := sink.SpanCount(); n != 78 {
 			t.Errorf("%d spans, want 78", n)
 		}
@@ -141,7 +133,7 @@ func TestJournalIsFreed(t *testing.T) {
 	add(td, 1, 1, 0)
 	consume(t, p, td)
 	k := p.(*tracer).keeper
-	await(t, "the segment is complete", func() bool {
+	testkit.Until(t, 15*time.Second, "the segment is complete", func() bool {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		return len(k.freed) > 0
@@ -150,7 +142,7 @@ func TestJournalIsFreed(t *testing.T) {
 		t.Error("it is gone before the consumer has taken its spans")
 	}
 	close(next.open)
-	await(t, "it is gone", func() bool { return k.Bytes() == 0 })
+	testkit.Until(t, 15*time.Second, "it is gone", func() bool { return k.Bytes() == 0 })
 	stop(t, p, e)
 }
 
@@ -176,8 +168,8 @@ func TestFullJournal(t *testing.T) {
 		t.Fatalf("%d requests of %d bytes, %d refused: %v", taken, k.Bytes(), refused.Load(), err)
 	}
 	close(next.open)
-	await(t, "there is room again", func() bool { return one(taken+1) == nil })
-	await(t, "all have arrived", func() bool { return next.SpanCount() == int(taken)+1 }) //nolint:gosec // a count
+	testkit.Until(t, 15*time.Second, "there is room again", func() bool { return one(taken+1) == nil })
+	testkit.Until(t, 15*time.Second, "all have arrived", func() bool { return next.SpanCount() == int(taken)+1 }) //nolint:gosec // a count
 	stop(t, p, e)
 }
 

@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/goleak"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span/semconv"
 )
 
@@ -84,16 +85,6 @@ func consume(t *testing.T, p processor.Traces, td ptrace.Traces) {
 	}
 }
 
-// eventually polls, for as long as a slow machine may need.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("did not happen: " + what)
-		}
-	}
-}
-
 // metrics are the values of a metric by their attributes, "key=value" with commas.
 func metrics(t *testing.T, tel *componenttest.Telemetry, name string) map[string]float64 {
 	t.Helper()
@@ -142,7 +133,7 @@ func TestTracesPassAndAreCounted(t *testing.T) {
 	if got := metrics(t, tel, "tare_tracer_pending_spans")[""]; got != 1 {
 		t.Errorf("%g spans wait", got)
 	}
-	eventually(t, "the other trace expires", func() bool { return sink.SpanCount() == 3 })
+	testkit.Until(t, 15*time.Second, "the other trace expires", func() bool { return sink.SpanCount() == 3 })
 	td = ptrace.NewTraces()
 	add(td, 1, 3, 1)
 	add(td, 1, 3, 1)

@@ -20,6 +20,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,16 +70,6 @@ func (r *recorder) each(t *testing.T, first, n uint64) {
 	for i := first; i < first+n; i++ {
 		if got := r.seen[fmt.Sprintf("/n/%d", i)]; got != 1 {
 			t.Fatalf("number %d was sent %d times", i, got)
-		}
-	}
-}
-
-// await waits for what takes milliseconds on an idle machine.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -361,7 +353,7 @@ func TestCancelAbortsAndTimeoutFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "three requests reach the server", func() bool { return reached.Load() == 3 })
+	testkit.Until(t, 15*time.Second, "three requests reach the server", func() bool { return reached.Load() == 3 })
 	cancel()
 	res, err := g.Wait()
 	if !errors.Is(err, context.Canceled) || res.Aborted != 3 || res.Failed != 0 || res.Next != 3 {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // staller answers at once, but for one stretch in which nobody is answered.
@@ -203,7 +205,7 @@ func TestOpenLoopEndsWithContextAndStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "three requests reach the server", func() bool { return reached.Load() == 3 })
+	testkit.Until(t, 15*time.Second, "three requests reach the server", func() bool { return reached.Load() == 3 })
 	cancel()
 	res, err := g.Wait()
 	if !errors.Is(err, context.Canceled) || res.Aborted != 3 || res.Next != 3 || res.Offered != 3+res.Unsent {
@@ -216,7 +218,7 @@ func TestOpenLoopEndsWithContextAndStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a request is answered", func() bool { ok, _ := g.Done(); return ok >= 1 })
+	testkit.Until(t, 15*time.Second, "a request is answered", func() bool { ok, _ := g.Done(); return ok >= 1 })
 	g.Stop() // while it sleeps for 1,000 s
 	if res, err = g.Wait(); err != nil || res.OK != 1 || res.Offered != 1 || len(res.Limits) != 0 && slices.ContainsFunc(res.Limits, func(s string) bool { return !strings.HasPrefix(s, "generator late") }) {
 		t.Fatalf("stopped: %+v, %v", res, err)
@@ -241,7 +243,7 @@ func TestConnectionsThatIdleAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "four requests are answered", func() bool { ok, _ := g.Done(); return ok >= 4 })
+	testkit.Until(t, 15*time.Second, "four requests are answered", func() bool { ok, _ := g.Done(); return ok >= 4 })
 	srv.CloseClientConnections()
 	res, err := g.Wait()
 	// One request may have been under way.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 func TestStallHoldsAnswers(t *testing.T) {
@@ -15,7 +18,7 @@ func TestStallHoldsAnswers(t *testing.T) {
 	for range 3 {
 		go func() { done <- send(t, s, body(chain(1)...)).StatusCode }()
 	}
-	until(t, "three bodies have come", func() bool { return s.counters.load().Bytes == uint64(3*len(body(chain(1)...))) })
+	testkit.Until(t, 15*time.Second, "three bodies have come", func() bool { return s.counters.load().Bytes == uint64(3*len(body(chain(1)...))) })
 	if got := s.counters.load(); got.Requests != 0 || len(done) != 0 {
 		t.Errorf("%+v, and %d answers", got, len(done))
 	}
@@ -39,12 +42,12 @@ func TestStalledClientThatGivesUp(t *testing.T) {
 		_, err := post(ctx, s)
 		done <- err
 	}()
-	until(t, "the body has come", func() bool { return s.counters.load().Bytes > 0 })
+	testkit.Until(t, 15*time.Second, "the body has come", func() bool { return s.counters.load().Bytes > 0 })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	until(t, "it counts as refused", func() bool { return s.counters.load().Refused == 1 })
+	testkit.Until(t, 15*time.Second, "it counts as refused", func() bool { return s.counters.load().Refused == 1 })
 	s.Stall(false)
 	if tally, err := s.Count(); err != nil || tally.Requests != 0 {
 		t.Errorf("%+v, %v", tally, err)
@@ -60,7 +63,7 @@ func TestCloseEndsAStall(t *testing.T) {
 			_, err := post(t.Context(), s)
 			done <- err
 		}()
-		until(t, "the body has come", func() bool { return s.counters.load().Bytes > 0 })
+		testkit.Until(t, 15*time.Second, "the body has come", func() bool { return s.counters.load().Bytes > 0 })
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

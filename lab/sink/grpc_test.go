@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -16,6 +17,8 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 func openBoth(t *testing.T) (*Sink, *grpc.ClientConn) {
@@ -84,12 +87,12 @@ func TestGRPCFaults(t *testing.T) {
 		_, err := client.Export(ctx, request("shop", chain(1)...))
 		done <- err
 	}()
-	until(t, "the body has come", func() bool { return s.counters.load().Bytes > before })
+	testkit.Until(t, 15*time.Second, "the body has come", func() bool { return s.counters.load().Bytes > before })
 	cancel()
 	if err := <-done; status.Code(err) != codes.Canceled {
 		t.Errorf("given up: %v", err)
 	}
-	until(t, "it counts as refused", func() bool { return s.counters.load().Refused == 1 })
+	testkit.Until(t, 15*time.Second, "it counts as refused", func() bool { return s.counters.load().Refused == 1 })
 	s.Stall(false)
 	if tally, err := s.Count(); err != nil || tally.Requests != 0 {
 		t.Errorf("%+v, %v", tally, err)

@@ -133,16 +133,6 @@ func accepted(t testing.TB, s *Sink, b []byte, header ...string) {
 	}
 }
 
-// until waits for something that happens in another goroutine.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for begin := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > patience {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
 // post is send without a test: the error is the client's.
 func post(ctx context.Context, s *Sink) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Endpoint()+"/v1/traces", bytes.NewReader(body(chain(1)...)))

@@ -9,6 +9,7 @@ import (
 
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
 )
 
@@ -245,13 +246,5 @@ func failedAndRejectedSpansAreCounted(t *testing.T, pipeline string) {
 
 func await(t *testing.T, p *servicetest.Process, key string, want float64) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		c := p.Config()
-		if c[key] == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is not %v: %v", key, want, c)
-		}
-	}
+	testkit.Until(t, 15*time.Second, key+" is as wanted", func() bool { return p.Config()[key] == want })
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // toolchain is a Go version with libraries of its time; "" is the one that
@@ -49,6 +50,7 @@ func (v variant) String() string {
 // build compiles the program under test.
 func (v variant) build(t testing.TB) string {
 	t.Helper()
+	testkit.Inputs(t, "agent/runtime/golang/testdata")
 	out := filepath.Join(t.TempDir(), "program")
 	args := []string{"build", "-p", "1", "-o", out}
 	if v.stripped {

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 var built struct {
@@ -37,6 +39,7 @@ func Run(m *testing.M) {
 // detector if the tests have.
 func Build(t *testing.T, names ...string) string {
 	t.Helper()
+	testkit.Inputs(t, "workloads", "otel", "span", "internal")
 	built.Lock()
 	defer built.Unlock()
 	if built.dir == "" {

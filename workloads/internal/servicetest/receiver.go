@@ -1,16 +1,14 @@
 package servicetest
 
 import (
-	"io"
 	"net"
-	"net/http"
 	"sync"
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // Receiver is an OTLP receiver over HTTP that keeps what it is sent.
@@ -18,7 +16,6 @@ type Receiver struct {
 	URL string // http://host:port
 
 	t       *testing.T
-	server  *http.Server
 	mu      sync.Mutex
 	spans   []Span
 	stall   chan struct{} // exports wait until it is closed; nil: they do not
@@ -41,32 +38,16 @@ func NewReceiver(t *testing.T, host string) *Receiver {
 		t.Fatal(err)
 	}
 	r := &Receiver{URL: "http://" + l.Addr().String(), t: t, stalled: make(chan struct{}, 1000)}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/traces", r.export)
-	r.server = &http.Server{Handler: mux} //nolint:gosec // a test
-	ended := make(chan struct{})
-	go func() {
-		_ = r.server.Serve(l) // ends with Close
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		r.Resume()
-		_ = r.server.Close()
-		<-ended
-	})
+	testkit.ServeOTLPOverHTTP(t, l, r.take)
+	t.Cleanup(r.Resume) // before the server is stopped, which waits for what stalls
 	return r
 }
 
-func (r *Receiver) export(w http.ResponseWriter, req *http.Request) {
-	body, err := io.ReadAll(req.Body)
+func (r *Receiver) take(e testkit.Export) (*testkit.ExportAnswer, error) {
+	message, err := e.Message()
 	if err != nil {
-		return // the service ended
-	}
-	var message collector.ExportTraceServiceRequest
-	if err := proto.Unmarshal(body, &message); err != nil {
 		r.t.Errorf("received no OTLP: %v", err)
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return nil, err
 	}
 	r.mu.Lock()
 	stall, reject := r.stall, r.reject
@@ -75,11 +56,8 @@ func (r *Receiver) export(w http.ResponseWriter, req *http.Request) {
 		r.stalled <- struct{}{}
 		<-stall
 	}
-	var answer collector.ExportTraceServiceResponse
-	if reject > 0 {
-		answer.PartialSuccess = &collector.ExportTracePartialSuccess{RejectedSpans: reject, ErrorMessage: "not wanted"}
-	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, rs := range message.GetResourceSpans() {
 		var service string
 		for _, a := range rs.GetResource().GetAttributes() {
@@ -93,13 +71,10 @@ func (r *Receiver) export(w http.ResponseWriter, req *http.Request) {
 			}
 		}
 	}
-	r.mu.Unlock()
-	b, err := proto.Marshal(&answer)
-	if err != nil {
-		r.t.Error(err)
+	if reject > 0 {
+		return &testkit.ExportAnswer{RejectedSpans: reject, ErrorMessage: "not wanted"}, nil
 	}
-	w.Header().Set("Content-Type", "application/x-protobuf")
-	_, _ = w.Write(b) // the service may have ended
+	return nil, nil //nolint:nilnil // no remark is OTLP's answer to a success
 }
 
 // Stall lets exports wait until Resume.

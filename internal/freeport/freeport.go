@@ -1,0 +1,68 @@
+// Package freeport finds ports for services that start later.
+package freeport
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// Ports of services are taken from below the range from which Linux gives
+// ports to outgoing connections (from 32768 by default): a client under load
+// must not hold the port of a service that is about to start, or to restart.
+const firstPort, lastPort = 12000, 32000
+
+// mostGiven is how many ports this process keeps from being given again: each is a descriptor.
+const mostGiven = 2000
+
+// given are the ports that this process was given, the oldest first.
+var given struct {
+	sync.Mutex
+	names []net.Listener
+}
+
+// On finds a port of an address of this machine (of "" all) that nobody listens on. It is given
+// neither again nor to another process of this network namespace that asks here, until this process
+// ends or has been given 2,000 others: services start later than ports are chosen, and the rules of an
+// agent that select a service name its port in whatever namespace.
+func On(host string) (int, error) {
+	return Where(host, func(int) bool { return false })
+}
+
+// Where is On, but for ports that are taken.
+func Where(host string, taken func(port int) bool) (int, error) {
+	given.Lock()
+	defer given.Unlock()
+	const all = lastPort - firstPort
+	start := rand.IntN(all) //nolint:gosec // not a secret
+	for i := range all {
+		port := firstPort + (start+i)%all
+		if taken(port) {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("no port of %q: %w", host, err)
+		}
+		// The name of an abstract unix socket is given up by the kernel, however this process ends.
+		name, err := net.Listen("unix", fmt.Sprintf("@tare-port-%d", port))
+		_ = l.Close()
+		if err != nil {
+			continue
+		}
+		if given.names = append(given.names, name); len(given.names) > mostGiven {
+			_ = given.names[0].Close()
+			given.names = slices.Delete(given.names, 0, 1)
+		}
+		return port, nil
+	}
+	return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
+}
