@@ -29,7 +29,8 @@
 
 #define UNIX_NOTES 4 /* a power of two: requests that were sent, and that nobody has received yet */
 #define UNIX_TELL  1000000000 /* ns, at least, between requests for the hooks */
-#define UNIX_SPINS 20000 /* a tenth of a millisecond, in which who holds it may be off its CPU */
+/* Ten milliseconds: who holds it may be off its CPU, preempted or because the host takes the CPU of a virtual machine. */
+#define UNIX_SPINS 2000000
 
 #define SHUTDOWN_BOTH 3
 
