@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/workloads"
 )
 
 // A real Alertmanager switches the adaptive sampler of a service: an alert that fires raises its rate to
 // that of the alert's severity, one that is resolved gives it back, and a wrong token changes nothing.
 func TestAlertmanagerSwitchesTheSampler(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts real services: not with -short")
 	}
@@ -23,7 +25,7 @@ func TestAlertmanagerSwitchesTheSampler(t *testing.T) {
 	const token = "of the test"
 	c, err := workloads.Start(t.Context(), "thesis", workloads.Options{Bin: bin, Env: map[string]string{
 		"TRACING_ENABLED": "true", "SAMPLING_STRATEGY": "adaptive", "ADAPTIVE_BASE_RATE": "0.05", "ALERT_TOKEN": token,
-		"COLLECTOR_ENDPOINT": "http://" + loopback(freePort(t)), // nobody: no request is made
+		"COLLECTOR_ENDPOINT": "http://" + loopback(testkit.FreePort(t)), // nobody: no request is made
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +85,7 @@ func askSampler(t *testing.T, address string) (s samplerState) {
 func untilSampler(t *testing.T, address, what string, holds func(samplerState) bool) {
 	t.Helper()
 	var last samplerState
-	if !comesTrue(2*deadline, func() bool { last = askSampler(t, address); return holds(last) }) {
+	if !testkit.ComesTrue(2*deadline, func() bool { last = askSampler(t, address); return holds(last) }) {
 		t.Fatalf("not seen: %s; the sampler says %+v", what, last)
 	}
 }
@@ -108,7 +110,7 @@ receivers:
       - url: http://`+service+`/adaptive-alerts
         http_config: {authorization: {type: Bearer, credentials: `+token+`}}
 `)
-	address := loopback(freePort(t))
+	address := loopback(testkit.FreePort(t))
 	s.ready(s.service("alertmanager", "", nil, "prometheus-alertmanager", "--config.file="+config, "--web.listen-address="+address,
 		"--storage.path="+s.g.Dir, "--cluster.listen-address=", "--log.level=warn"), address)
 	return alertmanager{t, "http://" + address}

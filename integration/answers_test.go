@@ -2,10 +2,10 @@ package integration
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
@@ -13,12 +13,14 @@ import (
 
 // An answer of 25 bytes has the length of "100 Continue", and is none.
 func TestShortAnswers(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "python3")
 	for _, size := range []int{24, 25, 26} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
+			t.Parallel()
 			c, s := newServers(t), newSink(t)
 			c.env = append(c.env, "SIZE="+itoa(size))
-			proxy := freePort(t)
+			proxy := testkit.FreePort(t)
 			c.selects("proxy", proxy)
 			c.answers(python("short")(c))
 			c.nginx("proxy", "", proxyTo(loopback(proxy), loopback(c.entry)), loopback(proxy))
@@ -27,7 +29,7 @@ func TestShortAnswers(t *testing.T) {
 			t.Run("at the entry", func(t *testing.T) {
 				send(t, load.Options{Addr: loopback(c.entry), Connections: 8, Requests: requests, AppendPath: numbered})
 				m := a.settle()
-				wantComplete(t, judge(t, s.all(), serve("service", "/n/")), m, requests, 1)
+				wantComplete(t, judge(t, s.all(), serve("service", "/n/")), m, requests, accounted)
 				wantNoErrors(t, s.all())
 			})
 			t.Run("behind nginx", func(t *testing.T) {
@@ -44,11 +46,13 @@ func TestShortAnswers(t *testing.T) {
 
 // php-fpm reads the rest of a request after it has answered.
 func TestFastCGI(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "redis-server", "php-fpm*")
 	for _, keep := range []string{"off", "on"} {
 		t.Run("fastcgi_keep_conn "+keep, func(t *testing.T) {
+			t.Parallel()
 			c, s := newServers(t, "backend", "redis"), newSink(t)
-			proxy := freePort(t)
+			proxy := testkit.FreePort(t)
 			c.selects("proxy", proxy)
 			phpFPM(c)
 			c.nginx("proxy", "", fmt.Sprintf(`
@@ -86,13 +90,13 @@ func TestFastCGI(t *testing.T) {
 }
 
 func phpFPM(c *servers) *workloads.Process {
-	p := fpm(c, loopback(c.entry))
+	p := fpm(c, program("php-fpm*"), loopback(c.entry))
 	c.ready(p, loopback(c.entry))
 	return p
 }
 
 // fpm is PHP-FPM, which listens on an address or a path.
-func fpm(c *servers, listen string) *workloads.Process {
+func fpm(c *servers, program, listen string) *workloads.Process {
 	var env strings.Builder
 	for _, e := range c.env {
 		fmt.Fprintf(&env, "env[%s\n", strings.Replace(e, "=", "] = ", 1))
@@ -111,5 +115,5 @@ listen.backlog = 4096
 pm = static
 pm.max_children = 80
 %[3]s`, c.g.Dir, listen, env.String()))
-	return c.service("service", "", nil, filepath.Base(program("php-fpm*")), "-F", "-n", "-y", conf)
+	return c.service("service", "", nil, program, "-F", "-n", "-y", conf)
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // still has the congestion control that it had, and works. By way of nv this is what
 // could be lost (`make test-kernels`).
 func TestKilledWhileArming(t *testing.T) {
+	t.Parallel()
 	need(t)
 	const connections = 300
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -43,19 +45,28 @@ func TestKilledWhileArming(t *testing.T) {
 	s := newSink(t)
 	args := []string{"--port", "held=" + itoa(port), overWire}
 
-	began := time.Now()
 	a := trace(t, s, nil, args...)
-	took := time.Since(began)
+	_, links := a.programs()
 	if m := a.mustMetrics(); m[`tare_connections_total{state="armed"}`] < connections {
 		t.Errorf("connections armed at the start:\n%v", m)
 	}
-	a.stop()
+	a.Stop()
+	// A start attaches hooks, and then arms. Some agents are killed when they hold so many of their hooks; others when
+	// they hold all, and a connection is seen to be armed, which only --arm-open nv shows, or else when they trace.
 	const kills = 16
 	for i := range kills {
 		a := launch(t, s, nil, args...)
-		// The last part of a start arms; when exactly is not to be seen from outside.
-		time.Sleep(took * time.Duration(kills+i+1) / (2 * kills))
-		a.kill()
+		enough := (links - 1) * min(i+1, kills/2) / (kills / 2) // one is let go when nothing has to be proven
+		a.Await(time.Minute, itoa(enough)+" hooks are attached", func() bool {
+			_, held := a.programs()
+			return held >= enough
+		})
+		if i >= kills/2+kills/4 {
+			a.Await(time.Minute, "a connection is armed", func() bool {
+				return !slices.Equal(controls(t, servers), want) || a.healthy()
+			})
+		}
+		a.Kill()
 		for k, control := range controls(t, servers) {
 			if control != want[k] {
 				t.Fatalf("connection %d of %d had %s, and has %s after a kill", k, connections, want[k], control)

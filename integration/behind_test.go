@@ -12,6 +12,7 @@ import (
 // What a service asks that cannot be linked begins a trace where it is selected,
 // and says behind whom it is.
 func TestBehindUnlinked(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "redis-server")
 	c, s := newServers(t, "backend", "redis"), newSink(t)
 	c.answers(c.service("service", "", append(c.env, goProxyEnv+"="+loopback(c.entry)+","+loopback(c.backend)), os.Args[0]))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/bench"
 	"github.com/tare-trace/tare/lab/record"
 )
@@ -21,7 +22,7 @@ import (
 // bench runs `tare bench` in a directory and returns all that it wrote.
 func runBench(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient(5*time.Minute))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tare, append([]string{"bench"}, args...)...)
 	cmd.Dir = dir
@@ -73,6 +74,7 @@ func valueOf(t *testing.T, r record.Run, metric string) float64 {
 }
 
 func TestBenchThesis(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	need(t, "ip")
 	_, runs := experimentOf(t, t.TempDir(), "thesis", "smoke")
@@ -113,6 +115,7 @@ func TestBenchThesis(t *testing.T) {
 
 // Answers and bodies have the size of their workload, with the agent and without.
 func TestBenchPayload(t *testing.T) {
+	t.Parallel()
 	need(t, "ip")
 	const size = 300_000
 	file := filepath.Join(t.TempDir(), "sizes.yaml")
@@ -146,6 +149,7 @@ figures: [{id: S, x: size, where: {workloads: [body]}, y: [cpu_traced_us], as: v
 // What fails and what is slow has a trace where it is decided when the request is over, in
 // the service or behind it.
 func TestBenchStrategies(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	need(t, "ip")
 	_, runs := experimentOf(t, t.TempDir(), "strategies", "smoke")
@@ -181,6 +185,7 @@ func TestBenchStrategies(t *testing.T) {
 // What is planted into requests is found where it is stored, less of it with redaction, and
 // nothing where the agent traces.
 func TestBenchPrivacy(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	need(t, "ip")
 	_, runs := experimentOf(t, t.TempDir(), "privacy", "smoke")
@@ -219,6 +224,7 @@ func TestBenchPrivacy(t *testing.T) {
 // An adaptive sampler raises its rate where requests fail, and as many traces arrive
 // as it decided to sample, whole in a chain of three services.
 func TestBenchAdaptive(t *testing.T) {
+	t.Parallel()
 	need(t, "ip")
 	const text = `
 name: small
@@ -278,6 +284,7 @@ figures: [{id: a, title: rates, x: time, y: [rates], as: value, panel: workload}
 }
 
 func TestBenchCoroot(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	need(t, "ip", "redis-server")
 	m, runs := experimentOf(t, t.TempDir(), "coroot", "smoke")
@@ -306,6 +313,7 @@ func TestBenchCoroot(t *testing.T) {
 }
 
 func TestBenchChain(t *testing.T) {
+	t.Parallel()
 	need(t, "ip", "nginx")
 	_, runs := experimentOf(t, t.TempDir(), "chainscope-nginx", "smoke")
 	checked := 0
@@ -325,6 +333,7 @@ func TestBenchChain(t *testing.T) {
 
 // Every placement that this kernel offers gives whole traces, and what it does not offer is named.
 func TestBenchPlacement(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	need(t, "ip", "nginx")
 	m, runs := experimentOf(t, t.TempDir(), "placement", "smoke")
@@ -361,6 +370,7 @@ func buildHello(t *testing.T, dir string) {
 
 // A user's own service, as docs/bench.md tells.
 func TestBenchOwnService(t *testing.T) {
+	t.Parallel()
 	need(t, "ip")
 	dir := t.TempDir()
 	buildHello(t, dir)
@@ -377,6 +387,7 @@ func TestBenchOwnService(t *testing.T) {
 }
 
 func TestBenchResumesAfterKill(t *testing.T) {
+	t.Parallel()
 	need(t, "ip", "nginx")
 	dir := t.TempDir()
 	out := filepath.Join(dir, "results")
@@ -388,7 +399,7 @@ func TestBenchResumesAfterKill(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	until(t, time.Minute, "a first run on the disk", func() bool {
+	testkit.Until(t, time.Minute, "a first run on the disk", func() bool {
 		select {
 		case err := <-ended:
 			t.Fatalf("ended by itself: %v\n%s", err, text.String())
@@ -426,6 +437,7 @@ func TestBenchResumesAfterKill(t *testing.T) {
 }
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	need(t, "ip")
 	dir := t.TempDir()
 	example, err := os.ReadFile("../docs/examples/hello.yaml")
@@ -470,6 +482,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 // Without root there is no network namespace and no tracer of the kernel's, and
 // the rest is measured all the same.
 func TestBenchWithoutRoot(t *testing.T) {
+	t.Parallel()
 	need(t)
 	dir, err := os.MkdirTemp("", "tare-nobody-")
 	if err != nil {
@@ -514,7 +527,7 @@ func TestBenchWithoutRoot(t *testing.T) {
 		}
 	}
 	// A port that somebody holds is found before anything is started.
-	busy := freePort(t)
+	busy := testkit.FreePort(t)
 	holder := exec.Command(filepath.Join(dir, "hello", "hello"), "--listen", "127.0.0.1:"+itoa(busy))
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
@@ -523,7 +536,7 @@ func TestBenchWithoutRoot(t *testing.T) {
 		_ = holder.Process.Kill()
 		_ = holder.Wait()
 	})
-	until(t, 10*time.Second, "the holder to listen", func() bool {
+	testkit.Until(t, 10*time.Second, "the holder to listen", func() bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+itoa(busy))
 		if err == nil {
 			_ = c.Close()
@@ -544,6 +557,7 @@ func TestBenchWithoutRoot(t *testing.T) {
 // for its name again and again; the server of names sees whoever asks. With a collector that answers, the traces of all
 // requests are compared, and of nothing else: the laboratory asks the services, too, for what they run with and count.
 func TestBenchBrokenCollectors(t *testing.T) {
+	t.Parallel()
 	need(t, "ip", "dnsmasq", "haproxy")
 	const text = `
 name: broken

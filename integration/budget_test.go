@@ -11,6 +11,7 @@ import (
 // The sampling rate follows a budget while the load rises and falls by ten; each trace says
 // by which threshold it was sampled, and scaled by that their number is the requests'.
 func TestBudget(t *testing.T) {
+	alone(t, "the CPU time that the agent may take is counted")
 	need(t, "nginx")
 	c, s := newServers(t, "backend"), newSink(t)
 	c.nginx("service", "", proxyTo(loopback(c.entry), loopback(c.backend)), loopback(c.entry))

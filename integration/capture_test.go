@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // The TCP options that Tare writes: RFC 4727's 253 for the mark, OBI's 25 for
@@ -195,7 +197,7 @@ func (c *capture) forget() {
 // atLeast waits until so many packets were counted: the reader may be behind.
 func (c *capture) atLeast(t *testing.T, n int) {
 	t.Helper()
-	until(t, deadline, itoa(n)+" packets are captured", func() bool {
+	testkit.Until(t, deadline, itoa(n)+" packets are captured", func() bool {
 		packets, _, _ := c.seen()
 		return packets >= n
 	})

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // controlGroup is a control group of the test.
@@ -71,14 +73,11 @@ func (g controlGroup) add(t *testing.T, pid int) {
 // remove waits for the kernel to let go of processes that have ended.
 func (g controlGroup) remove(t *testing.T) {
 	var err error
-	for range 100 {
-		if err = os.Remove(g.dir); err == nil || errors.Is(err, fs.ErrNotExist) {
-			return
-		}
-		if !errors.Is(err, syscall.EBUSY) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+	testkit.ComesTrue(deadline, func() bool {
+		err = os.Remove(g.dir)
+		return !errors.Is(err, syscall.EBUSY)
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
-	t.Error(err)
 }

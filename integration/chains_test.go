@@ -15,6 +15,7 @@ const overWire = "--same-host=false"
 // Every request sampled: at least 99.9% of the traces are complete, in the tier that is
 // chosen and in the one that is there to be compared.
 func TestEveryRequest(t *testing.T) {
+	t.Parallel()
 	need(t)
 	mountTracefs(t)
 	syscalls := []string{"TARE_TIER=syscall"}
@@ -28,6 +29,7 @@ func TestEveryRequest(t *testing.T) {
 			{chain + " at system calls", syscalls, nil},
 		} {
 			t.Run(way.name, func(t *testing.T) {
+				t.Parallel()
 				c, s := start(t, chain), newSink(t)
 				a := trace(t, s, way.env, append(ports(c), way.args...)...)
 				send(t, load.Options{Addr: c.Entry, Connections: 32, Requests: uint64(requests), AppendPath: c.AppendPath})
@@ -49,9 +51,11 @@ func mountTracefs(t *testing.T) {
 // One request of ten sampled: chance decides which, and all of them are
 // complete. What is not sampled leaves no span at all.
 func TestOneOfTen(t *testing.T) {
+	t.Parallel()
 	need(t)
 	for chain, requests := range map[string]int{"nginx": few(20000), "shop": few(6000)} {
 		t.Run(chain, func(t *testing.T) {
+			t.Parallel()
 			c, s := start(t, chain), newSink(t)
 			a := trace(t, s, nil, append(ports(c), ratio("0.1")...)...)
 			send(t, load.Options{Addr: c.Entry, Connections: 32, Requests: uint64(requests), AppendPath: c.AppendPath})
@@ -66,6 +70,7 @@ func TestOneOfTen(t *testing.T) {
 
 // What is said for all services fills in where nothing is known: nginx is known.
 func TestLinkingForAll(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, append(ports(c), "--linking", "thread")...)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -58,19 +59,19 @@ http {
 // is found, its spans have its own name and container.id, and as many indices are
 // used as there are services in containers.
 func TestContainersComeAndGo(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "ip", "sh")
 	c := churn{services: 20, workers: 14, namespaces: 8, rounds: 3}
-	results, idleFor := os.Getenv(churnCostEnv), time.Second
+	results := os.Getenv(churnCostEnv)
 	if results != "" {
 		c = churn{services: 200, workers: 9, namespaces: 50, rounds: 5}
-		idleFor = time.Minute // with scans
 	}
 	cgroups := cgroupFor(t) // before the services: it is removed when they have ended
 	st, s := newStack(t), newSink(t)
 	ports := make([]int, c.services)
 	args := []string{"--metrics", "requests"}
 	for i := range ports {
-		ports[i] = freePort(t)
+		ports[i] = testkit.FreePort(t)
 		args = append(args, "--port", fmt.Sprintf("s%d=%d", i, ports[i]))
 	}
 	namespaces := make([]string, c.namespaces)
@@ -102,7 +103,10 @@ func TestContainersComeAndGo(t *testing.T) {
 		in.ready(t)
 	}
 	a := trace(t, s, nil, args...)
-	idle := measureCPU(t, a.pid(), idleFor)
+	idle := 0.0
+	if results != "" {
+		idle = measureCPU(t, a.PID(), time.Minute) // with scans
+	}
 	at := time.Now()
 	askAll(t, running, "old", 3)
 	m := a.settle()
@@ -113,7 +117,7 @@ func TestContainersComeAndGo(t *testing.T) {
 	var firsts []float64
 	var cpu, lasted float64
 	for round := range c.rounds {
-		before, began := ticks(t, a.pid()), time.Now()
+		before, began := ticks(t, a.PID()), time.Now()
 		var fresh []*incarnation
 		for i := round % 3; i < c.services; i += 3 {
 			if err := running[i].process.Stop(); err != nil {
@@ -141,7 +145,7 @@ func TestContainersComeAndGo(t *testing.T) {
 			}
 		}
 		firsts = append(firsts, firstTraced(t, s, fresh, fmt.Sprintf("new%d", round))...)
-		cpu, lasted = cpu+ticks(t, a.pid())-before, lasted+time.Since(began).Seconds()
+		cpu, lasted = cpu+ticks(t, a.PID())-before, lasted+time.Since(began).Seconds()
 		path := fmt.Sprintf("all%d", round)
 		askAll(t, running, path, 3)
 		m = a.settle()
@@ -169,7 +173,7 @@ func TestContainersComeAndGo(t *testing.T) {
 	if m.lost("service_unknown") > 0 || m[`tare_connections_total{state="unarmed"}`] > 0 {
 		t.Errorf("metrics:\n%v", m)
 	}
-	if got, want := strings.Count(a.log.String(), "msg=service"), c.services; got != want {
+	if got, want := strings.Count(a.Log.String(), "msg=service"), c.services; got != want {
 		t.Errorf("the log tells of %d services, want each of %d once", got, want)
 	}
 }
@@ -252,7 +256,7 @@ func (in *incarnation) get(path string) error {
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patient(5 * time.Second)))
 	if _, err := fmt.Fprintf(c, "GET /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path); err != nil {
 		return err
 	}
@@ -264,13 +268,13 @@ func (in *incarnation) get(path string) error {
 func (in *incarnation) ready(t *testing.T) {
 	t.Helper()
 	inNamespace(t, in.ns, func() {
-		for end := time.Now().Add(deadline); ; time.Sleep(2 * time.Millisecond) {
+		for end := testkit.NewDeadline(deadline); ; time.Sleep(2 * time.Millisecond) {
 			if c, err := net.DialTimeout("tcp4", loopback(in.port), time.Second); err == nil {
 				_ = c.Close()
 				in.first = time.Now()
 				return
 			}
-			if time.Now().After(end) {
+			if end.Over() {
 				t.Errorf("%s does not listen within %v: %v", in.name, deadline, in.process.Output())
 				return
 			}
@@ -338,7 +342,7 @@ func firstTraced(t *testing.T, s *sink, fresh []*incarnation, path string) (ms [
 		byContainer[in.container] = in
 	}
 	from := s.count()
-	for n, end := 0, time.Now().Add(3*deadline); len(traced) < len(fresh); n++ {
+	for n, end := 0, testkit.NewDeadline(3*deadline); len(traced) < len(fresh); n++ {
 		for _, in := range fresh {
 			if _, ok := traced[in]; ok {
 				continue
@@ -365,7 +369,7 @@ func firstTraced(t *testing.T, s *sink, fresh []*incarnation, path string) (ms [
 				traced[in] = sent[request{in, k}]
 			}
 		}
-		if time.Now().After(end) {
+		if end.Over() {
 			t.Fatalf("%d of %d services are traced within %v", len(traced), len(fresh), 3*deadline)
 		}
 		time.Sleep(20 * time.Millisecond)

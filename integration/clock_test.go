@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
@@ -14,7 +15,8 @@ import (
 // stands still for a while, as when a machine is suspended: every trace is whole, a span takes as
 // long as it took, and begins where the clock is then.
 func TestClockSteps(t *testing.T) {
-	if slowness == 1 {
+	alone(t, "the clock of the host is set")
+	if testkit.Slowness == 1 {
 		t.Skip("sets the clock of the machine: make test-kernels TESTS=TestClockSteps does it in emulated ones")
 	}
 	need(t)
@@ -28,7 +30,7 @@ func TestClockSteps(t *testing.T) {
 		l.more(100)
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
-		for _, pid := range append(c.PIDs(), a.pid()) {
+		for _, pid := range append(c.PIDs(), a.PID()) {
 			if err := syscall.Kill(pid, sig); err != nil {
 				t.Fatal(err)
 			}

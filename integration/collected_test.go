@@ -3,19 +3,21 @@ package integration
 import (
 	"testing"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
 // Go's garbage collector closes what nobody holds, links among it, and an
 // agent would go blind without an error. With GOGC=1 it runs all the time.
 func TestGarbageCollectorTakesNoLink(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, []string{"GOGC=1"}, ports(c)...)
 	ids, links := a.programs()
 	collections := a.mustMetrics()["go_gc_duration_seconds_count"]
-	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 8, AppendPath: c.AppendPath})
-	until(t, 2*deadline, "the collector has run 50 times", func() bool {
+	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 8, Rate: 2000, AppendPath: c.AppendPath})
+	testkit.Until(t, 2*deadline, "the collector has run 50 times", func() bool {
 		return a.mustMetrics()["go_gc_duration_seconds_count"] >= collections+50
 	})
 	l.more(500)

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // inFields encodes content in messages of protobuf, the fields from the outermost on.
@@ -57,6 +59,7 @@ func (encoded) Unmarshal(mem.BufferSlice, any) error { return nil }
 // or memory: a hundred at once are refused, others are served meanwhile, and memory stays
 // within the limit.
 func TestCollectorRefusesWhatItCannotDecode(t *testing.T) {
+	t.Parallel()
 	const limit = 512 // MiB
 	s := storeIn(t, t.TempDir(), "--set", "processors.memory_limiter.limit_mib="+itoa(limit),
 		"--set", "processors.memory_limiter.spike_limit_mib="+itoa(limit/4))
@@ -102,7 +105,7 @@ func TestCollectorRefusesWhatItCannotDecode(t *testing.T) {
 	bomb := gzipped(t, bytes.NewReader(inFields(spans, 1, 2)))
 	t.Logf("a bomb has %d bytes", len(bomb))
 	fits := inFields(spans[:3_800_000], 1, 2) // by gRPC's limit of 4 MiB
-	idle := peak(t, s.cmd.Process.Pid)
+	idle := peak(t, s.Cmd.Process.Pid)
 	var bombs sync.WaitGroup
 	for i := range 100 {
 		bombs.Go(func() {
@@ -118,11 +121,11 @@ func TestCollectorRefusesWhatItCannotDecode(t *testing.T) {
 	const traces, perTrace = 100, 5
 	sender := dialOTLP(t, s.otlp, nil)
 	for i := range uint64(traces) { // as SDKs do, which send again what is refused for the moment
-		until(t, deadline, "a trace is taken", func() bool { return export(t.Context(), sender, someTraces(7+i, 1, perTrace)) == nil })
+		testkit.Until(t, deadline, "a trace is taken", func() bool { return export(t.Context(), sender, someTraces(7+i, 1, perTrace)) == nil })
 	}
 	bombs.Wait()
 	s.awaitSpans(t, traces*perTrace)
-	most := peak(t, s.cmd.Process.Pid)
+	most := peak(t, s.Cmd.Process.Pid)
 	t.Logf("%.0f MiB at most, %.0f before; %d were refused", most, idle, int(s.metric("tare_receiver_refused_requests")+s.metric("tare_receiver_refused_requests_total")))
 	if most > 1.2*limit {
 		t.Errorf("%.0f MiB at most, limit %d", most, limit)
@@ -131,7 +134,8 @@ func TestCollectorRefusesWhatItCannotDecode(t *testing.T) {
 
 // Clients that do not finish what they began are disconnected, by every listener.
 func TestCollectorDisconnectsSlowClients(t *testing.T) {
-	health := loopback(freePort(t))
+	t.Parallel()
+	health := loopback(testkit.FreePort(t))
 	s := storeIn(t, t.TempDir(), "--set", "receivers.otlp.protocols.http.read_timeout=12s", "--set", "extensions.health_check.endpoint="+health)
 	var all sync.WaitGroup
 	for _, c := range []struct{ name, address, begin string }{
@@ -150,7 +154,7 @@ func TestCollectorDisconnectsSlowClients(t *testing.T) {
 				return
 			}
 			defer func() { _ = conn.Close() }()
-			if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			if err := conn.SetDeadline(time.Now().Add(testkit.Patient(2 * time.Minute))); err != nil {
 				t.Error(err)
 			}
 			if _, err := io.WriteString(conn, c.begin); err != nil {
@@ -166,6 +170,7 @@ func TestCollectorDisconnectsSlowClients(t *testing.T) {
 
 // Passwords that stand in addresses are not printed.
 func TestCollectorPrintsNoPasswords(t *testing.T) {
+	t.Parallel()
 	config := writeConfig(t, `receivers: {otlp: {protocols: {grpc: }}}
 exporters: {otlp_http: {endpoint: "http://anna:geheim@127.0.0.1:1"}, clickhouse: {endpoint: "tcp://anna:geheim@127.0.0.1:1?password=geheim"}}
 service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp_http, clickhouse]}}}

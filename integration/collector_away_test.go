@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
@@ -47,6 +48,7 @@ func (r receiving) collects(t *testing.T, args ...string) *stored {
 // once its queue is full, every span is either at the collector or counted; and
 // when the collector is well, the agent exports again.
 func TestCollectorAway(t *testing.T) {
+	t.Parallel()
 	need(t)
 	for _, protocol := range []string{"http/protobuf", "grpc"} {
 		for _, c := range []struct {
@@ -61,14 +63,14 @@ func TestCollectorAway(t *testing.T) {
 			{"refuses", func(t *testing.T, r receiving) func() *stored {
 				// Less memory than it has when it begins.
 				d := r.collects(t, "--set", "processors.memory_limiter={check_interval: 100ms, limit_mib: 2, spike_limit_mib: 1}")
-				until(t, deadline, "it refuses", func() bool {
-					return strings.Contains(d.log.String(), "Refusing data")
+				testkit.Until(t, deadline, "it refuses", func() bool {
+					return strings.Contains(d.Log.String(), "Refusing data")
 				})
 				return func() *stored {
 					if d.metric("otelcol_receiver_refused_spans") == 0 {
 						t.Error("it refused nothing")
 					}
-					d.stop()
+					d.Stop()
 					return r.collects(t)
 				}
 			}},
@@ -76,14 +78,17 @@ func TestCollectorAway(t *testing.T) {
 				d := r.collects(t)
 				pause(t, d.daemon)
 				return func() *stored {
-					if err := d.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+					if err := d.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 						t.Fatal(err)
 					}
 					return d
 				}
 			}},
 		} {
-			t.Run(protocol+" "+c.name, func(t *testing.T) { away(t, protocol, c.trouble) })
+			t.Run(protocol+" "+c.name, func(t *testing.T) {
+				t.Parallel()
+				away(t, protocol, c.trouble)
+			})
 		}
 	}
 }
@@ -91,14 +96,14 @@ func TestCollectorAway(t *testing.T) {
 // pause stops the process until the test lets it go on, or ends.
 func pause(t *testing.T, d *daemon) {
 	t.Helper()
-	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := d.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = d.cmd.Process.Signal(syscall.SIGCONT) }) // or it has ended
+	t.Cleanup(func() { _ = d.Cmd.Process.Signal(syscall.SIGCONT) }) // or it has ended
 }
 
 func away(t *testing.T, protocol string, trouble func(*testing.T, receiving) func() *stored) {
-	r := receiving{grpc: loopback(freePort(t)), http: loopback(freePort(t))}
+	r := receiving{grpc: loopback(testkit.FreePort(t)), http: loopback(testkit.FreePort(t))}
 	at := r.http
 	if protocol == "grpc" {
 		at = r.grpc
@@ -110,13 +115,13 @@ func away(t *testing.T, protocol string, trouble func(*testing.T, receiving) fun
 	a := trace(t, &sink{url: "http://localhost:" + port}, []string{
 		"OTEL_EXPORTER_OTLP_PROTOCOL=" + protocol, "OTEL_EXPORTER_OTLP_TIMEOUT=1000", "TARE_QUEUE=8192",
 	}, ports(c)...)
-	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 16, AppendPath: c.AppendPath})
-	until(t, time.Minute, "the queue is full", func() bool { return a.mustMetrics().lost("queue_full") > 1000 })
-	full := resident(t, a.pid())
+	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 16, Rate: 1500, AppendPath: c.AppendPath})
+	testkit.Until(t, time.Minute, "the queue is full", func() bool { return a.mustMetrics().lost("queue_full") > 1000 })
+	full := resident(t, a.PID())
 	for range 2 {
 		l.more(5000)
 	}
-	most := resident(t, a.pid())
+	most := resident(t, a.PID())
 	t.Logf("%.1f MiB when the queue was full, %.1f after 10,000 requests more", full, most)
 	if most > full+16 {
 		t.Errorf("the agent grew from %.1f to %.1f MiB while nothing was exported", full, most)
@@ -127,13 +132,13 @@ func away(t *testing.T, protocol string, trouble func(*testing.T, receiving) fun
 
 	s := well()
 	before := a.mustMetrics().int("tare_export_spans_total")
-	until(t, time.Minute, "spans are exported again", func() bool {
+	testkit.Until(t, time.Minute, "spans are exported again", func() bool {
 		return a.mustMetrics().int("tare_export_spans_total") > before+1000
 	})
 	l.end() // no request has failed
 	var m metrics
 	var lost int
-	until(t, time.Minute, "every span is exported or counted", func() bool {
+	testkit.Until(t, time.Minute, "every span is exported or counted", func() bool {
 		m, lost = a.mustMetrics(), 0
 		for _, reason := range []string{"queue_full", "export_failed", "rejected"} {
 			lost += m.lost(reason)
@@ -145,7 +150,7 @@ func away(t *testing.T, protocol string, trouble func(*testing.T, receiving) fun
 	exported := m.int("tare_export_spans_total")
 	t.Logf("%d spans: %d exported, %d lost", m.int("tare_spans_total"), exported, lost)
 	// A batch that was taken and not answered in time comes again.
-	until(t, time.Minute, fmt.Sprintf("%d spans are stored", exported), func() bool {
+	testkit.Until(t, time.Minute, fmt.Sprintf("%d spans are stored", exported), func() bool {
 		exported = a.mustMetrics().int("tare_export_spans_total")
 		return s.metric("tare_tracer_pending_spans") == 0 && s.metric("tare_store_written_spans") >= float64(exported)
 	})
@@ -154,5 +159,5 @@ func away(t *testing.T, protocol string, trouble func(*testing.T, receiving) fun
 	if written != float64(exported) || received != written+twice {
 		t.Errorf("%v spans are stored, %d were exported; %v came, %v of them twice", written, exported, received, twice)
 	}
-	a.stop() // while somebody takes the spans that wait for their ends
+	a.Stop() // while somebody takes the spans that wait for their ends
 }

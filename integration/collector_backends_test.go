@@ -20,23 +20,26 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // deploy/collector/forward.yaml: one backend takes OTLP over gRPC, the other one
 // over HTTP. The first is away: the other and the store have every span
 // meanwhile, and it has them when it is back.
 func TestCollectorForwards(t *testing.T) {
+	t.Parallel()
 	jaeger := newGRPCSink(t)
 	jaeger.away.Store(true)
 	tempo := newHTTPSink(t)
 	metrics, args := ownMetrics(t)
-	s := &stored{otlp: loopback(freePort(t)), page: loopback(freePort(t))}
+	s := &stored{otlp: loopback(testkit.FreePort(t)), page: loopback(testkit.FreePort(t))}
 	for key, value := range map[string]string{
 		"receivers.otlp.protocols.grpc.endpoint":          s.otlp,
-		"receivers.otlp.protocols.http.endpoint":          loopback(freePort(t)),
-		"receivers.zipkin.endpoint":                       loopback(freePort(t)),
-		"receivers.jaeger.protocols.grpc.endpoint":        loopback(freePort(t)),
-		"receivers.jaeger.protocols.thrift_http.endpoint": loopback(freePort(t)),
+		"receivers.otlp.protocols.http.endpoint":          loopback(testkit.FreePort(t)),
+		"receivers.zipkin.endpoint":                       loopback(testkit.FreePort(t)),
+		"receivers.jaeger.protocols.grpc.endpoint":        loopback(testkit.FreePort(t)),
+		"receivers.jaeger.protocols.thrift_http.endpoint": loopback(testkit.FreePort(t)),
 		"extensions.tare_page.endpoint":                   s.page,
 		"extensions.tare_store.directory":                 t.TempDir(),
 	} {
@@ -48,7 +51,7 @@ func TestCollectorForwards(t *testing.T) {
 	const traces, perTrace = 200, 9
 	deliver(t, dialOTLP(t, s.otlp, nil), someTraces(7, traces, perTrace))
 	s.awaitSpans(t, traces*perTrace)
-	until(t, time.Minute, "the backend that is there has every span", func() bool {
+	testkit.Until(t, time.Minute, "the backend that is there has every span", func() bool {
 		n, err := tempo.Count()
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +62,7 @@ func TestCollectorForwards(t *testing.T) {
 		t.Errorf("%d spans arrived where nobody was", n)
 	}
 	jaeger.away.Store(false)
-	until(t, time.Minute, "the other one has them, too", func() bool { return jaeger.count() >= traces*perTrace })
+	testkit.Until(t, time.Minute, "the other one has them, too", func() bool { return jaeger.count() >= traces*perTrace })
 	for id, n := range jaeger.traces() {
 		if n != perTrace {
 			t.Errorf("trace %s has %d spans, want %d", id, n, perTrace)
@@ -71,6 +74,7 @@ func TestCollectorForwards(t *testing.T) {
 // its key is the trace's id, so that a partition has the whole of it. Another
 // collector reads them from there.
 func TestCollectorKafka(t *testing.T) {
+	t.Parallel()
 	const topic, partitions = "otlp_spans", 4
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic))
 	if err != nil {
@@ -78,10 +82,10 @@ func TestCollectorKafka(t *testing.T) {
 	}
 	t.Cleanup(cluster.Close)
 	broker := cluster.ListenAddrs()[0]
-	grpcAddr := loopback(freePort(t))
+	grpcAddr := loopback(testkit.FreePort(t))
 	collectFile(t, "", "../deploy/collector/kafka.yaml", []string{"KAFKA_BROKER=" + broker},
 		"--set", "receivers.otlp.protocols.grpc.endpoint="+grpcAddr,
-		"--set", "receivers.otlp.protocols.http.endpoint="+loopback(freePort(t)),
+		"--set", "receivers.otlp.protocols.http.endpoint="+loopback(testkit.FreePort(t)),
 		"--set", "service.telemetry.metrics.level=none")
 	behind := newGRPCSink(t)
 	collect(t, fmt.Sprintf(`
@@ -101,7 +105,7 @@ service:
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient(time.Minute))
 	defer cancel()
 	spans := map[pcommon.TraceID]int{}
 	in := map[pcommon.TraceID]int32{} // which partition
@@ -143,7 +147,7 @@ service:
 			t.Errorf("trace %s has %d spans, want %d", id, n, perTrace)
 		}
 	}
-	until(t, time.Minute, "all came through the broker", func() bool { return behind.count() >= traces*perTrace })
+	testkit.Until(t, time.Minute, "all came through the broker", func() bool { return behind.count() >= traces*perTrace })
 	if n := len(behind.traces()); n != traces || behind.twice > 0 {
 		t.Errorf("%d traces came, %d spans twice; want %d", n, behind.twice, traces)
 	}
@@ -154,21 +158,22 @@ service:
 const chdb = "chdb-core==26.9.0"
 
 // startClickHouse runs ClickHouse's engine at an address, on a directory.
-func startClickHouse(t *testing.T, address, directory string) *child {
+func startClickHouse(t *testing.T, address, directory string) *testkit.Child {
 	t.Helper()
 	python := cmp.Or(os.Getenv("CHDB_PYTHON"), "python3")
 	if err := exec.CommandContext(t.Context(), python, "-c", "import chdb").Run(); err != nil {
 		refuse(t, "needs %[1]s: python3 -m venv V && V/bin/pip install --no-deps %[1]s, and CHDB_PYTHON=V/bin/python", chdb)
 	}
-	c := spawn(t, "ClickHouse", syscall.SIGTERM, time.Minute, os.Environ(), python, "clickhouse/server.py", address, directory)
-	c.await(time.Minute, "ClickHouse listens", func() bool { return strings.Contains(c.log.String(), "listening") })
+	c := testkit.Spawn(t, "ClickHouse", syscall.SIGTERM, time.Minute, os.Environ(), python, "clickhouse/server.py", address, directory)
+	c.Await(time.Minute, "ClickHouse listens", func() bool { return strings.Contains(c.Log.String(), "listening") })
 	return c
 }
 
 // deploy/collector/clickhouse.yaml: the table is made at the start, and has every
 // span once, though ClickHouse was away for a while.
 func TestCollectorClickHouse(t *testing.T) {
-	address, directory := loopback(freePort(t)), t.TempDir()
+	t.Parallel()
+	address, directory := loopback(testkit.FreePort(t)), t.TempDir()
 	ask := func(query string) (rows []map[string]any) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/?default_format=JSON", strings.NewReader(query))
@@ -192,10 +197,10 @@ func TestCollectorClickHouse(t *testing.T) {
 	}
 	database := startClickHouse(t, address, directory)
 	metrics, args := ownMetrics(t)
-	otlp := loopback(freePort(t))
+	otlp := loopback(testkit.FreePort(t))
 	d := collectFile(t, metrics, "../deploy/collector/clickhouse.yaml", []string{"CLICKHOUSE_ENDPOINT=http://" + address + "?compress=none"},
 		append(args, "--set", "receivers.otlp.protocols.grpc.endpoint="+otlp,
-			"--set", "receivers.otlp.protocols.http.endpoint="+loopback(freePort(t)),
+			"--set", "receivers.otlp.protocols.http.endpoint="+loopback(testkit.FreePort(t)),
 			"--set", "exporters.clickhouse.sending_queue.batch.flush_timeout=500ms",
 			"--set", "exporters.clickhouse.retry_on_failure.initial_interval=100ms",
 			"--set", "exporters.clickhouse.retry_on_failure.max_interval=500ms")...)
@@ -209,12 +214,12 @@ func TestCollectorClickHouse(t *testing.T) {
 	client := dialOTLP(t, otlp, nil)
 	first := someTraces(9, traces, perTrace)
 	deliver(t, client, first)
-	until(t, time.Minute, "ClickHouse has every span", stored(traces*perTrace))
-	database.stop()
+	testkit.Until(t, time.Minute, "ClickHouse has every span", stored(traces*perTrace))
+	database.Stop()
 	deliver(t, client, someTraces(10, traces, perTrace))
-	d.await(time.Minute, "it was tried in vain", func() bool { return strings.Contains(d.log.String(), "Will retry") })
+	d.Await(time.Minute, "it was tried in vain", func() bool { return strings.Contains(d.Log.String(), "Will retry") })
 	startClickHouse(t, address, directory)
-	until(t, time.Minute, "ClickHouse has them all", stored(2*traces*perTrace))
+	testkit.Until(t, time.Minute, "ClickHouse has them all", stored(2*traces*perTrace))
 
 	got := ask(`SELECT toUInt32(uniqExact(TraceId)) AS traces, toUInt32(uniqExact(TraceId, SpanId)) AS spans,
 		toUInt32(countIf(ParentSpanId = '' AND SpanAttributes['tare.trace.state'] = 'complete')) AS complete FROM otel.otel_traces`)

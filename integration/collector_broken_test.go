@@ -8,13 +8,16 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // What is not OTLP is refused with a fitting status, and the next request is
 // served.
 func TestCollectorRefusesBrokenOTLP(t *testing.T) {
+	t.Parallel()
 	sink := newGRPCSink(t)
-	grpcAddr, httpAddr := loopback(freePort(t)), loopback(freePort(t))
+	grpcAddr, httpAddr := loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t))
 	d := collect(t, forwarding(grpcAddr, httpAddr, sink.address))
 
 	good, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(someTraces(1, 1, 3))
@@ -65,7 +68,7 @@ func TestCollectorRefusesBrokenOTLP(t *testing.T) {
 			}
 		})
 	}
-	until(t, deadline, "the well-formed one arrived", func() bool { return sink.count() == 3 })
+	testkit.Until(t, deadline, "the well-formed one arrived", func() bool { return sink.count() == 3 })
 	if rss := d.metric("otelcol_process_memory_rss"); rss == 0 || rss > 400<<20 {
 		t.Errorf("%.0f MiB resident after a gzip bomb", rss/(1<<20))
 	}

@@ -15,6 +15,7 @@ import (
 // Every shipped configuration is valid, as it stands; those that would listen
 // to the network without TLS say so.
 func TestCollectorExamplesAreValid(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../deploy/collector/*.yaml")
 	if err != nil || len(files) < 8 {
 		t.Fatalf("%d configurations, %v", len(files), err)
@@ -48,6 +49,7 @@ func TestCollectorExamplesAreValid(t *testing.T) {
 
 // What is wrong is said, with the key, and ends the process with an error.
 func TestCollectorSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +105,7 @@ func TestCollectorSaysWhatIsWrong(t *testing.T) {
 // A configuration in several files, in the environment, and single properties:
 // what comes later wins.
 func TestCollectorMergesConfigurations(t *testing.T) {
+	t.Parallel()
 	first := writeConfig(t, "receivers: {otlp: {protocols: {grpc: }}}\nexporters: {debug: {verbosity: basic}}\n"+
 		"service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n")
 	cmd := exec.CommandContext(t.Context(), tare, "collector", "print-config",
@@ -132,6 +135,7 @@ func TestCollectorMergesConfigurations(t *testing.T) {
 
 // What a configuration can name, and the default one.
 func TestCollectorDescribesItself(t *testing.T) {
+	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), tare, "collector", "components").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -177,6 +181,7 @@ func TestCollectorDescribesItself(t *testing.T) {
 // deploy/collector/builder.yaml names what go.mod does; with TARE_BUILDER=1 it is
 // built, which takes minutes.
 func TestCollectorBuilderManifest(t *testing.T) {
+	t.Parallel()
 	type module struct{ Path, Version string }
 	var mod struct {
 		Require []module

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -80,15 +81,15 @@ func flood(t *testing.T, cpu float64, args ...string) *flooded {
 	t.Helper()
 	need(t)
 	group := newCPUGroup(t, cpu)
-	f := &flooded{slow: group, http: loopback(freePort(t)), body: workloads.Traffic(), next: 1,
+	f := &flooded{slow: group, http: loopback(testkit.FreePort(t)), body: workloads.Traffic(), next: 1,
 		floodResult: floodResult{Name: t.Name(), CPU: cpu, Limit: floodLimit}}
 	f.stored = storeIn(t, t.TempDir(), append([]string{
 		"--set", "receivers.otlp.protocols.http.endpoint=" + f.http,
 		"--set", "processors.memory_limiter.limit_mib=" + itoa(floodLimit),
 		"--set", "processors.memory_limiter.spike_limit_mib=" + itoa(floodLimit/4),
 	}, args...)...)
-	f.idle = peak(t, f.cmd.Process.Pid)
-	f.slow.add(t, f.cmd.Process.Pid)
+	f.idle = peak(t, f.Cmd.Process.Pid)
+	f.slow.add(t, f.Cmd.Process.Pid)
 	return f
 }
 
@@ -119,7 +120,7 @@ func (f *flooded) drown(t *testing.T) (takes float64) {
 	calm := f.send(t, load.Options{Connections: 8, Duration: 5 * time.Second})
 	takes = float64(calm.OK) / calm.Elapsed.Seconds()
 	r := f.send(t, load.Options{Connections: 128, Rate: 10 * takes, Duration: 20 * time.Second})
-	most := peak(t, f.cmd.Process.Pid)
+	most := peak(t, f.Cmd.Process.Pid)
 	t.Logf("it takes %.0f spans/s; of %d bodies in %v %d were taken, %d refused, %d held back; memory %.0f MiB idle, %.0f at most",
 		takes*workloads.SpansPerBody, r.Offered, r.Elapsed.Round(time.Second/10), r.OK, r.Failed, r.Unsent, f.idle, most)
 	f.Takes, f.Idle, f.Most, f.Seconds = takes*workloads.SpansPerBody, f.idle, most, r.Elapsed.Seconds()
@@ -145,7 +146,7 @@ func (f *flooded) recover(t *testing.T, takes float64) {
 	over := time.Now()
 	var clean time.Duration
 	var r load.Result
-	until(t, 30*time.Second, "load is taken again", func() bool {
+	testkit.Until(t, 30*time.Second, "load is taken again", func() bool {
 		clean = time.Since(over)
 		r = f.send(t, load.Options{Connections: 4, Rate: max(takes/4, 2), Duration: 5 * time.Second})
 		return r.OK > 0 && r.Failed == 0
@@ -156,7 +157,7 @@ func (f *flooded) recover(t *testing.T, takes float64) {
 
 // exporter is a metric of one exporter.
 func (d *daemon) exporter(metric, id string) float64 {
-	d.t.Helper()
+	d.T.Helper()
 	return d.labelled(metric, `exporter="`+id+`"`)
 }
 
@@ -164,7 +165,7 @@ func (d *daemon) exporter(metric, id string) float64 {
 // nothing waits in tare_tracer any more.
 func (f *flooded) answered(t *testing.T) {
 	t.Helper()
-	until(t, time.Minute, "no trace waits", func() bool { return f.metric("tare_tracer_pending_spans") == 0 })
+	testkit.Until(t, time.Minute, "no trace waits", func() bool { return f.metric("tare_tracer_pending_spans") == 0 })
 	accepted := f.metric("otelcol_receiver_accepted_spans")
 	refused := f.metric("otelcol_receiver_refused_spans") + f.metric("otelcol_receiver_failed_spans")
 	undecoded := f.labelled("tare_receiver_refused_requests", `reason="busy"`) * workloads.SpansPerBody
@@ -182,7 +183,7 @@ func (f *flooded) answered(t *testing.T) {
 func (f *flooded) settled(t *testing.T, id string, done func() float64) (lost float64) {
 	t.Helper()
 	var n float64
-	until(t, time.Minute, "every span that was accepted is accounted for at "+id, func() bool {
+	testkit.Until(t, time.Minute, "every span that was accepted is accounted for at "+id, func() bool {
 		n = done()
 		lost = f.exporter("otelcol_exporter_enqueue_failed_spans", id) + f.exporter("otelcol_exporter_send_failed_spans", id)
 		return n+lost >= float64(f.taken)
@@ -198,6 +199,7 @@ func (f *flooded) settled(t *testing.T, id string, done func() float64) (lost fl
 // stays bounded, every span is stored, or refused so that its sender sees it, or
 // counted as lost; and when the flood is over, it is taken again.
 func TestCollectorFlood(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	f := flood(t, 0.2)
 	takes := f.drown(t)
@@ -218,6 +220,7 @@ func TestCollectorFlood(t *testing.T) {
 // store nothing. What does not fit into the backend's queue is counted, what
 // does arrives when it answers again.
 func TestCollectorFloodSlowBackend(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	backend := newHTTPSink(t)
 	backend.Stall(true)

@@ -15,12 +15,15 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // Spans in Zipkin's and Jaeger's formats, as their clients send them.
 func TestCollectorTakesZipkinAndJaeger(t *testing.T) {
+	t.Parallel()
 	sink := newGRPCSink(t)
-	zipkin, thriftHTTP, jaegerGRPC := loopback(freePort(t)), loopback(freePort(t)), loopback(freePort(t))
+	zipkin, thriftHTTP, jaegerGRPC := loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t))
 	collect(t, fmt.Sprintf(`
 receivers:
   zipkin: {endpoint: %q}
@@ -75,7 +78,7 @@ service:
 	defer func() { _ = conn.Close() }()
 	shop := &jaegermodel.Process{ServiceName: "grpc-shop"}
 	id := jaegermodel.NewTraceID(1, 0xc)
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient(deadline))
 	defer cancel()
 	if _, err := api_v2.NewCollectorServiceClient(conn).PostSpans(ctx, &api_v2.PostSpansRequest{Batch: jaegermodel.Batch{Process: shop, Spans: []*jaegermodel.Span{
 		{TraceID: id, SpanID: 1, OperationName: "get /", StartTime: time.UnixMicro(start), Duration: 2 * time.Millisecond,
@@ -87,7 +90,7 @@ service:
 		t.Fatal(err)
 	}
 
-	until(t, time.Minute, "all six spans arrived", func() bool { return sink.count() >= 6 })
+	testkit.Until(t, time.Minute, "all six spans arrived", func() bool { return sink.count() >= 6 })
 	for trace, service := range map[string]string{
 		"0000000000000001000000000000000a": "zipkin-shop",
 		"0000000000000001000000000000000b": "thrift-shop",

@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // forwarding is a collector that only passes on: OTLP in at both protocols, OTLP
@@ -34,8 +36,9 @@ service:
 // The official exporters of the SDK: what they send through the collector is what
 // they send without it.
 func TestCollectorTakesOfficialExporters(t *testing.T) {
+	t.Parallel()
 	through, direct := newGRPCSink(t), newGRPCSink(t)
-	grpcAddr, httpAddr := loopback(freePort(t)), loopback(freePort(t))
+	grpcAddr, httpAddr := loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t))
 	collect(t, forwarding(grpcAddr, httpAddr, through.address))
 
 	exporters := map[string]otlptrace.Client{
@@ -86,10 +89,11 @@ func started(t *testing.T, c otlptrace.Client) *otlptrace.Exporter {
 // An unmodified OpenTelemetry Collector sends to ours, and another one takes what
 // ours sends.
 func TestCollectorBetweenPlainOnes(t *testing.T) {
+	t.Parallel()
 	sink := newGRPCSink(t)
 	var first, firstHTTP, ours, oursHTTP, last, lastHTTP string
 	for _, a := range []*string{&first, &firstHTTP, &ours, &oursHTTP, &last, &lastHTTP} {
-		*a = loopback(freePort(t))
+		*a = loopback(testkit.FreePort(t))
 	}
 	collectPlain(t, forwarding(last, lastHTTP, sink.address))
 	middle := collect(t, forwarding(ours, oursHTTP, last))
@@ -103,7 +107,7 @@ func TestCollectorBetweenPlainOnes(t *testing.T) {
 		}
 	}
 	sink.wantSame(t, sent)
-	until(t, deadline, "the collector counted what it passed on", func() bool {
+	testkit.Until(t, deadline, "the collector counted what it passed on", func() bool {
 		return middle.metric("otelcol_receiver_accepted_spans") == 5000 && middle.metric("otelcol_exporter_sent_spans") == 5000
 	})
 }
@@ -111,8 +115,9 @@ func TestCollectorBetweenPlainOnes(t *testing.T) {
 // Clocks that are wrong, names that are long and times that lie are the sender's:
 // they pass as they are.
 func TestCollectorPassesOddSpans(t *testing.T) {
+	t.Parallel()
 	sink := newGRPCSink(t)
-	grpcAddr, httpAddr := loopback(freePort(t)), loopback(freePort(t))
+	grpcAddr, httpAddr := loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t))
 	collect(t, forwarding(grpcAddr, httpAddr, sink.address))
 
 	odd := someTraces(7, 4, 2)
@@ -134,12 +139,13 @@ func TestCollectorPassesOddSpans(t *testing.T) {
 
 // A collector that is stopped hands on what it has taken.
 func TestCollectorStopsWithoutLoss(t *testing.T) {
+	t.Parallel()
 	sink := newGRPCSink(t)
-	grpcAddr, httpAddr := loopback(freePort(t)), loopback(freePort(t))
+	grpcAddr, httpAddr := loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t))
 	d := collect(t, forwarding(grpcAddr, httpAddr, sink.address))
 	sent := deliver(t, dialOTLP(t, grpcAddr, nil), someTraces(1, 500, 10), someTraces(2, 500, 10))
 	begin := time.Now()
-	d.stop()
+	d.Stop()
 	t.Logf("stopped after %v", time.Since(begin))
 	sink.wantSame(t, sent)
 }

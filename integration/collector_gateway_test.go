@@ -7,12 +7,14 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span/semconv"
 )
 
 // deploy/collector/gateway.yaml before two of tracing.yaml: three senders each
 // have a part of every trace; every trace comes whole, out of one of the two.
 func TestCollectorGatewaySplitsNoTrace(t *testing.T) {
+	t.Parallel()
 	gateway := ownLoopback().String()
 	tracing := [2]string{ownLoopback().String(), ownLoopback().String()}
 	var sinks [2]*grpcSink
@@ -20,11 +22,11 @@ func TestCollectorGatewaySplitsNoTrace(t *testing.T) {
 		sinks[i] = newGRPCSink(t)
 		collectFile(t, "", "../deploy/collector/tracing.yaml",
 			[]string{"TARE_LISTEN=" + address, "TARE_BACKEND=" + sinks[i].address},
-			"--plaintext", "--set", "service.telemetry.metrics.level=none", "--set", "extensions.health_check.endpoint="+loopback(freePort(t)))
+			"--plaintext", "--set", "service.telemetry.metrics.level=none", "--set", "extensions.health_check.endpoint="+loopback(testkit.FreePort(t)))
 	}
 	collectFile(t, "", "../deploy/collector/gateway.yaml",
 		[]string{"TARE_LISTEN=" + gateway, "TARE_COLLECTOR_1=" + tracing[0], "TARE_COLLECTOR_2=" + tracing[1]},
-		"--plaintext", "--set", "service.telemetry.metrics.level=none", "--set", "extensions.health_check.endpoint="+loopback(freePort(t)))
+		"--plaintext", "--set", "service.telemetry.metrics.level=none", "--set", "extensions.health_check.endpoint="+loopback(testkit.FreePort(t)))
 
 	const traces, perTrace = 600, 9
 	all := someTraces(42, traces, perTrace)
@@ -51,7 +53,7 @@ func TestCollectorGatewaySplitsNoTrace(t *testing.T) {
 		})
 	}
 	agents.Wait()
-	until(t, time.Minute, "every span arrived", func() bool { return sinks[0].count()+sinks[1].count() >= len(sent) })
+	testkit.Until(t, time.Minute, "every span arrived", func() bool { return sinks[0].count()+sinks[1].count() >= len(sent) })
 	first, second := sinks[0].traces(), sinks[1].traces()
 	for id, n := range first {
 		if n != perTrace {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // kill -9 under load, with the default configuration and with every setting of
@@ -14,6 +16,7 @@ import (
 // waited for the rest of its traces, was being passed on or written when the process ended;
 // and nothing is there twice.
 func TestCollectorKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, sync := range []string{"true", "false"} {
 		t.Run("sync="+sync, func(t *testing.T) {
 			setting := "extensions.tare_store.sync=" + sync
@@ -43,7 +46,7 @@ func TestCollectorKilledUnderLoad(t *testing.T) {
 				return len(answer.Spans), len(seen)
 			}
 			missing := maps.Clone(ids)
-			if !comesTrue(2*time.Minute, func() bool {
+			if !testkit.ComesTrue(2*time.Minute, func() bool {
 				maps.DeleteFunc(missing, func(id string, _ bool) bool {
 					_, different := spans(id)
 					return different == killedSpans
@@ -107,10 +110,10 @@ func underLoad(t *testing.T, s *stored, round int) (ids []string) {
 	}
 	select {
 	case <-enough:
-	case <-time.After(time.Minute):
+	case <-time.After(testkit.Patient(time.Minute)):
 		t.Error("40 requests were not taken within a minute")
 	}
-	s.kill()
+	s.Kill()
 	senders.Wait()
 	return ids
 }

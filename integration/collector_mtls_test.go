@@ -18,6 +18,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // ownLoopback is an address that no other test uses, for examples whose ports
@@ -30,6 +32,7 @@ func ownLoopback() net.IP {
 // let in, by gRPC and by HTTP; who is not, is logged with the address. What goes
 // out shows a certificate, too.
 func TestCollectorMTLS(t *testing.T) {
+	t.Parallel()
 	own, foreign := newAuthority(t, "own"), newAuthority(t, "foreign")
 	ip, dir := ownLoopback(), t.TempDir()
 	later, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
@@ -72,7 +75,7 @@ func TestCollectorMTLS(t *testing.T) {
 			if c.plain {
 				creds = nil
 			}
-			before := strings.Count(d.log.String(), c.reason)
+			before := strings.Count(d.Log.String(), c.reason)
 			err := export(t.Context(), dialOTLP(t, ip.String()+":4317", creds), someTraces(uint64(2*i)+1, 1, 3))
 			if (err == nil) != c.let {
 				t.Errorf("let in: %t (%v), want %t", err == nil, err, c.let)
@@ -94,7 +97,7 @@ func TestCollectorMTLS(t *testing.T) {
 			if c.plain {
 				reason = "HTTP request to an HTTPS server"
 			}
-			before := strings.Count(d.log.String(), reason)
+			before := strings.Count(d.Log.String(), reason)
 			resp, err := (&http.Client{Transport: transport}).Post(
 				fmt.Sprintf("%s://%s:4318/v1/traces", scheme, ip), "application/x-protobuf", bytes.NewReader(body))
 			let := false
@@ -108,7 +111,7 @@ func TestCollectorMTLS(t *testing.T) {
 			wantLogged(t, d, reason, before, "127.0.0.1:", c.let)
 		})
 	}
-	until(t, time.Minute, "what was let in arrived", func() bool { return backend.count() == 6 })
+	testkit.Until(t, time.Minute, "what was let in arrived", func() bool { return backend.count() == 6 })
 }
 
 // wantLogged waits for one more line with the reason and the peer's address.
@@ -117,8 +120,8 @@ func wantLogged(t *testing.T, d *daemon, reason string, before int, from string,
 	if let {
 		return
 	}
-	until(t, deadline, "the refusal is logged: "+reason, func() bool {
-		log := d.log.String()
+	testkit.Until(t, deadline, "the refusal is logged: "+reason, func() bool {
+		log := d.Log.String()
 		if strings.Count(log, reason) <= before {
 			return false
 		}
@@ -134,8 +137,9 @@ func wantLogged(t *testing.T, d *daemon, reason string, before int, from string,
 // Names and passwords, and tokens, at the receivers: refused requests are logged
 // with the address they came from.
 func TestCollectorLogsRefusedRequests(t *testing.T) {
+	t.Parallel()
 	sink := newGRPCSink(t)
-	grpcAddr, httpAddr := loopback(freePort(t)), loopback(freePort(t))
+	grpcAddr, httpAddr := loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t))
 	d := collect(t, fmt.Sprintf(`
 receivers:
   otlp:
@@ -168,7 +172,7 @@ service:
 		if c.password != "" {
 			req.SetBasicAuth("agent", c.password)
 		}
-		before := strings.Count(d.log.String(), "request refused")
+		before := strings.Count(d.Log.String(), "request refused")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +183,7 @@ service:
 		}
 		wantLogged(t, d, "request refused", before, "127.0.0.1", c.want == http.StatusOK)
 	}
-	before := strings.Count(d.log.String(), "request refused")
+	before := strings.Count(d.Log.String(), "request refused")
 	if err := export(t.Context(), dialOTLP(t, grpcAddr, nil), someTraces(2, 1, 3)); err == nil {
 		t.Error("a request without a token was taken")
 	}
@@ -200,10 +204,10 @@ service:
 		refused()
 	}
 	lines, unlogged := 0, 0
-	until(t, 3*deadline, "53 refusals are logged or counted", func() bool {
+	testkit.Until(t, 3*deadline, "53 refusals are logged or counted", func() bool {
 		refused() // a line a second may be written
-		lines, unlogged = strings.Count(d.log.String(), "request refused"), 0
-		for _, n := range regexp.MustCompile(`"unlogged": (\d+)`).FindAllStringSubmatch(d.log.String(), -1) {
+		lines, unlogged = strings.Count(d.Log.String(), "request refused"), 0
+		for _, n := range regexp.MustCompile(`"unlogged": (\d+)`).FindAllStringSubmatch(d.Log.String(), -1) {
 			k, err := strconv.Atoi(n[1])
 			if err != nil {
 				t.Fatal(err)
@@ -215,8 +219,8 @@ service:
 	if lines >= 53 {
 		t.Errorf("%d lines of 53 refusals", lines)
 	}
-	if strings.Contains(d.log.String(), "wrong") {
+	if strings.Contains(d.Log.String(), "wrong") {
 		t.Error("a password is in the log")
 	}
-	until(t, deadline, "what was let in arrived", func() bool { return sink.count() == 3 })
+	testkit.Until(t, deadline, "what was let in arrived", func() bool { return sink.count() == 3 })
 }

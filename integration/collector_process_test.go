@@ -12,11 +12,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // daemon is a collector that runs: ours or the plain one.
 type daemon struct {
-	*child
+	*testkit.Child
 	// metrics is the address of its own Prometheus endpoint.
 	metrics string
 }
@@ -36,14 +38,14 @@ func quiet(metrics string) string {
 // its own telemetry is added, and waits until everything in it runs.
 func collect(t *testing.T, config string, args ...string) *daemon {
 	t.Helper()
-	metrics := loopback(freePort(t))
+	metrics := loopback(testkit.FreePort(t))
 	return collectFile(t, metrics, writeConfig(t, config+quiet(metrics)), nil, args...)
 }
 
 // collectPlain runs the framework's own components.
 func collectPlain(t *testing.T, config string) *daemon {
 	t.Helper()
-	metrics := loopback(freePort(t))
+	metrics := loopback(testkit.FreePort(t))
 	return startDaemon(t, metrics, nil, filepath.Join(bin, "tare-plain-collector"), "--config", writeConfig(t, config+quiet(metrics)))
 }
 
@@ -64,35 +66,35 @@ func writeConfig(t *testing.T, text string) string {
 
 func startDaemon(t *testing.T, metrics string, env []string, argv ...string) *daemon {
 	t.Helper()
-	name := strings.Join(argv, " ")
-	d := &daemon{metrics: metrics, child: spawn(t, name, syscall.SIGTERM, time.Minute, append(os.Environ(), env...), argv...)}
-	d.await(time.Minute, name+" is ready", func() bool { return strings.Contains(d.log.String(), "Everything is ready") })
+	name := filepath.Base(argv[0]) + " " + argv[1]
+	d := &daemon{metrics: metrics, Child: testkit.Spawn(t, name, syscall.SIGTERM, time.Minute, append(os.Environ(), env...), argv...)}
+	d.Await(time.Minute, name+" is ready", func() bool { return strings.Contains(d.Log.String(), "Everything is ready") })
 	return d
 }
 
 // metric sums the samples of one name at its Prometheus endpoint.
 func (d *daemon) metric(name string) float64 {
-	d.t.Helper()
+	d.T.Helper()
 	return d.sum(func(series string) bool { return strings.HasPrefix(series, name+"{") || series == name })
 }
 
 // labelled sums those of them that have a label, as it stands there.
 func (d *daemon) labelled(name, label string) float64 {
-	d.t.Helper()
+	d.T.Helper()
 	return d.sum(func(series string) bool {
 		return strings.HasPrefix(series, name+"{") && strings.Contains(series, label)
 	})
 }
 
 func (d *daemon) sum(wanted func(series string) bool) (sum float64) {
-	d.t.Helper()
+	d.T.Helper()
 	resp, err := noProxy.Get("http://" + d.metrics + "/metrics")
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		d.t.Fatalf("metrics: %s", resp.Status)
+		d.T.Fatalf("metrics: %s", resp.Status)
 	}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		line := lines.Text()
@@ -102,7 +104,7 @@ func (d *daemon) sum(wanted func(series string) bool) (sum float64) {
 		}
 		value, err := strconv.ParseFloat(line[at+1:], 64)
 		if err != nil {
-			d.t.Fatal(err)
+			d.T.Fatal(err)
 		}
 		sum += value
 	}
@@ -112,7 +114,7 @@ func (d *daemon) sum(wanted func(series string) bool) (sum float64) {
 // refuses runs a command line that must fail, and returns what it said.
 func refuses(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient(time.Minute))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tare, args...)
 	cmd.Env = append(os.Environ(), env...)

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // deploy/collector/queue.yaml: what was acknowledged outlives kill -9, with the
 // backend away all the while.
 func TestCollectorQueueOnDisk(t *testing.T) {
+	t.Parallel()
 	sink := newGRPCSink(t)
 	sink.away.Store(true)
-	grpcAddr, httpAddr := loopback(freePort(t)), loopback(freePort(t))
+	grpcAddr, httpAddr := loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t))
 	env := []string{"TARE_BACKEND=" + sink.address, "TARE_QUEUE=" + t.TempDir()}
 	run := func() *daemon {
 		return collectFile(t, "", "../deploy/collector/queue.yaml", env,
@@ -28,7 +31,7 @@ func TestCollectorQueueOnDisk(t *testing.T) {
 				sent[key] = b
 			}
 		}
-		d.kill() // at once after the last acknowledgement
+		d.Kill() // at once after the last acknowledgement
 	}
 	if n := sink.count(); n > 0 {
 		t.Fatalf("%d spans arrived where nobody was", n)
@@ -41,9 +44,10 @@ func TestCollectorQueueOnDisk(t *testing.T) {
 // A backend that is away longer than memory lasts: what does not fit is refused,
 // to senders that can try again, and counted.
 func TestCollectorQueueFull(t *testing.T) {
+	t.Parallel()
 	sink := newGRPCSink(t)
 	sink.away.Store(true)
-	grpcAddr := loopback(freePort(t))
+	grpcAddr := loopback(testkit.FreePort(t))
 	d := collect(t, fmt.Sprintf(`
 receivers:
   otlp: {protocols: {grpc: {endpoint: %q}}}
@@ -71,7 +75,7 @@ service:
 	if refused < 1800 || len(taken) < 900 {
 		t.Errorf("%d spans taken and %d refused, with a queue for 1000", len(taken), refused)
 	}
-	until(t, deadline, "refused spans are counted", func() bool {
+	testkit.Until(t, deadline, "refused spans are counted", func() bool {
 		return d.metric("otelcol_exporter_enqueue_failed_spans") == float64(refused)
 	})
 	sink.away.Store(false)

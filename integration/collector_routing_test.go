@@ -8,27 +8,31 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span/semconv"
 )
 
 // lan are network namespaces on one bridge, and this host on it, too. The
-// addresses are reserved for documentation (RFC 5737).
+// addresses are reserved for documentation (RFC 5737), another network of 16 for each.
 type lan struct {
-	here  string // address of this host
+	first int // last byte of the network's address
 	hosts []string
 }
 
-const (
-	lanNet  = "198.51.100.64/28"
-	lanHere = "198.51.100.65"
-)
+var lansMade atomic.Int64
+
+// here is the address of this host.
+func (l lan) here() string { return fmt.Sprintf("198.51.100.%d", l.first+1) }
+
+func (l lan) network() string { return fmt.Sprintf("198.51.100.%d/28", l.first) }
 
 // address of a host of the LAN.
-func (lan) address(host int) string { return fmt.Sprintf("198.51.100.%d", 66+host) }
+func (l lan) address(host int) string { return fmt.Sprintf("198.51.100.%d", l.first+2+host) }
 
 func newLAN(t *testing.T, hosts int) lan {
 	t.Helper()
@@ -37,9 +41,9 @@ func newLAN(t *testing.T, hosts int) lan {
 	bridge := "tare" + nth
 	t.Cleanup(func() { sh(t, "ip", "link", "del", bridge) })
 	sh(t, "ip", "link", "add", bridge, "type", "bridge")
-	sh(t, "ip", "address", "add", lanHere+"/28", "dev", bridge)
+	l := lan{first: int(1+lansMade.Add(1)%15) * 16}
+	sh(t, "ip", "address", "add", l.here()+"/28", "dev", bridge)
 	sh(t, "ip", "link", "set", bridge, "up")
-	l := lan{here: lanHere}
 	for i := range hosts {
 		ns := fmt.Sprintf("tare-%c-%s", 'a'+i, nth)
 		sh(t, "ip", "netns", "add", ns)
@@ -58,6 +62,7 @@ func newLAN(t *testing.T, hosts int) lan {
 // routed are three hosts, each with a service of a chain and an agent, before
 // gateway.yaml and two of tracing.yaml, which have stores of their own.
 type routed struct {
+	lan        lan
 	entry      string
 	agents     []*tracer
 	gateway    *daemon
@@ -71,10 +76,10 @@ var routedServices = []string{"proxy", "middle", "backend"}
 func newRouted(t *testing.T) *routed {
 	t.Helper()
 	l, st := newLAN(t, len(routedServices)), newStack(t)
-	w := &routed{}
+	w := &routed{lan: l}
 	var addresses []string
 	for i := range routedServices {
-		addresses = append(addresses, net.JoinHostPort(l.address(i), itoa(freePort(t))))
+		addresses = append(addresses, net.JoinHostPort(l.address(i), itoa(testkit.FreePort(t))))
 	}
 	w.entry = addresses[0]
 	last := len(routedServices) - 1
@@ -89,14 +94,14 @@ func newRouted(t *testing.T) *routed {
 		w.listen[i], w.dirs[i] = ownLoopback().String(), t.TempDir()
 		w.collect(t, i)
 	}
-	w.route(t, l.here)
+	w.route(t, l.here())
 	for i, name := range routedServices {
 		_, port, _ := net.SplitHostPort(addresses[i])
-		a := launchAt(t, net.JoinHostPort(l.address(i), itoa(freePort(t))), &sink{url: "http://" + l.here + ":4318"}, nil,
+		a := launchAt(t, net.JoinHostPort(l.address(i), itoa(testkit.FreePort(t))), &sink{url: "http://" + l.here() + ":4318"}, nil,
 			program("nsenter"), "--net=/run/netns/"+l.hosts[i], "--", filepath.Join(bin, "tare-agent"),
-			"--port", name+"="+port, "--trust", "loopback", "--trust", "host", "--trust", lanNet)
+			"--port", name+"="+port, "--trust", "loopback", "--trust", "host", "--trust", l.network())
 		w.agents = append(w.agents, a)
-		until(t, 30*time.Second, "the agent of "+name+" traces", a.healthy)
+		testkit.Until(t, 30*time.Second, "the agent of "+name+" traces", a.healthy)
 	}
 	return w
 }
@@ -104,9 +109,9 @@ func newRouted(t *testing.T) *routed {
 // ownMetrics are the flags that give a collector its own Prometheus endpoint.
 func ownMetrics(t *testing.T) (address string, args []string) {
 	t.Helper()
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	return loopback(port), []string{
-		"--set", "extensions.health_check.endpoint=" + loopback(freePort(t)),
+		"--set", "extensions.health_check.endpoint=" + loopback(testkit.FreePort(t)),
 		"--set", fmt.Sprintf("service.telemetry.metrics.readers=[{pull: {exporter: {prometheus: {host: 127.0.0.1, port: %d, without_type_suffix: true, without_units: true}}}}]", port),
 	}
 }
@@ -115,7 +120,7 @@ func ownMetrics(t *testing.T) (address string, args []string) {
 func (w *routed) collect(t *testing.T, i int) {
 	t.Helper()
 	metrics, args := ownMetrics(t)
-	s := &stored{page: loopback(freePort(t))}
+	s := &stored{page: loopback(testkit.FreePort(t))}
 	own := fmt.Sprintf("yaml:{exporters: {tare_store: }, extensions: {tare_store: {directory: %q}, tare_page: {endpoint: %q}},"+
 		" service: {extensions: [health_check, tare_store, tare_page], pipelines: {traces: {exporters: [tare_store]}}}}", w.dirs[i], s.page)
 	s.daemon = collectFile(t, metrics, "../deploy/collector/tracing.yaml", []string{"TARE_LISTEN=" + w.listen[i]},
@@ -127,7 +132,7 @@ func (w *routed) collect(t *testing.T, i int) {
 func (w *routed) route(t *testing.T, listen string, more ...string) {
 	t.Helper()
 	if w.gateway != nil {
-		w.gateway.stop()
+		w.gateway.Stop()
 	}
 	metrics, args := ownMetrics(t)
 	w.gateway = collectFile(t, metrics, "../deploy/collector/gateway.yaml",
@@ -153,7 +158,7 @@ func (w *routed) handedOn(t *testing.T, requests int) {
 			taken += m.int("tare_export_spans_total")
 		}
 	}
-	until(t, time.Minute, fmt.Sprintf("%d spans are made and taken", spans), func() bool {
+	testkit.Until(t, time.Minute, fmt.Sprintf("%d spans are made and taken", spans), func() bool {
 		count()
 		return made >= spans && taken >= made
 	})
@@ -215,7 +220,7 @@ func (w *routed) inOrder(t *testing.T, traces int) (first, second map[string]sum
 		}
 		return n
 	}
-	until(t, time.Minute, fmt.Sprintf("%d traces are stored", traces), func() bool { return stored() >= traces*routedSpans })
+	testkit.Until(t, time.Minute, fmt.Sprintf("%d traces are stored", traces), func() bool { return stored() >= traces*routedSpans })
 	first, second = w.collectors[0].traces(t), w.collectors[1].traces(t)
 	if n := stored(); n != traces*routedSpans || len(first)+len(second) != traces {
 		t.Errorf("%d spans in %d and %d traces, want %d in %d", n, len(first), len(second), traces*routedSpans, traces)
@@ -259,6 +264,7 @@ func incomplete(traces map[string]summary) map[string]int {
 // Three hosts with an agent each, a gateway that routes by trace id and two
 // collectors: no trace is split.
 func TestCollectorRouting(t *testing.T) {
+	t.Parallel()
 	w := newRouted(t)
 	const requests = 3000
 	send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered})
@@ -276,10 +282,11 @@ func TestCollectorRouting(t *testing.T) {
 // every span arrives. Traces that were under way come in two parts; the others
 // are complete, all of those that go to the other collector among them.
 func TestCollectorRoutingRestart(t *testing.T) {
+	t.Parallel()
 	w := newRouted(t)
 	l := keepSending(t, load.Options{Addr: w.entry, Connections: 16, Rate: 400, AppendPath: numbered})
 	l.more(500)
-	w.collectors[1].stop()
+	w.collectors[1].Stop()
 	l.more(1500)
 	w.collect(t, 1)
 	l.more(1500)
@@ -307,20 +314,21 @@ func TestCollectorRoutingRestart(t *testing.T) {
 // framework publishes no metrics of the exporters within load_balancing: that the
 // gateway gave up is in its log, and how much in what the collectors did not get.
 func TestCollectorRoutingLoss(t *testing.T) {
+	t.Parallel()
 	w := newRouted(t)
 	// Minutes in gateway.yaml.
-	w.route(t, lanHere, "--set", "exporters.load_balancing.protocol.otlp.retry_on_failure={initial_interval: 100ms, max_interval: 1s, max_elapsed_time: 2s}")
-	w.collectors[1].kill()
+	w.route(t, w.lan.here(), "--set", "exporters.load_balancing.protocol.otlp.retry_on_failure={initial_interval: 100ms, max_interval: 1s, max_elapsed_time: 2s}")
+	w.collectors[1].Kill()
 	const requests = 2000
 	send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered})
 	w.handedOn(t, requests)
 	alive := w.collectors[0]
-	until(t, time.Minute, "the gateway gives up", func() bool {
-		return strings.Contains(w.gateway.log.String(), "Dropping data") && strings.Contains(w.gateway.log.String(), w.listen[1])
+	testkit.Until(t, time.Minute, "the gateway gives up", func() bool {
+		return strings.Contains(w.gateway.Log.String(), "Dropping data") && strings.Contains(w.gateway.Log.String(), w.listen[1])
 	})
 	// What came before this is with the other one by now, but for what settles.
 	var came float64
-	until(t, time.Minute, "all is stored that came", func() bool {
+	testkit.Until(t, time.Minute, "all is stored that came", func() bool {
 		came = alive.metric("otelcol_receiver_accepted_spans")
 		return came > 0 && alive.metric("tare_store_written_spans") == came
 	})

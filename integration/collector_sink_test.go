@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	labsink "github.com/tare-trace/tare/lab/sink"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // grpcSink is an OTLP/gRPC receiver that keeps every span as it came.
@@ -128,7 +130,7 @@ func split(td ptrace.Traces) map[spanKey][]byte {
 // each.
 func (s *grpcSink) wantSame(t *testing.T, sent map[spanKey][]byte) {
 	t.Helper()
-	until(t, time.Minute, fmt.Sprintf("%d spans arrived", len(sent)), func() bool { return s.count() >= len(sent) })
+	testkit.Until(t, time.Minute, fmt.Sprintf("%d spans arrived", len(sent)), func() bool { return s.count() >= len(sent) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wrong := 0

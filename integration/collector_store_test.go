@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // stored runs the default configuration with a store of the test's own, on ports
@@ -20,7 +22,7 @@ type stored struct {
 
 func storeIn(t *testing.T, dir string, args ...string) *stored {
 	t.Helper()
-	s := &stored{otlp: loopback(freePort(t)), http: loopback(freePort(t)), page: loopback(freePort(t))}
+	s := &stored{otlp: loopback(testkit.FreePort(t)), http: loopback(testkit.FreePort(t)), page: loopback(testkit.FreePort(t))}
 	metrics, own := ownMetrics(t)
 	s.daemon = startDaemon(t, metrics, nil, slices.Concat([]string{tare, "collector",
 		"--set", "receivers.otlp.protocols.grpc.endpoint=" + s.otlp,
@@ -49,7 +51,7 @@ func (s *stored) awaitSpans(t *testing.T, n int) {
 	t.Helper()
 	var stats struct{ Spans int }
 	var err error
-	until(t, time.Minute, fmt.Sprintf("%d spans are stored", n), func() bool {
+	testkit.Until(t, time.Minute, fmt.Sprintf("%d spans are stored", n), func() bool {
 		err = s.get("/api/v1/stats", &stats)
 		return err == nil && stats.Spans >= n
 	})
@@ -61,18 +63,19 @@ func (s *stored) awaitSpans(t *testing.T, n int) {
 // The default configuration: what came by OTLP can be found by the query API, and
 // after kill -9 it still can.
 func TestCollectorStoresAndSurvivesKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := storeIn(t, dir)
 	const traces, perTrace = 200, 9
 	deliver(t, dialOTLP(t, s.otlp, nil), someTraces(5, traces, perTrace))
 	s.awaitSpans(t, traces*perTrace)
-	until(t, deadline, "the store's numbers are among the metrics", func() bool {
+	testkit.Until(t, deadline, "the store's numbers are among the metrics", func() bool {
 		return s.metric("tare_store_written_spans") == traces*perTrace && s.metric("tare_store_spans") == traces*perTrace
 	})
 	if out := refuses(t, nil, "collector", "--set", "extensions.tare_store.directory="+dir, "--set", "service.telemetry.metrics.level=none"); !strings.Contains(out, dir) || !strings.Contains(out, "another tare") {
 		t.Errorf("a second one on the same store said: %s", out)
 	}
-	s.kill()
+	s.Kill()
 
 	s = storeIn(t, dir)
 	s.awaitSpans(t, traces*perTrace)
@@ -94,6 +97,7 @@ func TestCollectorStoresAndSurvivesKill(t *testing.T) {
 // A full disk: the collector goes on, what it cannot store is counted, and what
 // it has stored is there.
 func TestCollectorDiskFull(t *testing.T) {
+	t.Parallel()
 	need(t, "mount", "umount")
 	dir := t.TempDir()
 	// The store keeps 112 MiB free for what it has to write to stay whole.
@@ -111,11 +115,11 @@ func TestCollectorDiskFull(t *testing.T) {
 	if err := export(t.Context(), client, someTraces(10, small/2, 2)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, time.Minute, "the first spans are stored", func() bool {
+	testkit.Until(t, time.Minute, "the first spans are stored", func() bool {
 		return s.metric("tare_store_written_spans") == small
 	})
 	sent := small
-	until(t, 3*time.Minute, "the disk is full", func() bool {
+	testkit.Until(t, 3*time.Minute, "the disk is full", func() bool {
 		td := someTraces(uint64(1000+sent), 100, 20)
 		for _, rs := range td.ResourceSpans().All() {
 			for _, sp := range rs.ScopeSpans().At(0).Spans().All() {
@@ -129,7 +133,7 @@ func TestCollectorDiskFull(t *testing.T) {
 		}
 		return s.metric("otelcol_exporter_send_failed_spans") > 0
 	})
-	until(t, time.Minute, "every span is either stored or counted", func() bool {
+	testkit.Until(t, time.Minute, "every span is either stored or counted", func() bool {
 		return s.metric("tare_store_written_spans")+s.metric("otelcol_exporter_send_failed_spans") == float64(sent)
 	})
 	if refused := s.metric("tare_store_refused_spans"); refused == 0 {
@@ -139,7 +143,7 @@ func TestCollectorDiskFull(t *testing.T) {
 	if err := s.get("/api/v1/traces?last=24h&limit=5", &found); err != nil || len(found.Traces) != 5 {
 		t.Errorf("a search finds %d traces, %v", len(found.Traces), err)
 	}
-	until(t, time.Minute, "spans are taken again", func() bool {
+	testkit.Until(t, time.Minute, "spans are taken again", func() bool {
 		return export(t.Context(), client, someTraces(1, 1, 2)) == nil
 	})
 }

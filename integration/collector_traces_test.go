@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // someTraces are whole traces of three services with everything that a span can
@@ -99,7 +101,7 @@ func dialOTLP(t *testing.T, address string, creds credentials.TransportCredentia
 }
 
 func export(ctx context.Context, c ptraceotlp.GRPCClient, td ptrace.Traces) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, testkit.Patient(30*time.Second))
 	defer cancel()
 	_, err := c.Export(ctx, ptraceotlp.NewExportRequestFromTraces(td))
 	return err

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 )
@@ -22,10 +23,11 @@ import (
 // 1 MB in the request and 1 MB in the response: many segments of one message,
 // one trace.
 func TestLargeBodies(t *testing.T) {
+	t.Parallel()
 	need(t)
 	const size = 1 << 20
 	st, s := newStack(t), newSink(t)
-	proxy, backend, body := freePort(t), freePort(t), freePort(t)
+	proxy, backend, body := testkit.FreePort(t), testkit.FreePort(t), testkit.FreePort(t)
 	big := st.file("www/n/big", strings.Repeat("b", size))
 	// The answer is a file from a third nginx, behind the backend: return
 	// cannot be that long, and a file is not answered to POST.
@@ -83,7 +85,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 	// A message that pauses for half a second is taken as whole, and emulated machines pause.
 	most := 0
-	if slowness > 1 {
+	if testkit.Slowness > 1 {
 		most = len(spans) / 10
 	}
 	if short > most {
@@ -93,9 +95,10 @@ func TestLargeBodies(t *testing.T) {
 
 // One connection for every request, at the client and between the services.
 func TestWithoutKeepAlive(t *testing.T) {
+	t.Parallel()
 	need(t)
 	st, s := newStack(t), newSink(t)
-	proxy, backend := freePort(t), freePort(t)
+	proxy, backend := testkit.FreePort(t), testkit.FreePort(t)
 	st.nginx("backend", "", answer(loopback(backend)), loopback(backend))
 	st.nginx("proxy", "", fmt.Sprintf(`server { listen %s backlog=8192; location / { proxy_pass http://%s; } }`,
 		loopback(proxy), loopback(backend)), loopback(proxy))
@@ -108,6 +111,7 @@ func TestWithoutKeepAlive(t *testing.T) {
 
 // 5,000 connections at once, each with several requests.
 func TestFiveThousandConnections(t *testing.T) {
+	t.Parallel()
 	need(t)
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil || l.Cur < 12000 {
@@ -125,9 +129,11 @@ func TestFiveThousandConnections(t *testing.T) {
 // answers, but nothing says so to the kernel: what cannot be told apart may be
 // missing, never wrong.
 func TestPipelining(t *testing.T) {
+	t.Parallel()
 	need(t)
 	for _, chain := range []string{"nginx", "shop"} {
 		t.Run(chain, func(t *testing.T) {
+			t.Parallel()
 			c, s := start(t, chain), newSink(t)
 			a := trace(t, s, nil, ports(c)...)
 			const clients, depth = 8, 5
@@ -161,7 +167,7 @@ func pipeline(address string, rounds, depth int, path func(n int) string) error 
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patient(20 * time.Second)))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patient(20 * time.Second)))
 	in := bufio.NewReader(conn)
 	for r := range rounds {
 		var out strings.Builder

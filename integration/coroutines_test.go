@@ -16,6 +16,7 @@ import (
 //
 // The first drive has as many connections as the largest, so that the service has made all of its stacks.
 func TestCoroutines(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "redis-server", "g++")
 	dir, err := filepath.Abs("../workloads/polyglot/cpp")
 	if err != nil {
@@ -40,31 +41,30 @@ func TestCoroutines(t *testing.T) {
 		if service.long && !*long {
 			continue
 		}
-		for _, sampled := range []struct {
-			name string
-			args []string
-		}{{"all sampled", nil}, {"a tenth sampled", ratio("0.1")}} {
-			t.Run(service.name+", "+sampled.name, func(t *testing.T) {
-				c, s := newServers(t, bothAsk...), newSink(t)
-				env := append(c.env, "PORT="+itoa(c.entry))
-				c.answers(c.service("service", "", env, append([]string{program}, strings.Fields(service.mode)...)...))
-				a := trace(t, s, nil, append(c.ports, sampled.args...)...)
-				learn := drive{connections: 256, requests: 600}
-				if service.linked {
-					a.proven(t, func() { learn.run(t, loopback(c.entry)) })
-				} else {
-					learn.run(t, loopback(c.entry)) // it is refused
-				}
-				a.settle()
-				at := []int{1, 64}
-				if *long {
-					at = []int{1, 4, 64, 256}
-				}
+		t.Run(service.name, func(t *testing.T) {
+			t.Parallel()
+			c, s := newServers(t, bothAsk...), newSink(t)
+			env := append(c.env, "PORT="+itoa(c.entry))
+			c.answers(c.service("service", "", env, append([]string{program}, strings.Fields(service.mode)...)...))
+			a := traceWith(t, ratioSampler, 1, s, nil, c.ports...)
+			learn := drive{connections: 256, requests: 600}
+			if service.linked {
+				a.proven(t, func() { learn.run(t, loopback(c.entry)) })
+			} else {
+				learn.run(t, loopback(c.entry)) // it is refused
+			}
+			at := []int{1, 64}
+			if *long {
+				at = []int{1, 4, 64, 256}
+			}
+			for _, rate := range []float64{1, 0.1} {
+				a.sample(t, ratioSampler, rate)
 				for _, connections := range at {
-					(&coroutines{s, a, loopback(c.entry)}).drive(t, connections, service.linked)
+					t.Logf("a share of %v is sampled", rate)
+					(&coroutines{s, a.tracer, loopback(c.entry)}).drive(t, connections, service.linked)
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // Databases with a process or a thread for each connection. A query's text tells its
 // request, where spans have it, and its length does.
 func TestDatabases(t *testing.T) {
+	t.Parallel()
 	for name, d := range map[string]struct {
 		needs []string
 		named string // spans of a query
@@ -27,6 +28,7 @@ func TestDatabases(t *testing.T) {
 		"mariadb over a unix socket":  {[]string{"python3", "mariadbd", "/usr/lib/python3/dist-packages/pymysql"}, "SELECT", "SELECT ? AS n%05d, ?", "/mariadb/socket"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			need(t, d.needs...)
 			name, _, _ := strings.Cut(name, " ")
 			c, s := newServers(t, name), newSink(t)

@@ -26,16 +26,17 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()
 // An agent and a collector meet on one host with no option of either but what to trace: in
 // whichever order they start, and again after the collector was away.
 func TestDefaultsMeet(t *testing.T) {
+	alone(t, "the agent is the only one of the host, and has the default ports")
 	need(t, "python3")
 	m := newMachine(t)
 	script := m.file("/tmp/shop.py", shopScript)
 	m.serve(nil, "python3", script)
 	agent := m.start([]string{"OTEL_BSP_SCHEDULE_DELAY=200"}, "tare", "agent", "--port", "8080", "--port", "81")
-	agent.await(2*time.Minute, "the agent says that nobody answers", func() bool {
-		return strings.Contains(agent.log.String(), "the receiver does not take spans") && strings.Contains(agent.log.String(), "msg=tracing")
+	agent.Await(2*time.Minute, "the agent says that nobody answers", func() bool {
+		return strings.Contains(agent.Log.String(), "the receiver does not take spans") && strings.Contains(agent.Log.String(), "msg=tracing")
 	})
 	for _, want := range []string{"endpoint=http://localhost:4318/v1/traces", "protocol=http/protobuf", `looked_for="a process that listens on port 81"`} {
-		if !strings.Contains(agent.log.String(), want) {
+		if !strings.Contains(agent.Log.String(), want) {
 			t.Errorf("the agent does not say %s", want)
 		}
 	}
@@ -44,8 +45,8 @@ func TestDefaultsMeet(t *testing.T) {
 	}
 
 	collector := m.start(nil, "tare", "collector")
-	agent.await(time.Minute, "the receiver answers", func() bool { return strings.Contains(agent.log.String(), "the receiver answers") })
-	collector.await(time.Minute, "a span of the service arrives", func() bool {
+	agent.Await(time.Minute, "the receiver answers", func() bool { return strings.Contains(agent.Log.String(), "the receiver answers") })
+	collector.Await(time.Minute, "a span of the service arrives", func() bool {
 		if _, err := m.get("http://127.0.0.1:8080/item"); err != nil {
 			return false
 		}
@@ -62,12 +63,13 @@ func TestDefaultsMeet(t *testing.T) {
 	if health, err := m.get("http://127.0.0.1:9464/healthz"); err != nil || health != "tracing\n" {
 		t.Errorf("health: %q, %v", health, err)
 	}
-	agent.stop() // before the collector, which takes its last spans
+	agent.Stop() // before the collector, which takes its last spans
 }
 
 // What cannot be obeyed is refused before anything is traced, by its name, and with the exit
 // status of an error of usage.
 func TestAgentRefuses(t *testing.T) {
+	t.Parallel()
 	for variable, want := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318":   "OTEL_EXPORTER_OTLP_ENDPOINT",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://h:99999":   "port",
@@ -88,6 +90,7 @@ func TestAgentRefuses(t *testing.T) {
 
 // Errors of usage have the exit status 2, and name the help that answers them; failures have 1.
 func TestExitStatus(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]int{
 		"frobnicate": 2, "bench rum": 2, "bench run": 2, "bench run nothing-like-it": 2, "run --retention x": 2, "diagnose --last 7x": 2, "agent": 2, "attach x": 2,
 		"collector valdate": 2, "bench compare /nowhere /nowhere": 1, "diagnose --store /nowhere --last 7d": 1, "collector validate --config /nowhere": 1,

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // The commands of README.md and docs/ are run as they stand there. A fence's first word is its
@@ -63,6 +65,7 @@ func blocks(t *testing.T) (all []block) {
 }
 
 func TestDocuments(t *testing.T) {
+	t.Parallel() // no other test of these has a machine: one agent without an instance is on a host
 	need(t, "python3", "make", "go")
 	m := newMachine(t)
 	m.file("/tmp/tools/sudo", "#!/bin/sh\n[ \"$1\" = -E ] && shift\nexec \"$@\"\n")
@@ -119,10 +122,10 @@ func (m *machine) readAgentFile(where, text string) {
 func (m *machine) runBlock(b block) {
 	m.t.Helper()
 	dir := absolute("..")
-	var receiver *child // a collector stays for the agents that come after it in the block
+	var receiver *testkit.Child // a collector stays for the agents that come after it in the block
 	end := func() {
 		if receiver != nil {
-			receiver.stop()
+			receiver.Stop()
 		}
 	}
 	if text := strings.Join(b.lines, "\n"); b.why == "" && strings.Contains(text, "tare agent ") && !strings.Contains(text, "tare collector") {
@@ -153,7 +156,7 @@ func (m *machine) runBlock(b block) {
 			if strings.Contains(command, "tare collector") {
 				receiver = c
 			} else {
-				c.stop()
+				c.Stop()
 			}
 			continue
 		default:
@@ -170,12 +173,12 @@ func (m *machine) runBlock(b block) {
 }
 
 // serving runs a server until it serves, and asks the service that it may trace.
-func (m *machine) serving(where, command, script string) *child {
+func (m *machine) serving(where, command, script string) *testkit.Child {
 	m.t.Helper()
 	began := time.Now()
 	c := m.start(nil, "bash", "-c", strings.Replace(script, "&& ", "&& exec env ", 1))
-	c.await(2*time.Minute, where+": "+command+" serves", func() bool {
-		return serving.MatchString(c.log.String()) && (!strings.Contains(command, "tare run") || strings.Contains(c.log.String(), "msg=tracing"))
+	c.Await(2*time.Minute, where+": "+command+" serves", func() bool {
+		return serving.MatchString(c.Log.String()) && (!strings.Contains(command, "tare run") || strings.Contains(c.Log.String(), "msg=tracing"))
 	})
 	for range 3 {
 		if _, err := m.get("http://127.0.0.1:8080/item"); err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 )
@@ -66,9 +67,11 @@ func redisFirst(addr string, next http.Handler) http.Handler {
 // haproxy in front of nginx: it is linked where requests that wait at the same
 // time have different targets.
 func TestHAProxy(t *testing.T) {
+	t.Parallel()
 	need(t, "haproxy", "nginx")
 	for _, reuse := range []string{"never", "safe", "always"} {
 		t.Run("reuse "+reuse, func(t *testing.T) {
+			t.Parallel()
 			c, s := newServers(t, "backend"), newSink(t)
 			c.answers(c.haproxy("", "http-reuse "+reuse))
 			a := trace(t, s, nil, c.ports...)
@@ -89,6 +92,7 @@ func TestHAProxy(t *testing.T) {
 // slow. They cannot be told apart, and a wrong parent is worse than none. Each
 // request's length is its number.
 func TestHAProxyEqualTargets(t *testing.T) {
+	t.Parallel()
 	need(t, "haproxy", "nginx")
 	c, s := newServers(t, "backend"), newSink(t)
 	c.answers(c.haproxy("option http-buffer-request"))
@@ -100,7 +104,7 @@ func TestHAProxyEqualTargets(t *testing.T) {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(testkit.Patient(time.Minute))); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(conn, "POST /equal HTTP/1.1\r\nHost: service\r\nConnection: close\r\nContent-Length: 4\r\nPadding: %s\r\n\r\n", strings.Repeat("x", n))
@@ -128,9 +132,10 @@ func TestHAProxyEqualTargets(t *testing.T) {
 // A proxy in Go: net/http serves a connection in one goroutine, and asks the
 // upstream in another.
 func TestGoProxy(t *testing.T) {
+	t.Parallel()
 	need(t)
 	st, s := newStack(t), newSink(t)
-	proxy, backend := freePort(t), freePort(t)
+	proxy, backend := testkit.FreePort(t), testkit.FreePort(t)
 	st.nginx("backend", "", answer(loopback(backend)), loopback(backend))
 	p := st.service("proxy", "", []string{goProxyEnv + "=" + loopback(proxy) + "," + loopback(backend)}, os.Args[0])
 	st.ready(p, loopback(proxy))

@@ -2,7 +2,9 @@ package integration
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -36,7 +39,7 @@ const (
 
 func newForger(t *testing.T, h hosts, port int) *forger {
 	t.Helper()
-	f := &forger{t: t, src: [4]byte{203, 0, 113, 1}, dst: [4]byte{203, 0, 113, 2}, port: uint16(port), local: 20000}
+	f := &forger{t: t, src: netip.MustParseAddr(h.a4).As4(), dst: netip.MustParseAddr(h.b4).As4(), port: uint16(port), local: 20000}
 	f.to.Addr = f.dst
 	// The kernel knows nothing of these connections and would reset them. Its
 	// resets carry no acknowledgement, ours do.
@@ -109,10 +112,13 @@ func (f *forger) checksum(segment []byte) uint16 {
 func (f *forger) receive(flags byte) (data []byte) {
 	f.t.Helper()
 	buf := make([]byte, 2048)
-	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
+	for deadline := testkit.NewDeadline(3 * time.Second); !deadline.Over(); {
 		n, _, err := unix.Recvfrom(f.fd, buf, 0)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+			continue // nothing for a second
+		}
 		if err != nil {
-			break
+			f.t.Fatalf("raw socket: %v", err)
 		}
 		tcp, ok := tcpHeader(buf[:n])
 		if !ok || binary.BigEndian.Uint16(tcp) != f.port || binary.BigEndian.Uint16(tcp[2:]) != f.local {
@@ -223,7 +229,8 @@ func everyLength() (all [][]byte, tags, malformed int) {
 // Options of every length from a network that is trusted: what has no meaning
 // is counted, and the server answers.
 func TestMalformedOptions(t *testing.T) {
-	f, a, s := forgery(t, "--trust", cableNet)
+	t.Parallel()
+	f, a, s := forgery(t, true)
 	all, _, malformed := everyLength()
 	for i, o := range all {
 		f.request(fmt.Sprintf("/n/%d", i), forged{onData: o})
@@ -262,7 +269,8 @@ func TestMalformedOptions(t *testing.T) {
 // A network that is not trusted cannot write itself into a trace, nor silence
 // the requests that come from it.
 func TestUntrustedOptions(t *testing.T) {
-	f, a, s := forgery(t)
+	t.Parallel()
+	f, a, s := forgery(t, false)
 	all, tags, _ := everyLength()
 	for i, o := range all {
 		f.request(fmt.Sprintf("/n/%d", i), forged{onData: o})
@@ -301,7 +309,8 @@ func inIP(options ...[]byte) []byte {
 
 // In IP headers: what has no meaning is counted, tags are believed once.
 func TestForgedIPHeaders(t *testing.T) {
-	f, a, s := forgery(t, "--trust", cableNet, tagIP)
+	t.Parallel()
+	f, a, s := forgery(t, true, tagIP)
 	all, malformed := [][]byte{}, 0
 	for length := 2; length <= 38; length++ {
 		all = append(all, option(kindTag, length), option(kindMark, length))
@@ -344,7 +353,8 @@ func TestForgedIPHeaders(t *testing.T) {
 
 // And none is believed from elsewhere.
 func TestUntrustedIPHeaders(t *testing.T) {
-	f, a, s := forgery(t, tagIP)
+	t.Parallel()
+	f, a, s := forgery(t, false, tagIP)
 	for i := range byte(10) {
 		f.request(fmt.Sprintf("/n/%d", i), forged{ip: inIP(tag(1, i+1))})
 	}
@@ -361,7 +371,8 @@ func TestUntrustedIPHeaders(t *testing.T) {
 
 // A tag begins one request; whoever repeats it gets no second one.
 func TestReplayedTag(t *testing.T) {
-	f, a, s := forgery(t, "--trust", cableNet)
+	t.Parallel()
+	f, a, s := forgery(t, true)
 	f.request("/n/1", forged{onData: tag(7, 7)})
 	f.request("/n/2", forged{onData: tag(7, 7)})
 	f.request("/n/3", forged{onData: tag(7, 8)})
@@ -384,14 +395,17 @@ func TestReplayedTag(t *testing.T) {
 }
 
 // forgery is an nginx on one host, an agent that traces it, and a forger on
-// the other host.
-func forgery(t *testing.T, args ...string) (*forger, *tracer, *sink) {
+// the other host, whom the agent trusts or not.
+func forgery(t *testing.T, trusted bool, args ...string) (*forger, *tracer, *sink) {
 	t.Helper()
 	h := newHosts(t)
-	st, s, port := newStack(t), newSink(t), freePort(t)
-	st.nginxUnready("proxy", h.b, answer(addrB4+":"+itoa(port)))
+	st, s, port := newStack(t), newSink(t), testkit.FreePort(t)
+	st.nginxUnready("proxy", h.b, answer(h.b4+":"+itoa(port)))
 	f := newForger(t, h, port)
-	until(t, deadline, "nginx listens", func() bool { return st.listens(h.b, port) })
+	testkit.Until(t, deadline, "nginx listens", func() bool { return st.listens(h.b, port) })
+	if trusted {
+		args = append(args, h.trusted()...)
+	}
 	a := trace(t, s, nil, append([]string{"--port", "proxy=" + itoa(port)}, args...)...)
 	return f, a, s
 }

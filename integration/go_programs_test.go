@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
@@ -19,10 +20,11 @@ import (
 // TLS at the entry and towards an upstream. What is in plain text behind it tells the
 // request by its path, what is not by its length.
 func TestGoTLS(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx")
 	c, s := newServers(t, "backend"), newSink(t)
 	cert, key := certificate(t, c.stack)
-	plain, encrypted, entry := freePort(t), freePort(t), freePort(t)
+	plain, encrypted, entry := testkit.FreePort(t), testkit.FreePort(t), testkit.FreePort(t)
 	c.ports = append(c.ports, "--port", "middle="+itoa(plain), "--port", "middle="+itoa(encrypted), "--port", "service="+itoa(entry))
 	start := func(name, listen string, env ...string) *workloads.Process {
 		return c.service(name, "", append(env, goServiceEnv+"="+listen, "CERTIFICATE="+cert, "KEY="+key), os.Args[0])
@@ -47,7 +49,7 @@ func TestGoTLS(t *testing.T) {
 			transport := &http.Transport{MaxIdleConnsPerHost: 32, DisableKeepAlives: !keep,
 				TLSClientConfig: &tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true}} //nolint:gosec // made for this test
 			defer transport.CloseIdleConnections()
-			client := &http.Client{Transport: transport, Timeout: patient(30 * time.Second)}
+			client := &http.Client{Transport: transport, Timeout: testkit.Patient(30 * time.Second)}
 			requests := inParallel(t, 32, few(600), func(n int) error {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+loopback(entry)+"/padded/"+itoa(1000+n), nil)
 				if err != nil {
@@ -78,12 +80,13 @@ func TestGoTLS(t *testing.T) {
 
 // Programs that are built in other ways, and several of them at once.
 func TestGoBuilds(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	need(t, "nginx", "go")
 	c, s := newServers(t, "backend"), newSink(t)
 	entries := map[string]int{}
 	for name, args := range map[string][]string{"pie": {"-buildmode=pie"}, "stripped": {"-ldflags=-s -w"}} {
-		entries[name] = freePort(t)
+		entries[name] = testkit.FreePort(t)
 		c.selects(name, entries[name])
 		p := c.service(name, "", nil, goBuild(t, "goproxy", args...), loopback(entries[name]), loopback(c.backend))
 		c.ready(p, loopback(entries[name]))
@@ -96,7 +99,7 @@ func TestGoBuilds(t *testing.T) {
 	m := a.settle()
 	wantLinked(t, m, 0)
 	for name := range entries {
-		wantComplete(t, judge(t, below(s.all(), name), serve(name, "/n/", call(name, "/n/", serve("backend", "/n/")))), m, requests, 1)
+		wantComplete(t, judge(t, below(s.all(), name), serve(name, "/n/", call(name, "/n/", serve("backend", "/n/")))), m, requests, accounted)
 	}
 	wantNoErrors(t, s.all())
 }
@@ -104,9 +107,10 @@ func TestGoBuilds(t *testing.T) {
 // Libraries that ask in ways of their own: drivers of database/sql, and Connect, over
 // HTTP/2 and in both of its protocols.
 func TestGoDrivers(t *testing.T) {
+	t.Parallel()
 	need(t, "postgres", "mariadbd", "go")
 	c, s := newServers(t, "postgres", "mariadb"), newSink(t)
-	binary, next := goBuild(t, "godrivers"), freePort(t)
+	binary, next := goBuild(t, "godrivers"), testkit.FreePort(t)
 	c.selects("next", next)
 	c.ready(c.service("next", "", c.env, binary, loopback(next), loopback(next)), loopback(next))
 	c.answers(c.service("service", "", c.env, binary, loopback(c.entry), loopback(next)))
@@ -153,6 +157,7 @@ func TestGoDrivers(t *testing.T) {
 // What a library in C sends that a handler has called is not linked: it runs on a stack of
 // its own.
 func TestGoCallsC(t *testing.T) {
+	t.Parallel()
 	need(t, "redis-server", "go", "gcc")
 	c, s := newServers(t, "redis"), newSink(t)
 	c.answers(c.service("service", "", c.env, goBuild(t, "gocgo"), loopback(c.entry)))
@@ -167,6 +172,7 @@ func TestGoCallsC(t *testing.T) {
 
 // A program in Go whose server is not net/http's is not linked, and the log says why.
 func TestGoWithoutHTTP(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "go")
 	c, s := newServers(t, "backend"), newSink(t)
 	c.answers(c.service("service", "", nil, goBuild(t, "gotcp", "-ldflags=-s -w"), loopback(c.entry), loopback(c.backend)))
@@ -176,8 +182,8 @@ func TestGoWithoutHTTP(t *testing.T) {
 	m := a.settle()
 	judge(t, s.all(), serve("service", "/n/"))
 	wantUnlinked(t, s.all(), m, requests, m.int(`tare_unlinked_total{reason="runtime"}`))
-	if want := "Go: http1 server: not in the program"; !strings.Contains(a.log.String(), want) {
-		t.Errorf("%q is not in the log:\n%s", want, a.log)
+	if want := "Go: http1 server: not in the program"; !strings.Contains(a.Log.String(), want) {
+		t.Errorf("%q is not in the log:\n%s", want, a.Log)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
@@ -23,10 +24,17 @@ import (
 // newGoServers starts them; asks is what the service asks besides.
 func newGoServers(t *testing.T, asks ...string) *servers {
 	t.Helper()
+	return goServers(t, nil, asks...)
+}
+
+// goServers have more in their environment.
+func goServers(t *testing.T, env []string, asks ...string) *servers {
+	t.Helper()
 	c := newServers(t, asks...)
-	next := freePort(t)
+	c.env = append(c.env, env...)
+	next := testkit.FreePort(t)
 	c.selects("next", next)
-	c.ready(c.service("next", "", []string{goServiceEnv + "=" + loopback(next)}, os.Args[0]), loopback(next))
+	c.ready(c.service("next", "", append(env, goServiceEnv+"="+loopback(next)), os.Args[0]), loopback(next))
 	c.answers(c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(next)), os.Args[0]))
 	return c
 }
@@ -118,6 +126,7 @@ func (w goWay) run(t *testing.T, s *sink, a *tracer, addr, name string, whole fi
 // tells whose the call is, said to be unlinked. None is ever linked to another
 // request.
 func TestGo(t *testing.T) {
+	t.Parallel()
 	need(t, "redis-server", "memcached")
 	asks := storages
 	if program("postgres") != "" {
@@ -200,14 +209,14 @@ func TestGo(t *testing.T) {
 	t.Run("stream", func(t *testing.T) {
 		requests := few(640)
 		m, spans := since(t, func() { streamed(t, "http://"+loopback(c.entry)+"/stream/", requests) })
-		wantComplete(t, judge(t, spans, serve("service", "/stream/", toNext("/stream/"))), m, requests, 1)
+		wantComplete(t, judge(t, spans, serve("service", "/stream/", toNext("/stream/"))), m, requests, accounted)
 		wantNoErrors(t, spans)
 	})
 	// Clients leave when they know that their request is at the upstream.
 	t.Run("hold", func(t *testing.T) {
 		requests := few(640)
 		m, spans := since(t, func() { inParallel(t, 64, requests, func(n int) error { return leaves(loopback(c.entry), n) }) })
-		wantComplete(t, judge(t, spans, serve("service", "/hold/", toNext("/hold/"))), m, requests, 1)
+		wantComplete(t, judge(t, spans, serve("service", "/hold/", toNext("/hold/"))), m, requests, accounted)
 	})
 	// Calls are given up at any time: some never were sent.
 	t.Run("cancelled", func(t *testing.T) {
@@ -231,7 +240,7 @@ func TestGo(t *testing.T) {
 			m, spans := since(t, func() {
 				inParallel(t, 16, requests, func(n int) error { return lines(loopback(c.entry), "/"+name+"/"+itoa(n)) })
 			})
-			wantComplete(t, judge(t, spans, serve("service", "/"+name+"/", below...)), m, requests, 1)
+			wantComplete(t, judge(t, spans, serve("service", "/"+name+"/", below...)), m, requests, accounted)
 		})
 	}
 	// What is late asks while a later request is served; of one connection, by the same
@@ -261,9 +270,9 @@ func TestGo(t *testing.T) {
 // A collector that runs all the time moves stacks about, and nothing clears them: what
 // lies on them of another request is not believed.
 func TestGoCollecting(t *testing.T) {
+	t.Parallel()
 	need(t, "redis-server", "memcached")
-	t.Setenv("GOGC", "2")
-	c, s := newGoServers(t, storages...), newSink(t)
+	c, s := goServers(t, []string{"GOGC=2"}, storages...), newSink(t)
 	a := trace(t, s, nil, c.ports...)
 	for _, name := range []string{"nocontext", "bare", "background", "lazy"} {
 		t.Run(name, func(t *testing.T) {
@@ -280,6 +289,7 @@ func TestGoCollecting(t *testing.T) {
 
 // A thousand connections at once.
 func TestGoThousandConnections(t *testing.T) {
+	t.Parallel()
 	need(t, "redis-server", "memcached")
 	c, s := newGoServers(t, storages...), newSink(t)
 	a := trace(t, s, []string{"TARE_QUEUE=65536", "TARE_MAX_SPANS=65536"}, c.ports...)
@@ -304,6 +314,7 @@ func wantLinked(t *testing.T, m metrics, counted int) {
 // Of four requests one is sampled, and its calls are known from the others', whose
 // goroutines, contexts and stacks look the same.
 func TestGoSampled(t *testing.T) {
+	t.Parallel()
 	need(t, "redis-server", "memcached")
 	c, s := newGoServers(t, storages...), newSink(t)
 	a := trace(t, s, nil, append(c.ports, ratio("0.25")...)...)
@@ -328,7 +339,7 @@ func TestGoSampled(t *testing.T) {
 				return
 			}
 			wantRate(t, m.sampled()-sampled, requests, 0.25)
-			wantComplete(t, r, m, m.sampled()-sampled, 1)
+			wantComplete(t, r, m, m.sampled()-sampled, accounted)
 			wantLinked(t, m, counted)
 		})
 	}
@@ -337,6 +348,7 @@ func TestGoSampled(t *testing.T) {
 // An agent that starts while connections are open and carry requests learns which
 // goroutine serves which.
 func TestGoStartedUnderLoad(t *testing.T) {
+	t.Parallel()
 	need(t, "redis-server", "memcached")
 	c, s := newGoServers(t, storages...), newSink(t)
 	l := keepSending(t, load.Options{Addr: loopback(c.entry), Connections: 16, AppendPath: numbered})
@@ -351,7 +363,7 @@ func TestGoStartedUnderLoad(t *testing.T) {
 	requests := few(1000)
 	send(t, load.Options{Addr: loopback(c.entry), Connections: 16, Requests: uint64(requests), First: 1 << 32, AppendPath: numbered})
 	m = a.settle()
-	wantComplete(t, judge(t, s.since(before), allAsked), m, requests, 1)
+	wantComplete(t, judge(t, s.since(before), allAsked), m, requests, accounted)
 	wantLinked(t, m, counted)
 }
 
@@ -402,7 +414,7 @@ func streamed(t *testing.T, base string, requests int) {
 	const pieces = 12
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, WriteBufferSize: piece}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: patient(30 * time.Second)}
+	client := &http.Client{Transport: transport, Timeout: testkit.Patient(30 * time.Second)}
 	inParallel(t, 64, requests, func(n int) error {
 		body := &slowly{left: pieces}
 		resp, err := client.Post(base+itoa(n), "application/octet-stream", body)
@@ -425,7 +437,7 @@ func leaves(addr string, n int) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patient(30 * time.Second)))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patient(30 * time.Second)))
 	if _, err := fmt.Fprintf(conn, "GET /hold/%d HTTP/1.1\r\nHost: service\r\n\r\n", n); err != nil {
 		return err
 	}
@@ -443,7 +455,7 @@ func lines(addr, path string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patient(30 * time.Second)))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patient(30 * time.Second)))
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: service\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n", path); err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ const callsOf = 34000
 // A million calls of services in Go (make go-calls, ten minutes): of each, whether it is
 // linked, and to its request.
 func TestGoCalls(t *testing.T) {
+	t.Parallel()
 	if *recordCalls == "" {
 		t.Skip("takes ten minutes: make go-calls")
 	}

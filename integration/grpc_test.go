@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
@@ -24,12 +25,12 @@ type mesh struct {
 func newMesh(t *testing.T, kind string) *mesh {
 	t.Helper()
 	need(t, "redis-server", "go")
-	m := &mesh{&servers{stack: newStack(t), entry: freePort(t)}, freePort(t)}
+	m := &mesh{&servers{stack: newStack(t), entry: testkit.FreePort(t)}, testkit.FreePort(t)}
 	m.stack.redis(m.redis)
 	m.selects("redis", m.redis)
 	next := ""
 	for _, role := range []string{"leaf", "middle", "front"} {
-		port := freePort(t)
+		port := testkit.FreePort(t)
 		if role == "front" {
 			port = m.entry
 		}
@@ -41,7 +42,7 @@ func newMesh(t *testing.T, kind string) *mesh {
 		m.ready(m.service(role, "", env, argv...), loopback(port))
 		m.selects(role, port)
 		if kind == "envoy" && role == "middle" {
-			envoy := freePort(t)
+			envoy := testkit.FreePort(t)
 			m.ready(envoyTranslates(m.servers, "envoy", envoy, port, "http2", "http2"), loopback(envoy))
 			m.selects("envoy", envoy)
 			port = envoy
@@ -66,22 +67,24 @@ func grpcShape(methods ...string) fidelity.Shape {
 
 // Services of gRPC in Go: many streams share a connection, and a segment.
 func TestGRPC(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		kind     string
 		share    float64 // of the requests that must be complete
 		requests int
 		methods  []string
 	}{
-		{kind: "unary", share: 1},
-		{kind: "streams", share: 1, methods: []string{"Down", "Up", "Both", "Get"}},
-		{kind: "waiting", share: 1},
-		{kind: "workers", share: 1},
-		{kind: "keepalive", share: 1, requests: 64},
-		{kind: "goaway", share: 1},
-		{kind: "large", share: 1, requests: 500},
-		{kind: "grpc alone", share: 1}, // a program without net/http's server
+		{kind: "unary", share: accounted},
+		{kind: "streams", share: accounted, methods: []string{"Down", "Up", "Both", "Get"}},
+		{kind: "waiting", share: accounted},
+		{kind: "workers", share: accounted},
+		{kind: "keepalive", share: accounted, requests: 64},
+		{kind: "goaway", share: accounted},
+		{kind: "large", share: accounted, requests: 500},
+		{kind: "grpc alone", share: accounted}, // a program without net/http's server
 	} {
 		t.Run(tc.kind, func(t *testing.T) {
+			t.Parallel()
 			c, s := newMesh(t, tc.kind), newSink(t)
 			a := trace(t, s, []string{grpcNumber}, c.ports...)
 			if tc.kind == "workers" {
@@ -106,10 +109,11 @@ func TestGRPC(t *testing.T) {
 
 // A proxy of gRPC that nothing but a header links, which is metadata.
 func TestGRPCByHeader(t *testing.T) {
+	t.Parallel()
 	c, s := newMesh(t, "envoy"), newSink(t)
 	a := trace(t, s, []string{grpcNumber}, c.ports...)
 	learned := uint64(1 << 20)
-	until(t, time.Minute, "its requests' headers are noted", func() bool {
+	testkit.Until(t, time.Minute, "its requests' headers are noted", func() bool {
 		before := a.mustMetrics().unlinked()
 		learn := c.load(8, 200)
 		learn.First, learned = learned, learned+200 // a value that comes again is doubtful
@@ -122,7 +126,7 @@ func TestGRPCByHeader(t *testing.T) {
 	m := a.settle()
 	shape := grpcShape("Get")
 	shape.Children[0].Children = []fidelity.Shape{serve("envoy", "test.Middle/Get", call("envoy", "test.Middle/Get", shape.Children[0].Children...))}
-	wantComplete(t, judge(t, s.all(), shape), m, requests, 1)
+	wantComplete(t, judge(t, s.all(), shape), m, requests, accounted)
 	wantNoErrors(t, s.all())
 }
 
@@ -130,7 +134,9 @@ func TestGRPCByHeader(t *testing.T) {
 // several begin, the segment says which streams are sampled, and a collector joins what
 // they cause.
 func TestGRPCOverWire(t *testing.T) {
+	t.Parallel()
 	t.Run("one of four", func(t *testing.T) {
+		t.Parallel()
 		c := newMesh(t, "unary")
 		j := joinBefore(t, newSink(t))
 		a := trace(t, j.sink, []string{grpcNumber}, slices.Concat(c.ports, ratio("0.25"), []string{overWire})...)
@@ -146,6 +152,7 @@ func TestGRPCOverWire(t *testing.T) {
 	})
 	for _, connections := range []int{1, 64} {
 		t.Run(itoa(connections), func(t *testing.T) {
+			t.Parallel()
 			c := newMesh(t, "unary")
 			j := joinBefore(t, newSink(t))
 			a := trace(t, j.sink, []string{grpcNumber}, append(c.ports, overWire)...)
@@ -165,6 +172,7 @@ func TestGRPCOverWire(t *testing.T) {
 // Of four requests one is sampled: headers of the others are not seen, so that
 // spans have no names; linked they are.
 func TestGRPCOneOfFour(t *testing.T) {
+	t.Parallel()
 	c, s := newMesh(t, "unary"), newSink(t)
 	a := trace(t, s, []string{grpcNumber}, append(c.ports, ratio("0.25")...)...)
 	const requests = 8000
@@ -204,8 +212,10 @@ func wantTrees(t *testing.T, spans []span.Span, sampled, each int) {
 // Calls that end early, by a deadline or because the client gives them up, and
 // those that are tried again: the spans of each are its request's.
 func TestGRPCEarly(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"late", "retries"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			c, s := newMesh(t, kind), newSink(t)
 			a := trace(t, s, []string{grpcNumber}, c.ports...)
 			const requests = 2000
@@ -244,6 +254,7 @@ func TestGRPCEarly(t *testing.T) {
 // Connections that are older than the agent: headers before it are unknown, names
 // are not guessed; what the requests cause is linked, or not, and never wrong.
 func TestGRPCMidload(t *testing.T) {
+	t.Parallel()
 	c, s := newMesh(t, "unary"), newSink(t)
 	o := c.load(64, 0)
 	b := keepSending(t, o)

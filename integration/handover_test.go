@@ -4,6 +4,7 @@ import "testing"
 
 // One request of ten sampled: a request that is handed over is as good as any.
 func TestHandoversOneOfTen(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "redis-server", "puma")
 	c, s := newServers(t, bothAsk...), newSink(t)
 	c.answers(puma("-t", "8:8", "-w", "2")(c))

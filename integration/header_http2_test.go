@@ -11,13 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/workloads"
@@ -87,7 +87,7 @@ var translators = []struct {
 func three(t *testing.T, start translator, options ...string) *forwarder {
 	t.Helper()
 	c, sink := newServers(t, "backend"), newSink(t)
-	middle, last := freePort(t), freePort(t)
+	middle, last := testkit.FreePort(t), testkit.FreePort(t)
 	c.selects("middle", middle)
 	c.selects("last", last)
 	for _, p := range []struct {
@@ -97,15 +97,7 @@ func three(t *testing.T, start translator, options ...string) *forwarder {
 		c.ready(start(c, p.name, p.port, p.next, p.in, p.out), loopback(p.port))
 	}
 	f := &forwarder{servers: c, sink: sink, tracer: trace(t, sink, options, c.ports...)}
-	var learned uint64
-	d := drive{connections: 8, requests: 200, header: func(dst []byte, _ uint64) []byte {
-		return fmt.Appendf(dst, "x-request-id: learning-%08d\r\n", atomic.AddUint64(&learned, 1))
-	}}
-	begun := time.Now()
-	until(t, patient(time.Minute), "its requests are noted", func() bool {
-		_, _, _, counted := f.drive(t, d)
-		return counted["all"] == 0 || time.Since(begun) > patient(20*time.Second)
-	})
+	f.learn(t, "x-request-id")
 	return f
 }
 
@@ -140,6 +132,7 @@ func followed(spans []span.Span, services ...string) (linked, wrong int) {
 
 // Calls over HTTP/2 are linked by a header, from HTTP/1 and to it, too.
 func TestHeaderOverHTTP2(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx")
 	for _, tr := range translators {
 		t.Run(tr.name, func(t *testing.T) {
@@ -170,6 +163,7 @@ func TestHeaderOverHTTP2(t *testing.T) {
 // A value that does not tell streams apart links nothing to another request. Each drive's values begin as no other's, and
 // come twice: in the first round it gets to know them.
 func TestHeaderDoubtsOverHTTP2(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "node")
 	for _, tc := range []struct {
 		name   string
@@ -206,6 +200,7 @@ func TestHeaderDoubtsOverHTTP2(t *testing.T) {
 // Whatever frames a client cuts its headers into, however it compresses them: requests are told apart by them. Each
 // client has one request at a time, so that spans are known by their connection and order.
 func TestHeaderInFrames(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "node")
 	c, sink := newServers(t, "backend"), newSink(t)
 	c.ready(nodeTranslates(c, "service", c.entry, c.backend, "http2", "http1"), loopback(c.entry))
@@ -229,7 +224,7 @@ func TestHeaderInFrames(t *testing.T) {
 		})
 	}
 	learned := 1 << 20
-	until(t, patient(time.Minute), "its requests are noted", func() bool {
+	testkit.Until(t, time.Minute, "its requests are noted", func() bool {
 		before := a.mustMetrics().unlinked()
 		learned += 1000
 		round(learned)
@@ -347,7 +342,7 @@ func (f *framed) ask(number int) error {
 // answered reads until the stream has ended.
 func (f *framed) answered() error {
 	for {
-		if err := f.conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		if err := f.conn.SetReadDeadline(time.Now().Add(testkit.Patient(30 * time.Second))); err != nil {
 			return err
 		}
 		frame, err := f.framer.ReadFrame()

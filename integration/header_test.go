@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/workloads"
@@ -40,11 +41,14 @@ var forwarders = []server{
 
 // What only a header tells is linked by it, where each request has a value of its own.
 func TestHeaderLinks(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "python3")
 	for _, s := range forwarders {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			need(t, s.needs...)
 			f := s.forwarding(t)
+			f.learn(t, "x-request-id")
 			for i, d := range []drive{kept, one, many} {
 				t.Run(d.name, func(t *testing.T) {
 					d.header = header(fmt.Sprintf("X-Request-Id:  drive-%d-%%08d\r\n", i), own)
@@ -67,12 +71,13 @@ func TestHeaderLinks(t *testing.T) {
 	}
 }
 
-// alone: nothing but a header links the service.
-var alone = []string{"--linking", "service=none"}
+// headerOnly: nothing but a header links the service.
+var headerOnly = []string{"--linking", "service=none"}
 
 // A value that does not tell requests apart links nothing to another request; what
 // is not linked says so and is counted.
 func TestHeaderDoubts(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "python3")
 	for _, tc := range []struct {
 		name  string
@@ -91,17 +96,25 @@ func TestHeaderDoubts(t *testing.T) {
 		{name: "values that come again, one request of ten sampled", start: python("loop"), env: []string{"OTEL_TRACES_SAMPLER_ARG=0.1"},
 			drive: drive{requests: 6000, header: header(requestID, repeated)}},
 		{name: "short values", start: python("loop"), drive: drive{header: header("x-request-id: %d\r\n", own)}, none: true},
-		{name: "asked late", start: python("forwarding_late"), args: alone, drive: drive{connections: 4, header: header(requestID, own)}, none: true},
-		{name: "asked in time and late, traces of several requests", start: python("forwarding_twice"), args: alone, drive: drive{connections: 1, header: tens}},
-		{name: "asked late, the same in all requests", start: python("forwarding_late"), args: alone, drive: drive{connections: 4, header: header(requestID, constant)}, none: true},
-		{name: "asked late, traces of several requests", start: python("forwarding_late"), args: alone, drive: drive{connections: 1, header: tens}, none: true},
+		{name: "asked late", start: python("forwarding_late"), args: headerOnly, drive: drive{connections: 4, header: header(requestID, own)}, none: true},
+		{name: "asked in time and late, traces of several requests", start: python("forwarding_twice"), args: headerOnly, drive: drive{connections: 1, header: tens}},
+		{name: "asked late, the same in all requests", start: python("forwarding_late"), args: headerOnly, drive: drive{connections: 4, header: header(requestID, constant)}, none: true},
+		{name: "asked late, traces of several requests", start: python("forwarding_late"), args: headerOnly, drive: drive{connections: 1, header: tens}, none: true},
 		{name: "another header", start: python("loop"), drive: drive{header: header("x-tenant-id: 5f1c2b0e-%08d\r\n", own)}, none: true},
 		{name: "switched off", start: python("loop"), args: []string{"--correlation", "none"}, drive: drive{header: header(requestID, own)}, none: true},
 		{name: "through varnish", start: varnish, drive: drive{header: header(requestID, repeated)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			s := server{name: tc.name, start: tc.start}
 			f := s.forwarding(t, append(tc.args, tc.env...)...)
+			if tc.args == nil {
+				f.learn(t, "x-request-id")
+			} else { // nothing links its calls
+				for range 2 {
+					f.drive(t, f.learning("x-request-id"))
+				}
+			}
 			for range 2 { // it gets to know values of the first round
 				spans, m, answered, counted := f.drive(t, tc.drive)
 				linked, wrong := linkedOf(t, spans)
@@ -120,9 +133,11 @@ func TestHeaderDoubts(t *testing.T) {
 // Requests of a trace that come one after the other may have one value, if the service
 // has never asked late.
 func TestHeaderOfATrace(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "python3")
 	s := server{name: "python", start: python("loop")}
 	f := s.forwarding(t)
+	f.learn(t, "x-request-id")
 	spans, m, answered, _ := f.drive(t, drive{connections: 1, requests: 500, header: tens})
 	if linked, wrong := linkedOf(t, spans); linked < answered-answered/100-spare || wrong > 0 {
 		t.Errorf("%d of %d calls are linked, %d of them wrongly\n%v", linked, answered, wrong, m)
@@ -131,6 +146,7 @@ func TestHeaderOfATrace(t *testing.T) {
 
 // A rule names headers of its own.
 func TestHeaderOfARule(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "python3")
 	c, sink := newServers(t, "backend"), newSink(t)
 	c.answers(python("loop")(c))
@@ -144,8 +160,8 @@ services:
 	f.learn(t, "x-tenant-id")
 	spans, m, answered, _ := f.drive(t, drive{header: header("x-tenant-id: 5f1c2b0e-%08d\r\n", own)})
 	wantComplete(t, judge(t, spans, f.server.shape()), m, answered, 0.999)
-	until(t, patient(10*time.Second), "the log says so", func() bool {
-		return strings.Contains(f.tracer.log.String(), "header=x-tenant-id")
+	testkit.Until(t, 10*time.Second, "the log says so", func() bool {
+		return strings.Contains(f.tracer.Log.String(), "header=x-tenant-id")
 	})
 }
 
@@ -155,6 +171,7 @@ type forwarder struct {
 	servers *servers
 	sink    *sink
 	tracer  *tracer
+	learned uint64 // values of the header so far
 }
 
 // forwarding starts it; options are flags of the agent, or its environment.
@@ -171,21 +188,23 @@ func (s server) forwarding(t *testing.T, options ...string) *forwarder {
 			c.ports = append(c.ports, o)
 		}
 	}
-	f := &forwarder{server: s, servers: c, sink: sink, tracer: trace(t, sink, env, c.ports...)}
-	f.learn(t, "x-request-id")
-	return f
+	return &forwarder{server: s, servers: c, sink: sink, tracer: trace(t, sink, env, c.ports...)}
 }
 
-// learn has it asked until its calls are linked, as far as that may be.
+// learning is a drive whose requests have a value of their own each.
+func (f *forwarder) learning(name string) drive {
+	return drive{connections: 8, requests: 200, header: func(dst []byte, _ uint64) []byte {
+		return fmt.Appendf(dst, "%s: learning-%08d\r\n", name, atomic.AddUint64(&f.learned, 1))
+	}}
+}
+
+// learn has it asked until its calls are linked.
 func (f *forwarder) learn(t *testing.T, name string) {
 	t.Helper()
-	begun, last := time.Now(), uint64(0)
-	d := drive{connections: 8, requests: 200, header: func(dst []byte, _ uint64) []byte {
-		return fmt.Appendf(dst, "%s: learning-%08d\r\n", name, atomic.AddUint64(&last, 1))
-	}}
-	until(t, patient(time.Minute), "its requests are noted", func() bool {
+	d := f.learning(name)
+	testkit.Until(t, time.Minute, "its calls are linked", func() bool {
 		_, _, _, counted := f.drive(t, d)
-		return counted["all"] == 0 || time.Since(begun) > 5*time.Second
+		return counted["all"] == 0
 	})
 }
 

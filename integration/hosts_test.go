@@ -5,16 +5,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
 // Two hosts, each with an agent of its own, and a cable that loses 2% of the
 // packets: what is lost comes again, with its tag and with no other's.
 func TestTwoHostsWithLoss(t *testing.T) {
-	for _, v := range []struct{ name, backend string }{{"IPv4", addrB4}, {"IPv6", addrB6}} {
-		t.Run(v.name, func(t *testing.T) {
-			w := twoHosts(t, v.backend)
-			trust := []string{"--trust", "loopback", "--trust", "host", "--trust", cableNet, "--trust", cableNet6}
+	t.Parallel()
+	for _, v := range []family{ipv4, ipv6} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			w := twoHosts(t, v)
+			trust := append([]string{"--trust", "loopback", "--trust", "host"}, w.hosts.trusted()...)
 			s := newSink(t)
 			a := trace(t, s, nil, append([]string{"--port", "proxy=" + itoa(w.proxy)}, trust...)...)
 			b := trace(t, s, nil, append([]string{"--port", "backend=" + itoa(w.backend)}, trust...)...)
@@ -28,7 +31,7 @@ func TestTwoHostsWithLoss(t *testing.T) {
 			if packets, tags, _ := wire.seen(); tags < requests*9/10 {
 				t.Errorf("%d tags in %d packets between the hosts", tags, packets)
 			}
-			wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 0.99)
+			wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m.and(mb), requests, 0.99)
 		})
 	}
 }
@@ -36,9 +39,11 @@ func TestTwoHostsWithLoss(t *testing.T) {
 // Nothing of Tare's leaves for a network that is not trusted, and requests
 // that come from there begin traces of their own.
 func TestUntrustedNetworkSeesNothing(t *testing.T) {
-	for _, v := range []struct{ name, backend string }{{"IPv4", addrB4}, {"IPv6", addrB6}} {
-		t.Run(v.name, func(t *testing.T) {
-			w := twoHosts(t, v.backend)
+	t.Parallel()
+	for _, v := range []family{ipv4, ipv6} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			w := twoHosts(t, v)
 			s := newSink(t)
 			wire := watch(t, w.hosts.b, cable, w.backend)
 			outside := watch(t, w.hosts.a, "client", w.proxy)
@@ -71,40 +76,41 @@ type wired struct {
 }
 
 // twoHosts starts a proxy on one host and its backend on the other.
-func twoHosts(t *testing.T, backend string) wired {
+func twoHosts(t *testing.T, f family) wired {
 	t.Helper()
-	return wire(t, newHosts(t), backend, backend, proxyTo)
+	return wire(t, newHosts(t), f, proxyTo)
 }
 
-// wire does the same on given hosts; the proxy knows the backend by the address
-// upstream.
-func wire(t *testing.T, h hosts, backend, upstream string, proxy func(listen, upstream string) string) wired {
+// wire does the same on given hosts, with another way to pass requests on.
+func wire(t *testing.T, h hosts, f family, proxy func(listen, upstream string) string) wired {
 	t.Helper()
-	return wireTo(t, h, backend, upstream, proxy, answer)
+	return wireTo(t, h, f, h.addressB(f), proxy, answer)
 }
 
-func wireTo(t *testing.T, h hosts, backend, upstream string, proxy func(listen, upstream string) string, answer func(listen string) string) wired {
+// wireTo is wire where the proxy knows the backend by the address upstream.
+func wireTo(t *testing.T, h hosts, f family, upstream string, proxy func(listen, upstream string) string, answer func(listen string) string) wired {
 	t.Helper()
 	st := newStack(t)
-	w := wired{hosts: h, proxy: freePort(t), backend: freePort(t)}
-	w.entry = net.JoinHostPort(fromHere, itoa(w.proxy))
+	w := wired{hosts: h, proxy: testkit.FreePort(t), backend: testkit.FreePort(t)}
+	w.entry = net.JoinHostPort(h.entry, itoa(w.proxy))
 	// Only the proxy's host can reach it, and a request through the proxy would leave a
 	// connection in its pool, which not every kernel lets an agent trace.
-	st.nginxUnready("backend", h.b, answer(net.JoinHostPort(backend, itoa(w.backend))))
-	until(t, deadline, "the backend listens", func() bool { return st.listens(h.b, w.backend) })
-	st.nginx("proxy", h.a, proxy(net.JoinHostPort(fromHere, itoa(w.proxy)), net.JoinHostPort(upstream, itoa(w.backend))), w.entry)
+	st.nginxUnready("backend", h.b, answer(net.JoinHostPort(h.addressB(f), itoa(w.backend))))
+	testkit.Until(t, deadline, "the backend listens", func() bool { return st.listens(h.b, w.backend) })
+	st.nginx("proxy", h.a, proxy(net.JoinHostPort(h.entry, itoa(w.proxy)), net.JoinHostPort(upstream, itoa(w.backend))), w.entry)
 	return w
 }
 
 // An agent notices that tags towards a host never arrive, and that they do again.
 func TestUnansweredTags(t *testing.T) {
-	w := wire(t, newHosts(t), addrB4, addrB4, proxyAnew)
+	t.Parallel()
+	w := wire(t, newHosts(t), ipv4, proxyAnew)
 	s := newSink(t)
 	a, b := w.agents(t, s)
 	untilTold := func(what string, told bool) {
-		until(t, 6*deadline, what, func() bool {
+		testkit.Until(t, 6*deadline, what, func() bool {
 			send(t, load.Options{Addr: w.entry, Connections: 4, Requests: 50, AppendPath: numbered})
-			peer := `tare_unanswered_tags{peer="` + net.JoinHostPort(addrB4, itoa(w.backend)) + `",sends_tags="false"}`
+			peer := `tare_unanswered_tags{peer="` + net.JoinHostPort(w.hosts.b4, itoa(w.backend)) + `",sends_tags="false"}`
 			return a.mustMetrics()[peer] > 0 == told
 		})
 	}

@@ -11,6 +11,7 @@ import (
 // see: the services' own instrumentation on both pipelines, and the agent, which alone sees all
 // services. Of requests that were sampled, too, though calls then name no request.
 func TestBenchHotel(t *testing.T) {
+	t.Parallel()
 	needLong(t)
 	need(t, "ip", "redis-server", "memcached", "postgres")
 	m, runs := experimentOf(t, t.TempDir(), "chainscope-hotel", "smoke")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/semconv"
@@ -32,11 +33,13 @@ func http2Only() *http.Protocols {
 
 // Many requests share a connection of HTTP/2, each in a stream of its own.
 func TestHTTP2(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx")
 	const clients, requests = 32, 2000
 	// An event loop reads several streams at once: what it then sends may be for
 	// any of them. It is not linked, and begins traces behind the service.
 	t.Run("entry", func(t *testing.T) {
+		t.Parallel()
 		c, s := newServers(t, "backend"), newSink(t)
 		c.nginx("service", "", proxyTo(loopback(c.entry)+" http2", loopback(c.backend)), loopback(c.entry))
 		a := trace(t, s, nil, c.ports...)
@@ -47,13 +50,13 @@ func TestHTTP2(t *testing.T) {
 			transports[i] = tr
 		}
 		inParallel(t, clients, requests, func(n int) error {
-			client := &http.Client{Transport: transports[n%len(transports)], Timeout: 30 * time.Second}
+			client := &http.Client{Transport: transports[n%len(transports)], Timeout: testkit.Patient(30 * time.Second)}
 			return asked(client.Get(fmt.Sprintf("http://%s/n/%d", loopback(c.entry), n)))
 		})
 		m := a.settle()
 		spans := s.all()
 		streams, behind := below(slices.Clone(spans), "service"), below(slices.Clone(spans), "backend")
-		wantComplete(t, judge(t, streams, serve("service", "/n/")), m, requests, 1)
+		wantComplete(t, judge(t, streams, serve("service", "/n/")), m, requests, accounted)
 		wantComplete(t, judge(t, behind, serve("backend", "/n/")), m, requests, 0.999)
 		for i := range behind {
 			if of, _ := behind[i].Attr(semconv.Behind); of.Str != "service" {
@@ -71,8 +74,9 @@ func TestHTTP2(t *testing.T) {
 	})
 	// nginx has one request in flight on each connection to whom it asks.
 	t.Run("upstream", func(t *testing.T) {
+		t.Parallel()
 		c, s := newServers(t), newSink(t)
-		proxy := freePort(t)
+		proxy := testkit.FreePort(t)
 		c.selects("proxy", proxy)
 		p := c.service("service", "", []string{goHTTP2Env + "=" + loopback(c.entry)}, os.Args[0])
 		c.ready(p, loopback(c.entry))

@@ -37,9 +37,11 @@ func (m metrics) paths(result string) int {
 // Two hosts, and a cable that loses 2% of the packets once its ends know that it passes
 // IP options on.
 func TestIPHeaders(t *testing.T) {
-	for _, v := range []struct{ name, backend string }{{"IPv4", addrB4}, {"IPv6", addrB6}} {
-		t.Run(v.name, func(t *testing.T) {
-			w := twoHosts(t, v.backend)
+	t.Parallel()
+	for _, v := range []family{ipv4, ipv6} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			w := twoHosts(t, v)
 			s := newSink(t)
 			a, b, before := w.agentsByIP(t, s)
 			w.hosts.lose(t)
@@ -52,7 +54,7 @@ func TestIPHeaders(t *testing.T) {
 			if packets, tags, marks := wire.seen(); tags < requests*9/10 || marks == 0 {
 				t.Errorf("%d tags and %d marks in %d packets between the hosts", tags, marks, packets)
 			}
-			wantComplete(t, judge(t, s.since(before), shapeOf(t, "nginx")), m, requests, 0.999)
+			wantComplete(t, judge(t, s.since(before), shapeOf(t, "nginx")), m.and(mb), requests, 0.999)
 		})
 	}
 }
@@ -60,23 +62,26 @@ func TestIPHeaders(t *testing.T) {
 // Each connection has one request, which completes its handshake: the socket that its
 // option is for is not there yet when the packet comes in.
 func TestIPHeadersCompleteHandshakes(t *testing.T) {
+	t.Parallel()
 	h := newHosts(t)
-	w := wireTo(t, h, addrB4, addrB4, proxyAnew, answerDeferred)
+	w := wireTo(t, h, ipv4, h.b4, proxyAnew, answerDeferred)
 	s := newSink(t)
 	a, b := w.agents(t, s, tagIP)
 	const requests = 1000
 	send(t, load.Options{Addr: w.entry, Connections: 1, Requests: requests, AppendPath: numbered})
 	m, mb := a.settle(), b.settle()
 	t.Logf("proxy's agent:\n%vbackend's agent:\n%v", m, mb)
-	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 0.999)
+	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m.and(mb), requests, 0.999)
 }
 
 // Bodies of 1 MB: the packet with the beginning of a request is cut into many, each of
 // them with its options.
 func TestIPHeadersOfLargePackets(t *testing.T) {
-	for _, v := range []struct{ name, backend string }{{"IPv4", addrB4}, {"IPv6", addrB6}} {
-		t.Run(v.name, func(t *testing.T) {
-			w := twoHosts(t, v.backend)
+	t.Parallel()
+	for _, v := range []family{ipv4, ipv6} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			w := twoHosts(t, v)
 			// It cuts packets that are larger than its burst, as a device without offload does, and drops none.
 			sh(t, "tc", "-n", w.hosts.a, "qdisc", "add", "dev", cable, "root", "tbf", "rate", "4gbit", "burst", "5kb", "limit", "200mb")
 			s := newSink(t)
@@ -101,7 +106,8 @@ func TestIPHeadersOfLargePackets(t *testing.T) {
 
 // Nothing leaves for a network that is not trusted.
 func TestIPHeadersStayWithinTrust(t *testing.T) {
-	w := twoHosts(t, addrB4)
+	t.Parallel()
+	w := twoHosts(t, ipv4)
 	s := newSink(t)
 	wire := watch(t, w.hosts.b, cable, w.backend)
 	a := trace(t, s, nil, "--port", "proxy="+itoa(w.proxy), tagIP)
@@ -118,17 +124,21 @@ func TestIPHeadersStayWithinTrust(t *testing.T) {
 // Where packets with options are dropped, or come without them, the first connection
 // learns it, and the services go on without tags.
 func TestIPHeadersRefused(t *testing.T) {
+	t.Parallel()
 	for _, v := range []struct {
-		name, backend, result string
-		reload                bool // the agent looks at all connections again meanwhile
+		name    string
+		backend family
+		result  string
+		reload  bool // the agent looks at all connections again meanwhile
 	}{
-		{"dropped, IPv4", addrB4, "drop", false},
-		{"dropped, IPv4, reloaded", addrB4, "drop", true},
-		{"dropped, IPv6", addrB6, "drop", false},
-		{"stripped, IPv4", addrB4, "unanswered", false},
-		{"stripped, IPv6", addrB6, "unanswered", false},
+		{"dropped, IPv4", ipv4, "drop", false},
+		{"dropped, IPv4, reloaded", ipv4, "drop", true},
+		{"dropped, IPv6", ipv6, "drop", false},
+		{"stripped, IPv4", ipv4, "unanswered", false},
+		{"stripped, IPv6", ipv6, "unanswered", false},
 	} {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			w := twoHosts(t, v.backend)
 			if v.result == "drop" {
 				w.hosts.dropIPOptions(t)
@@ -148,7 +158,7 @@ func TestIPHeadersRefused(t *testing.T) {
 						case <-answered:
 							return
 						default:
-							if err := a.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+							if err := a.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
 								t.Error(err)
 							}
 						}
@@ -182,6 +192,7 @@ func TestIPHeadersRefused(t *testing.T) {
 
 // Databases, proxies and services on one host, over the loopback device.
 func TestIPHeadersOnOneHost(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "shop"), newSink(t)
 	a := trace(t, s, nil, append(ports(c), tagIP, overWire)...)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span/semconv"
@@ -36,7 +37,11 @@ func (j joining) joined(t *testing.T, shape fidelity.Shape, requests, joins int,
 	t.Helper()
 	j.passed(t, agents...)
 	r := judge(t, j.sink.all(), shape)
-	wantComplete(t, r, agents[0].mustMetrics(), requests, 0.998)
+	var m metrics
+	for _, a := range agents {
+		m = a.mustMetrics().and(m)
+	}
+	wantComplete(t, r, m, requests, 0.998)
 	if r.Split > 0 || r.Orphaned > 0 {
 		t.Errorf("%d requests are in several traces, %d spans have no parent", r.Split, r.Orphaned)
 	}
@@ -68,7 +73,7 @@ func (j joining) passed(t *testing.T, agents ...*tracer) {
 		t.Logf("%v", m)
 		spans += m.int("tare_spans_total")
 	}
-	until(t, time.Minute, itoa(spans)+" spans have passed the collector", func() bool { return j.sink.count() >= spans })
+	testkit.Until(t, time.Minute, itoa(spans)+" spans have passed the collector", func() bool { return j.sink.count() >= spans })
 	j.awaitSpans(t, spans)
 }
 
@@ -90,33 +95,35 @@ func (m metrics) tags(direction string) int {
 // writes none, or reads none: no tag arrives and no mark is answered, each host decides
 // for itself, and the collector joins the halves.
 func TestJoinedByStreamOffset(t *testing.T) {
+	t.Parallel()
 	tcp, none := []string{"--sequence"}, []string{"--tag", "none"}
 	events := []string{"--tag", "none", "--events=only"}
 	for _, v := range []struct {
 		name    string
-		backend string
+		backend family
 		strip   bool
 		a, b    []string // flags of both agents
 		writes  bool     // a writes tags
 		anew    bool     // a connection for each request, everywhere
 		before  bool     // agents with tags were there before, on the same connections
 	}{
-		{name: "stripped", backend: addrB4, strip: true, a: tcp, b: tcp, writes: true},
-		{name: "stripped, a connection for each request", backend: addrB6, strip: true, a: tcp, b: tcp, writes: true, anew: true},
-		{name: "no tags", backend: addrB6, a: none, b: none},
-		{name: "no tags, events of messages", backend: addrB4, a: events, b: events},
-		{name: "no tags, events of messages from the backend alone", backend: addrB6, a: none, b: events, anew: true},
-		{name: "no tags any more", backend: addrB4, a: none, b: none, before: true},
-		{name: "no tags, a connection for each request", backend: addrB4, a: none, b: none, anew: true},
-		{name: "no tags at the proxy", backend: addrB4, a: none, b: tcp},
-		{name: "no tags at the backend", backend: addrB4, a: tcp, b: none, writes: true},
+		{name: "stripped", backend: ipv4, strip: true, a: tcp, b: tcp, writes: true},
+		{name: "stripped, a connection for each request", backend: ipv6, strip: true, a: tcp, b: tcp, writes: true, anew: true},
+		{name: "no tags", backend: ipv6, a: none, b: none},
+		{name: "no tags, events of messages", backend: ipv4, a: events, b: events},
+		{name: "no tags, events of messages from the backend alone", backend: ipv6, a: none, b: events, anew: true},
+		{name: "no tags any more", backend: ipv4, a: none, b: none, before: true},
+		{name: "no tags, a connection for each request", backend: ipv4, a: none, b: none, anew: true},
+		{name: "no tags at the proxy", backend: ipv4, a: none, b: tcp},
+		{name: "no tags at the backend", backend: ipv4, a: tcp, b: none, writes: true},
 	} {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			proxy := proxyTo
 			if v.anew {
 				proxy = proxyAnew
 			}
-			w := wire(t, newHosts(t), v.backend, v.backend, proxy)
+			w := wire(t, newHosts(t), v.backend, proxy)
 			if v.strip {
 				w.hosts.strip(t)
 			}
@@ -126,8 +133,8 @@ func TestJoinedByStreamOffset(t *testing.T) {
 			if v.before {
 				a, b := w.agents(t, newSink(t))
 				send(t, load.Options{Addr: w.entry, Connections: 16, Requests: 500, AppendPath: numbered})
-				a.stop()
-				b.stop()
+				a.Stop()
+				b.Stop()
 			}
 			j := joinBefore(t, newSink(t))
 			between, client := watch(t, w.hosts.b, cable, w.backend), watch(t, w.hosts.a, "client", w.proxy)
@@ -162,6 +169,7 @@ func (c *capture) wantOptions(t *testing.T, packets int, some bool) {
 
 // Every connection of a chain on one host, databases' included.
 func TestJoinedOnOneHost(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c := start(t, "shop")
 	j := joinBefore(t, newSink(t))
@@ -183,7 +191,8 @@ func TestJoinedOnOneHost(t *testing.T) {
 // of the halves, of which nobody can tell that there is another. None is joined with the
 // half of another request whose connection had the same ports.
 func TestJoinedWhereBothSample(t *testing.T) {
-	w := wire(t, newHosts(t), addrB4, addrB4, proxyAnew)
+	t.Parallel()
+	w := wire(t, newHosts(t), ipv4, proxyAnew)
 	w.hosts.fewPorts(t)
 	j := joinBefore(t, newSink(t))
 	some := append([]string{"--tag", "none"}, ratio("0.5")...)

@@ -9,10 +9,12 @@ import (
 // An event loop that slept between a receive and a send may have moved on. If nothing but what
 // it waited for could end that sleep, it has not.
 func TestLoopSleeps(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "python3")
 	const requests = 1000
 	for mode, linked := range map[string]bool{"spawning": true, "pausing": false} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			c, s := newServers(t, "backend"), newSink(t)
 			c.answers(python(mode)(c))
 			a := trace(t, s, nil, append(c.ports, "--linking", "service=loop")...)
@@ -34,6 +36,7 @@ func TestLoopSleeps(t *testing.T) {
 // nginx stays an event loop under --linking thread. What is said of one service
 // wins over what is recognised.
 func TestLinkingOfAllFillsIn(t *testing.T) {
+	t.Parallel()
 	need(t)
 	const requests = 4000
 	c, s := start(t, "nginx"), newSink(t)
@@ -43,7 +46,7 @@ func TestLinkingOfAllFillsIn(t *testing.T) {
 		a := trace(t, s, nil, append(ports(c), args...)...)
 		send(t, load.Options{Addr: c.Entry, Connections: 32, Requests: requests, AppendPath: c.AppendPath})
 		m = a.settle()
-		a.stop()
+		a.Stop()
 		return from, m
 	}
 	from, m := drive("--linking", "thread")

@@ -16,11 +16,14 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // A service with lean's exporter of log files and slog: its traces are read from the file alone, and the
 // logs of a request name its trace.
 func TestLogFiles(t *testing.T) {
+	t.Parallel()
 	need(t, "go")
 	path := filepath.Join(t.TempDir(), "spans.jsonl")
 	cmd := exec.Command(program("go"), "run", "./docs/examples/logs", path)
@@ -61,6 +64,7 @@ func output(t *testing.T, argv ...string) string {
 // The default configuration keeps log records that came by gRPC and HTTP beside their trace, also over
 // kill -9, without secrets; records without a trace are counted. tare_log writes what is stored.
 func TestCollectorLogs(t *testing.T) {
+	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "spans.jsonl")
 	config := filepath.Join(t.TempDir(), "log.yaml")
 	if err := os.WriteFile(config, []byte("exporters: {tare_log: {path: "+file+"}}\nservice: {pipelines: {traces: {exporters: [tare_store, tare_log]}}}\n"), 0o600); err != nil {
@@ -99,16 +103,16 @@ func TestCollectorLogs(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	s.awaitSpans(t, 3)
-	until(t, deadline, "the record without a trace is counted", func() bool {
+	testkit.Until(t, deadline, "the record without a trace is counted", func() bool {
 		return s.labelled("tare_store_dropped_logs", `reason="no_trace"`) == 1 && s.metric("tare_store_logs") == 2
 	})
-	until(t, deadline, "the spans are in the file", func() bool {
+	testkit.Until(t, deadline, "the spans are in the file", func() bool {
 		return s.metric("tare_log_written_spans") == 3
 	})
 	if tree := output(t, tare, "logs", "--trace", trace.String(), file); !strings.HasPrefix(tree, "trace "+trace.String()+"  3 spans") {
 		t.Errorf("the file has %s", tree)
 	}
-	s.kill()
+	s.Kill()
 	s = storeIn(t, dir)
 	var got struct {
 		Logs []struct{ Severity, Body string }

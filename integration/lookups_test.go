@@ -6,12 +6,11 @@ import (
 	"net"
 	"os"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
@@ -34,6 +33,7 @@ func (c *servers) resolver() {
 // look-up is below its own request, and those of requests that are not sampled have no
 // span.
 func TestLookups(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "python3", "dnsmasq", "unshare")
 	for _, s := range []struct {
 		name  string
@@ -49,6 +49,7 @@ func TestLookups(t *testing.T) {
 		{name: "java threads", way: "n", needs: []string{"java"}, start: java},
 	} {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			need(t, s.needs...)
 			c, sink := newServers(t, "backend"), newSink(t)
 			c.resolver()
@@ -58,11 +59,12 @@ func TestLookups(t *testing.T) {
 				send(t, load.Options{Addr: loopback(c.entry), Connections: connections, First: uint64(asked), Requests: uint64(requests), AppendPath: way(s.way)})
 				asked += requests
 			}
+			a := traceWith(t, ratioSampler, 1, sink, nil, c.ports...)
+			withLookups(t, a.tracer)
 			for _, p := range []float64{1, 0.1} {
 				t.Run(fmt.Sprint(p), func(t *testing.T) {
-					a := trace(t, sink, nil, append(slices.Clone(c.ports), ratio(strconv.FormatFloat(p, 'f', -1, 64))...)...)
-					withLookups(t, a)
-					until(t, 10*time.Second, "the first look-up has the hooks attached", func() bool {
+					a.sample(t, ratioSampler, p)
+					testkit.Until(t, 10*time.Second, "the first look-up has the hooks attached", func() bool {
 						ask(1, 1)
 						return a.hooksFor("lookups")
 					})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // machine is this one as a new user has it: with all ports free, with files below /etc,
@@ -41,11 +43,11 @@ ip link set lo up
 echo "127.0.0.1 collector" >>/etc/hosts
 echo ready
 exec sleep infinity`
-	c := spawn(t, "the machine", os.Interrupt, time.Minute, os.Environ(), "unshare", "--net", "--mount", "bash", "-c", script, "bash", own)
-	c.end = os.Kill
-	t.Cleanup(c.kill) // before stop would want it to end well
-	c.await(time.Minute, "the machine is ready", func() bool { return strings.Contains(c.log.String(), "ready") })
-	return &machine{t: t, pid: itoa(c.pid()), path: bin + ":" + os.Getenv("PATH"), ran: map[string]bool{}}
+	c := testkit.Spawn(t, "the machine", os.Interrupt, time.Minute, os.Environ(), "unshare", "--net", "--mount", "bash", "-c", script, "bash", own)
+	c.End = os.Kill
+	t.Cleanup(c.Kill) // before stop would want it to end well
+	c.Await(time.Minute, "the machine is ready", func() bool { return strings.Contains(c.Log.String(), "ready") })
+	return &machine{t: t, pid: itoa(c.PID()), path: bin + ":" + os.Getenv("PATH"), ran: map[string]bool{}}
 }
 
 // argv runs a command there.
@@ -65,16 +67,16 @@ func (m *machine) env() []string {
 }
 
 // start runs a program there until the test ends.
-func (m *machine) start(env []string, argv ...string) *child {
+func (m *machine) start(env []string, argv ...string) *testkit.Child {
 	m.t.Helper()
-	return spawn(m.t, strings.Join(argv, " "), os.Interrupt, time.Minute, append(m.env(), env...), m.argv(argv...)...)
+	return testkit.Spawn(m.t, strings.Join(argv, " "), os.Interrupt, time.Minute, append(m.env(), env...), m.argv(argv...)...)
 }
 
 // serve runs a program there that no signal ends well.
-func (m *machine) serve(env []string, argv ...string) *child {
+func (m *machine) serve(env []string, argv ...string) *testkit.Child {
 	m.t.Helper()
 	c := m.start(env, argv...)
-	m.t.Cleanup(c.kill)
+	m.t.Cleanup(c.Kill)
 	return c
 }
 

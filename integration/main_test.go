@@ -8,12 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // bin is where `make build` puts binaries, tare the one under test.
@@ -50,10 +53,18 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", itoa(atOnce())) // a flag of package testing, which takes numbers
+	}
 	// make test-kernels built both at once; sources may have changed since.
 	if err := stale(); err != nil && os.Getenv("TARE_TEST_BUILT") == "" {
 		fmt.Fprintf(os.Stderr, "%v: run make build\n", err)
 		os.Exit(1)
+	}
+	if gib() >= 8 {
+		debug.SetGCPercent(400) // receivers hold hundreds of thousands of spans
 	}
 	sayMissing()
 	raiseFiles()
@@ -141,6 +152,31 @@ func refuse(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
+// alone keeps a test from running beside others, and says why. All others call t.Parallel first; those that are
+// alone run before them (go doc testing.T.Parallel).
+func alone(t *testing.T, why string) {
+	t.Helper()
+	t.Attr("alone", why)
+}
+
+// atOnce is how many tests run at once. They wait for most of their time: a test of the usual size takes half a
+// CPU, and a GiB. An emulated machine runs one.
+func atOnce() int {
+	if testkit.Slowness > 1 {
+		return 1
+	}
+	return max(1, min(2*runtime.NumCPU(), gib()))
+}
+
+// gib is how much memory this machine has; 0 if that is not known.
+func gib() int {
+	var s unix.Sysinfo_t
+	if unix.Sysinfo(&s) != nil {
+		return 0
+	}
+	return int(s.Totalram * uint64(s.Unit) >> 30) //nolint:gosec // of memory
+}
+
 // needLong leaves out a test that takes a minute or more, unless it is asked for.
 func needLong(t *testing.T) {
 	t.Helper()
@@ -202,24 +238,4 @@ func sh(t *testing.T, argv ...string) {
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
 	}
-}
-
-// until polls until the condition holds; what says what it waited for.
-func until(t *testing.T, limit time.Duration, what string, holds func() bool) {
-	t.Helper()
-	defer waited(t, time.Now(), what)
-	if !comesTrue(limit, holds) {
-		t.Fatalf("not within %v: %s", 4*patient(limit), what)
-	}
-}
-
-// comesTrue polls until the condition holds, or for four times the limit, which costs nothing but
-// where the test fails.
-func comesTrue(limit time.Duration, holds func() bool) bool {
-	for deadline := time.Now().Add(4 * patient(limit)); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
 }

@@ -15,6 +15,7 @@ import (
 // What deploy/kubernetes gives to collectors, agents and Prometheus is valid. That it is what the chart renders is tested by
 // deploy/render, that a cluster accepts it by integration/apiserver.
 func TestManifestsConfigureValidly(t *testing.T) {
+	t.Parallel()
 	need(t, "promtool")
 	files := configMaps(t, "../deploy/kubernetes/base/tare.yaml")
 	agent := files["tare-agent/agent.yaml"]

@@ -15,6 +15,7 @@ import (
 // An agent that reports messages in place of spans, and a collector that makes spans of them: what is stored is the same as
 // of an agent that reports spans, trace for trace, span for span, attribute for attribute.
 func TestMessagesMakeTheSameTraces(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c := start(t, "shop") // proxy → shop → redis, memcached, stock
 	const requests = 1000
@@ -28,7 +29,7 @@ func TestMessagesMakeTheSameTraces(t *testing.T) {
 		if events := len(args) > 0; events && built != j.sink.count() || !events && built != 0 {
 			t.Errorf("%d of %d spans were built of events, with %v", built, j.sink.count(), args)
 		}
-		a.stop()
+		a.Stop()
 		return looks(j.sink.all())
 	}
 	spans, messages := stored(), stored("--events=only")

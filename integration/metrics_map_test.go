@@ -4,18 +4,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
 // A map of services of which no span was ever made: what agents measure comes by OTLP into the store, every
 // request once.
 func TestMapFromMetrics(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx")
 	for _, protocol := range []string{"http/protobuf", "grpc"} {
 		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
 			s := storeIn(t, t.TempDir())
 			st := newStack(t)
-			proxy, backend := freePort(t), freePort(t)
+			proxy, backend := testkit.FreePort(t), testkit.FreePort(t)
 			st.nginx("backend", "", byNumber(loopback(backend)), loopback(backend))
 			st.nginx("proxy", "", proxyTo(loopback(proxy), loopback(backend)), loopback(proxy))
 			endpoint := map[string]string{"http/protobuf": s.http, "grpc": s.otlp}[protocol]
@@ -34,7 +37,7 @@ func TestMapFromMetrics(t *testing.T) {
 				Requests, Errors float64
 			}
 			var got struct{ Nodes, Edges []calls }
-			until(t, time.Minute, "all requests are on the map", func() bool {
+			testkit.Until(t, time.Minute, "all requests are on the map", func() bool {
 				err = s.get("/api/v1/map", &got)
 				return err == nil && len(got.Edges) == 1 && got.Edges[0].Requests >= requests && len(got.Nodes) == 2 && got.Nodes[0].Requests+got.Nodes[1].Requests >= 2*requests
 			})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
@@ -87,11 +88,13 @@ var shares = map[string][]string{
 // Every request is measured, sampled or not: exactly as many as were sent, by
 // status; and what lies within another takes less time.
 func TestEveryRequestIsMeasured(t *testing.T) {
+	t.Parallel()
 	need(t)
 	for name, args := range shares {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			st, s := newStack(t), newSink(t)
-			proxy, backend := freePort(t), freePort(t)
+			proxy, backend := testkit.FreePort(t), testkit.FreePort(t)
 			st.nginx("backend", "", byNumber(loopback(backend)), loopback(backend))
 			st.nginx("proxy", "", proxyTo(loopback(proxy), loopback(backend)), loopback(proxy))
 			a := trace(t, s, nil, append([]string{"--metrics", "requests", "--port", "proxy=" + itoa(proxy), "--port", "backend=" + itoa(backend)}, args...)...)
@@ -125,9 +128,11 @@ func TestEveryRequestIsMeasured(t *testing.T) {
 
 // A threaded service and its databases.
 func TestDatabasesAreMeasured(t *testing.T) {
+	t.Parallel()
 	need(t)
 	for name, args := range shares {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, s := start(t, "shop"), newSink(t)
 			a := trace(t, s, nil, append(append([]string{"--metrics", "requests"}, ports(c)...), args...)...)
 			const requests, answers, errs = 2000, 50, 7
@@ -164,7 +169,7 @@ func askRedis(t *testing.T, address string, answers, errs int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(deadline))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patient(deadline)))
 	in := bufio.NewReader(conn)
 	ask := func(command, want string) {
 		t.Helper()
@@ -189,6 +194,7 @@ func askRedis(t *testing.T, address string, answers, errs int) {
 
 // Pipelined requests are read at once, and told apart by their responses.
 func TestPipelinedAreMeasured(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, append([]string{"--metrics", "requests", "--sampler", "always_off"}, ports(c)...)...)
@@ -214,6 +220,7 @@ func TestPipelinedAreMeasured(t *testing.T) {
 
 // A response that says "go on" is none, and the rest of a body is no request.
 func TestBodiesAreMeasured(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, append([]string{"--metrics", "requests", "--sampler", "always_off"}, ports(c)...)...)
@@ -237,7 +244,7 @@ func goOn(t *testing.T, address string, requests int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patient(20 * time.Second)))
 	in := bufio.NewReader(conn)
 	for n := range requests {
 		if _, err := fmt.Fprintf(conn, "POST /n/%d HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n", n); err != nil {
@@ -264,6 +271,7 @@ func goOn(t *testing.T, address string, requests int) {
 
 // Where nothing may be read, requests are told from responses all the same.
 func TestUnreadAreMeasured(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, append([]string{"--metrics", "requests", "--payload", "off", "--sampler", "always_off"}, ports(c)...)...)
@@ -280,12 +288,14 @@ func TestUnreadAreMeasured(t *testing.T) {
 // What is encrypted is measured without its status. As with spans, the first
 // request of a connection may be taken for a part of the handshake; see TestTLS.
 func TestEncryptedAreMeasured(t *testing.T) {
+	t.Parallel()
 	need(t)
 	for _, version := range []string{"TLSv1.2", "TLSv1.3"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			st, s := newStack(t), newSink(t)
 			cert, key := certificate(t, st)
-			proxy, backend := freePort(t), freePort(t)
+			proxy, backend := testkit.FreePort(t), testkit.FreePort(t)
 			secure := fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s; ssl_protocols %s;", cert, key, version)
 			st.nginx("backend", "", answer(loopback(backend)), loopback(backend))
 			st.nginx("proxy", "", secure+strings.Replace(proxyTo(loopback(proxy), loopback(backend)), "listen "+loopback(proxy), "listen "+loopback(proxy)+" ssl", 1), loopback(proxy))
@@ -309,14 +319,15 @@ func TestEncryptedAreMeasured(t *testing.T) {
 // A connection that is closed without a response, and a peer that is not
 // traced. The load opens a connection for each request, as does the proxy.
 func TestUnansweredAreMeasured(t *testing.T) {
+	t.Parallel()
 	need(t)
 	st, s := newStack(t), newSink(t)
-	proxy, backend := freePort(t), freePort(t)
+	proxy, backend := testkit.FreePort(t), testkit.FreePort(t)
 	st.nginx("backend", "", fmt.Sprintf(`server { listen %s; location / { return 444; } }`, loopback(backend)), loopback(backend))
 	st.nginx("proxy", "", fmt.Sprintf(`server { listen %s; location / { proxy_pass http://%s; } }`, loopback(proxy), loopback(backend)), loopback(proxy))
 	a := trace(t, s, nil, "--metrics", "requests", "--sampler", "always_off", "--port", "proxy="+itoa(proxy))
 	const requests = 300
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient(time.Minute))
 	defer cancel()
 	r, err := load.Run(ctx, load.Options{Addr: loopback(proxy), Connections: 8, Requests: requests, Close: true, AppendPath: numbered})
 	if err != nil || r.Failed != requests {
@@ -330,6 +341,7 @@ func TestUnansweredAreMeasured(t *testing.T) {
 
 // Off is the default, and nothing is published then.
 func TestMeasuringIsOff(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, ports(c)...)

@@ -10,6 +10,7 @@ import (
 
 // A device between two hosts blanks out TCP options, with an agent on both sides: what is still joined, and what says so.
 func TestOptionsAreStripped(t *testing.T) {
+	t.Parallel()
 	const requests = 1000
 	for _, v := range []struct {
 		name   string
@@ -21,7 +22,8 @@ func TestOptionsAreStripped(t *testing.T) {
 		{name: "positions, events of messages", agents: []string{"--sequence", "--events=only"}, by: "sequence"},
 	} {
 		t.Run(v.name, func(t *testing.T) {
-			w := wire(t, newHosts(t), addrB4, addrB4, proxyTo)
+			t.Parallel()
+			w := wire(t, newHosts(t), ipv4, proxyTo)
 			w.hosts.strip(t)
 			j := joinBefore(t, newSink(t), "processors.tare_tracer.peers=learned")
 			between := watch(t, w.hosts.b, cable, w.backend)
@@ -69,13 +71,13 @@ func TestOptionsAreStripped(t *testing.T) {
 
 // The same device lets options in IP headers pass: with --tag ip nothing is left to be joined.
 func TestStrippedTCPOptionsLeaveIPTags(t *testing.T) {
-	w := wire(t, newHosts(t), addrB4, addrB4, proxyTo)
+	t.Parallel()
+	w := wire(t, newHosts(t), ipv4, proxyTo)
 	w.hosts.strip(t)
 	s := newSink(t)
 	a, b, before := w.agentsByIP(t, s)
 	const requests = 1000
 	send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered})
-	m := a.settle()
-	b.settle()
-	wantComplete(t, judge(t, s.since(before), shapeOf(t, "nginx")), m, requests, 0.999)
+	m, mb := a.settle(), b.settle()
+	wantComplete(t, judge(t, s.since(before), shapeOf(t, "nginx")), m.and(mb), requests, 0.999)
 }

@@ -9,9 +9,11 @@ import (
 // An agent that starts under load arms the connections that are open already:
 // those of the clients, and those in the services' pools.
 func TestStartedUnderLoad(t *testing.T) {
+	t.Parallel()
 	need(t)
 	for _, chain := range []string{"nginx", "shop"} {
 		t.Run(chain, func(t *testing.T) {
+			t.Parallel()
 			c, s := start(t, chain), newSink(t)
 			l := keepSending(t, load.Options{Addr: c.Entry, Connections: 16, AppendPath: c.AppendPath})
 			l.more(few(500)) // fills the pools

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
@@ -26,6 +27,7 @@ func shared(t *testing.T, network string) {
 // goes from socket to socket, and nothing at all is on the wire. The first request may overtake the
 // handshake, or complete it.
 func TestNear(t *testing.T) {
+	t.Parallel()
 	for _, v := range []struct {
 		name   string
 		proxy  func(listen, upstream string) string
@@ -36,9 +38,10 @@ func TestNear(t *testing.T) {
 		{"deferred", proxyAnew, answerDeferred},
 	} {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			h := newHosts(t)
-			shared(t, cableNet)
-			w, s := wireTo(t, h, addrB4, addrB4, v.proxy, v.answer), newSink(t)
+			shared(t, h.net4)
+			w, s := wireTo(t, h, ipv4, h.b4, v.proxy, v.answer), newSink(t)
 			a := trace(t, s, nil, "--port", "proxy="+itoa(w.proxy), "--port", "backend="+itoa(w.backend))
 			seen := watch(t, h.b, cable, w.backend)
 			const requests = 3000
@@ -56,16 +59,17 @@ func TestNear(t *testing.T) {
 // A traced network namespace that gives itself another host's address gains nothing by it, nor does
 // that host.
 func TestClaimedAddress(t *testing.T) {
+	t.Parallel()
 	h := newHosts(t)
-	shared(t, cableNet)
+	shared(t, h.net4)
 	hostile := h.a + "h"
 	makeNamespaces(t, hostile)
-	sh(t, "ip", "-n", hostile, "address", "add", addrA4+"/32", "dev", "lo")
-	st, s, port, other := newStack(t), newSink(t), freePort(t), freePort(t)
-	st.nginxUnready("proxy", h.b, answer(addrB4+":"+itoa(port)))
-	st.nginxUnready("hostile", hostile, answer(addrA4+":"+itoa(other)))
+	sh(t, "ip", "-n", hostile, "address", "add", h.a4+"/32", "dev", "lo")
+	st, s, port, other := newStack(t), newSink(t), testkit.FreePort(t), testkit.FreePort(t)
+	st.nginxUnready("proxy", h.b, answer(h.b4+":"+itoa(port)))
+	st.nginxUnready("hostile", hostile, answer(h.a4+":"+itoa(other)))
 	f := newForger(t, h, port)
-	until(t, deadline, "nginx listens", func() bool { return st.listens(h.b, port) && st.listens(hostile, other) })
+	testkit.Until(t, deadline, "nginx listens", func() bool { return st.listens(h.b, port) && st.listens(hostile, other) })
 	a := trace(t, s, nil, "--port", "proxy="+itoa(port), "--port", "hostile="+itoa(other))
 	const requests = 20
 	for i := range byte(requests) {

@@ -22,43 +22,67 @@ import (
 // hosts are two network namespaces joined by veth, and a third cable from here
 // to the first of them, over which clients come:
 //
-//	here ── 198.51.100.0/30 ── a ── 203.0.113.0/30, 2001:db8::/126 ── b
+//	here ── 192.0.2.4n/30 ── a ── 203.0.113.4n/30, 2001:db8::n:0/126 ── b
 //
-// The addresses are those that are reserved for documentation.
-type hosts struct{ a, b string }
+// The addresses are those that are reserved for documentation, n is another for each pair: tests run
+// beside each other, and an agent knows the addresses of all network namespaces.
+type hosts struct {
+	a, b       string // the namespaces
+	entry      string // a's address for clients that are here
+	a4, b4     string
+	a6, b6     string
+	net4, net6 string // of the cable
+}
 
-var hostsMade atomic.Int64
+// family is that of the addresses by which the hosts reach each other.
+type family string
 
 const (
-	fromHere  = "198.51.100.2"
-	addrA4    = "203.0.113.1"
-	addrB4    = "203.0.113.2"
-	addrB6    = "2001:db8::2"
-	cableNet  = "203.0.113.0/30"
-	cableNet6 = "2001:db8::/126"
-	cable     = "cable" // the device in a and in b
+	ipv4 family = "IPv4"
+	ipv6 family = "IPv6"
 )
+
+// addressB is b's address of a family.
+func (h hosts) addressB(f family) string {
+	if f == ipv6 {
+		return h.b6
+	}
+	return h.b4
+}
+
+// trusted are an agent's flags with which it trusts the cable.
+func (h hosts) trusted() []string { return []string{"--trust", h.net4, "--trust", h.net6} }
+
+var namesGiven, hostsMade atomic.Int64
+
+const cable = "cable" // the device in a and in b
 
 // anotherName is a part of the names of namespaces and devices. It is used once: the kernel takes
 // namespaces down in its own time.
-func anotherName() string { return fmt.Sprintf("%d-%d", os.Getpid()%1000000, hostsMade.Add(1)) }
+func anotherName() string { return fmt.Sprintf("%d-%d", os.Getpid()%1000000, namesGiven.Add(1)) }
 
 func newHosts(t *testing.T) hosts {
 	t.Helper()
 	need(t, "ip", "nft")
 	nth := anotherName()
-	h := hosts{"tare-a-" + nth, "tare-b-" + nth}
+	n := int(hostsMade.Add(1))
+	four := n % 64 * 4 // the networks of four addresses in one of 256
+	h := hosts{
+		a: "tare-a-" + nth, b: "tare-b-" + nth, entry: fmt.Sprintf("192.0.2.%d", four+2),
+		a4: fmt.Sprintf("203.0.113.%d", four+1), b4: fmt.Sprintf("203.0.113.%d", four+2), net4: fmt.Sprintf("203.0.113.%d/30", four),
+		a6: fmt.Sprintf("2001:db8::%x:1", n), b6: fmt.Sprintf("2001:db8::%x:2", n), net6: fmt.Sprintf("2001:db8::%x:0/126", n),
+	}
 	makeNamespaces(t, h.a, h.b)
 	sh(t, "ip", "-n", h.a, "link", "add", cable, "type", "veth", "peer", "name", cable, "netns", h.b)
-	for _, end := range []struct{ ns, v4, v6 string }{{h.a, addrA4, "2001:db8::1"}, {h.b, addrB4, addrB6}} {
+	for _, end := range []struct{ ns, v4, v6 string }{{h.a, h.a4, h.a6}, {h.b, h.b4, h.b6}} {
 		plug(t, end.ns, cable, end.v4, end.v6)
 	}
 	here := "tare" + nth
 	t.Cleanup(func() { sh(t, "ip", "link", "del", here) })
 	sh(t, "ip", "link", "add", here, "type", "veth", "peer", "name", "client", "netns", h.a)
-	sh(t, "ip", "address", "add", "198.51.100.1/30", "dev", here)
+	sh(t, "ip", "address", "add", fmt.Sprintf("192.0.2.%d/30", four+1), "dev", here)
 	sh(t, "ip", "link", "set", here, "up")
-	sh(t, "ip", "-n", h.a, "address", "add", fromHere+"/30", "dev", "client")
+	sh(t, "ip", "-n", h.a, "address", "add", h.entry+"/30", "dev", "client")
 	sh(t, "ip", "-n", h.a, "link", "set", "client", "up")
 	return h
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tare-trace/tare/lab/load"
@@ -65,7 +66,9 @@ func wantSamePlaces(t *testing.T, spans []span.Span) (pairs int, last int64) {
 // The kernel counts a connection's bytes at both ends alike: over many
 // requests, under loss, and on connections that were open before the agents.
 func TestStreamOffsets(t *testing.T) {
+	t.Parallel()
 	t.Run("shop", func(t *testing.T) {
+		t.Parallel()
 		need(t)
 		c, s := start(t, "shop"), newSink(t)
 		a := trace(t, s, nil, append([]string{"--sequence"}, ports(c)...)...)
@@ -77,11 +80,12 @@ func TestStreamOffsets(t *testing.T) {
 			t.Errorf("%d pairs of spans for %d requests, offsets up to %d", pairs, requests, last)
 		}
 	})
-	for _, v := range []struct{ name, backend string }{{"loss, IPv4", addrB4}, {"loss, IPv6", addrB6}} {
-		t.Run(v.name, func(t *testing.T) {
-			w := twoHosts(t, v.backend)
+	for _, v := range []family{ipv4, ipv6} {
+		t.Run("loss, "+string(v), func(t *testing.T) {
+			t.Parallel()
+			w := twoHosts(t, v)
 			w.hosts.lose(t)
-			l := keepSending(t, load.Options{Addr: w.entry, Connections: 16, AppendPath: numbered})
+			l := keepSending(t, load.Options{Addr: w.entry, Connections: 16, Rate: 2000, AppendPath: numbered})
 			l.more(300)
 			s := newSink(t)
 			a, b := w.agents(t, s, "--sequence")
@@ -104,12 +108,12 @@ func (w wired) agents(t *testing.T, s *sink, args ...string) (a, b *tracer) {
 
 func (w wired) agent(t *testing.T, s *sink, name string, port int, args ...string) *tracer {
 	t.Helper()
-	return trace(t, s, nil, append([]string{"--port", name + "=" + itoa(port),
-		"--trust", "loopback", "--trust", "host", "--trust", cableNet, "--trust", cableNet6}, args...)...)
+	return trace(t, s, nil, slices.Concat([]string{"--port", name + "=" + itoa(port), "--trust", "loopback", "--trust", "host"}, w.hosts.trusted(), args)...)
 }
 
 // Off is the default.
 func TestNoStreamOffsets(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, ports(c)...)

@@ -10,12 +10,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // `tare doctor --peer` finds what happens to Tare's options behind a router, hop by hop, over IPv4 and IPv6:
 //
 //	a ── 203.0.113.0/30, 2001:db8:1::/126 ── router ── 198.51.100.4/30, 2001:db8:2::/126 ── b
 func TestDoctorPath(t *testing.T) {
+	t.Parallel()
 	need(t, "ip", "nft", "sysctl", "python3")
 	a, router, b := routedHosts(t)
 	for _, at := range []struct{ name, host, hop string }{
@@ -106,7 +109,7 @@ func routedHosts(t *testing.T) (a, router, b string) {
 // listens starts what listens in the namespace, and returns its address.
 func listens(t *testing.T, ns, host, what string) (address string) {
 	t.Helper()
-	address = host + ":" + itoa(freePort(t))
+	address = host + ":" + itoa(testkit.FreePort(t))
 	if strings.Contains(host, ":") {
 		address = "[" + host + "]" + address[len(host):]
 	}
@@ -128,7 +131,7 @@ func listens(t *testing.T, ns, host, what string) (address string) {
 			t.Logf("%s: %s", what, log.String())
 		}
 	})
-	until(t, time.Minute, what+" listens", func() bool {
+	testkit.Until(t, time.Minute, what+" listens", func() bool {
 		out, err := exec.Command(program("ip"), "netns", "exec", ns, "ss", "-ltnH", "sport", "=", ":"+port).Output() //nolint:gosec // the test's own
 		return err == nil && len(out) > 0
 	})
@@ -138,7 +141,7 @@ func listens(t *testing.T, ns, host, what string) (address string) {
 // doctorPath asks about the path, in a namespace.
 func doctorPath(t *testing.T, ns, address string) (out []byte, status int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient(3*time.Minute))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program("ip"), "netns", "exec", ns, filepath.Join(bin, "tare-agent"), "doctor", "--json", "--peer", address) //nolint:gosec // the test's own
 	var said bytes.Buffer

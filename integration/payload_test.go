@@ -11,6 +11,7 @@ import (
 // With --payload off nothing of a message is read, or leaves in a span; the
 // traces have the same structure.
 func TestPayloadOff(t *testing.T) {
+	t.Parallel()
 	need(t)
 	server := func(service string, below ...branch) branch {
 		return branch{service: service, kind: span.Server, name: "tcp", below: below}
@@ -24,6 +25,7 @@ func TestPayloadOff(t *testing.T) {
 			client("shop", server("redis")), client("shop", server("memcached")), client("shop", server("stock"))))),
 	} {
 		t.Run(chain, func(t *testing.T) {
+			t.Parallel()
 			c, s := start(t, chain), newSink(t)
 			a := trace(t, s, nil, append(ports(c), "--payload", "off")...)
 			requests := few(2000)
@@ -46,6 +48,7 @@ func TestPayloadOff(t *testing.T) {
 
 // A query string never leaves the node.
 func TestQueryStringsAreDropped(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, ports(c)...)

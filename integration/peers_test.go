@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/semconv"
@@ -27,6 +28,7 @@ func peers(spans []span.Span) (traced, unknown int) {
 
 // A client span says that its peer is traced if the peer answered the mark.
 func TestTracedPeers(t *testing.T) {
+	t.Parallel()
 	need(t)
 	requests := few(500)
 	for _, v := range []struct {
@@ -40,6 +42,7 @@ func TestTracedPeers(t *testing.T) {
 		{"the proxy", 1, false, 0, requests},
 	} {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			c, s := start(t, "nginx"), newSink(t)
 			a := trace(t, s, nil, ports(c)[:2*v.services]...)
 			send(t, load.Options{Addr: c.Entry, Connections: 8, Requests: uint64(requests), Close: v.close, AppendPath: c.AppendPath})
@@ -55,7 +58,8 @@ func TestTracedPeers(t *testing.T) {
 // agent is gone, it stops answering, and is forgotten; and known again when it
 // is back.
 func TestPeersComeAndGo(t *testing.T) {
-	w := twoHosts(t, addrB4)
+	t.Parallel()
+	w := twoHosts(t, ipv4)
 	w.hosts.lose(t)
 	s := newSink(t)
 	a, b := w.agents(t, s)
@@ -70,17 +74,17 @@ func TestPeersComeAndGo(t *testing.T) {
 	if traced, unknown := ask(0, requests); traced != requests || unknown != 0 {
 		t.Errorf("%d spans with a traced peer, %d without", traced, unknown)
 	}
-	b.stop()
+	b.Stop()
 	next := uint64(requests)
 	// A renewal of the mark is due every 10 s, and the second one finds that
 	// the first was not answered, once requests have carried it.
-	until(t, 90*time.Second, "the peer is forgotten", func() bool {
+	testkit.Until(t, 90*time.Second, "the peer is forgotten", func() bool {
 		traced, _ := ask(next, 50)
 		next += 50
 		return traced == 0
 	})
-	trace(t, s, nil, "--port", "backend="+itoa(w.backend), "--trust", cableNet)
-	until(t, 60*time.Second, "the peer is known again", func() bool {
+	trace(t, s, nil, "--port", "backend="+itoa(w.backend), "--trust", w.hosts.net4)
+	testkit.Until(t, 60*time.Second, "the peer is known again", func() bool {
 		before := next
 		next += 50
 		traced, unknown := ask(before, 50)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 )
@@ -16,6 +17,7 @@ import (
 // the answer over a unix socket, its next call is linked to that request; with a name, it
 // is not known whose it is, so it is linked to none.
 func TestLoopTurnsUnseen(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "dnsmasq", "unshare")
 	for name, conf := range map[string]string{
 		"unix socket": `
@@ -50,6 +52,7 @@ func TestLoopTurnsUnseen(t *testing.T) {
     }`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, s := newServers(t, "backend"), newSink(t)
 			c.resolver()
 			socket := filepath.Join(c.g.Dir, "auth.socket")
@@ -60,13 +63,13 @@ func TestLoopTurnsUnseen(t *testing.T) {
 			switch name {
 			case "unix socket, kept": // the first connection over one asks for the hooks
 				send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 1, AppendPath: numbered})
-				until(t, 10*time.Second, "the hooks are attached", func() bool { return a.hooksFor("unix") })
-				until(t, 10*time.Second, "no connection is older than the hooks", func() bool { return connectedTo(t, socket) == 0 })
+				testkit.Until(t, 10*time.Second, "the hooks are attached", func() bool { return a.hooksFor("unix") })
+				testkit.Until(t, 10*time.Second, "no connection is older than the hooks", func() bool { return connectedTo(t, socket) == 0 })
 				a.settle()
 			case "names": // so does the first look-up
 				if m := a.mustMetrics(); m[`tare_capability{name="lookups"}`] == 1 {
 					send(t, load.Options{Addr: loopback(c.entry), Connections: 1, Requests: 1, AppendPath: numbered})
-					until(t, 10*time.Second, "the hooks are attached", func() bool { return a.hooksFor("lookups") })
+					testkit.Until(t, 10*time.Second, "the hooks are attached", func() bool { return a.hooksFor("lookups") })
 					a.settle()
 				}
 			}

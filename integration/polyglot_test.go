@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/workloads"
@@ -16,6 +17,7 @@ var everyRuntime = flag.Bool("polyglot", false, "trace the services of package p
 // Every runtime and framework (make test-polyglot): what is expected to be linked is, and no call is linked to another
 // request.
 func TestPolyglot(t *testing.T) {
+	t.Parallel()
 	if !*everyRuntime {
 		t.Skip("takes ten minutes: make test-polyglot")
 	}
@@ -26,7 +28,7 @@ func TestPolyglot(t *testing.T) {
 			if err := workloads.Absent(chain, bin); err != nil {
 				t.Skip(err)
 			}
-			c, err := workloads.Start(t.Context(), chain, workloads.Options{Bin: bin, ReadyWithin: patient(10 * time.Second)})
+			c, err := workloads.Start(t.Context(), chain, workloads.Options{Bin: bin, ReadyWithin: testkit.Patient(10 * time.Second)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +47,7 @@ func TestPolyglot(t *testing.T) {
 				a.takes(t, func() { ask(300) })
 			}
 			if service.Header {
-				until(t, patient(time.Minute), "its requests' headers are noted", func() bool {
+				testkit.Until(t, time.Minute, "its requests' headers are noted", func() bool {
 					before := a.mustMetrics().unlinked()
 					ask(300)
 					return a.settle().unlinked() == before

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -26,6 +27,7 @@ var recordTo = flag.String("record-postgres", "", "file that gets the messages o
 // Spans of PostgreSQL say what its clients sent, however they send it, and nothing
 // of values and passwords.
 func TestPostgresSpans(t *testing.T) {
+	t.Parallel()
 	need(t, "postgres", "psql", "pgbench")
 	c, s := newServers(t, "postgres"), newSink(t)
 	port := strings.TrimPrefix(c.env[len(c.env)-1], "POSTGRES=")
@@ -36,7 +38,7 @@ func TestPostgresSpans(t *testing.T) {
 		}
 	}
 	var setup *pgx.Conn
-	until(t, time.Minute, "PostgreSQL answers", func() bool {
+	testkit.Until(t, time.Minute, "PostgreSQL answers", func() bool {
 		var err error
 		setup, err = connectPostgres(t, port, "postgres", "", pgx.QueryExecModeSimpleProtocol)
 		return err == nil
@@ -52,7 +54,7 @@ func TestPostgresSpans(t *testing.T) {
 	if err := setup.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, time.Minute, "PostgreSQL wants passwords", func() bool {
+	testkit.Until(t, time.Minute, "PostgreSQL wants passwords", func() bool {
 		conn, err := connectPostgres(t, port, "anna", "wrong", pgx.QueryExecModeSimpleProtocol)
 		if err == nil {
 			_ = conn.Close(t.Context()) // another is tried

@@ -11,15 +11,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
 // An agent that root started keeps what it needs, in all its threads, and traces with that.
 func TestPrivilegesGivenUp(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, ports(c)...)
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", a.pid()))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", a.PID()))
 	if err != nil || len(threads) < 2 {
 		t.Fatal(threads, err)
 	}
@@ -54,19 +56,20 @@ func TestPrivilegesGivenUp(t *testing.T) {
 	requests := few(100)
 	send(t, load.Options{Addr: c.Entry, Connections: 4, Requests: uint64(requests), AppendPath: c.AppendPath})
 	m := a.settle()
-	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, 1)
+	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m, requests, accounted)
 }
 
 // SIGHUP reloads from the beginning on: it does not end an agent that still loads its
 // programs.
 func TestHangupAtTheStart(t *testing.T) {
+	t.Parallel()
 	need(t)
 	s := newSink(t)
 	a := launch(t, s, nil, "--port", "80", "--print", "tree")
-	until(t, deadline, "the agent begins", func() bool { return a.log.String() != "" })
+	testkit.Until(t, deadline, "the agent begins", func() bool { return a.Log.String() != "" })
 	a.signal(syscall.SIGHUP)
-	until(t, deadline, "it reloads", func() bool { return strings.Contains(a.log.String(), "msg=reloaded") || a.over() })
-	if a.over() {
-		t.Errorf("it ended: %v\n%s", a.cmd.ProcessState, a.log)
+	testkit.Until(t, deadline, "it reloads", func() bool { return strings.Contains(a.Log.String(), "msg=reloaded") || a.Over() })
+	if a.Over() {
+		t.Errorf("it ended: %v\n%s", a.Cmd.ProcessState, a.Log)
 	}
 }

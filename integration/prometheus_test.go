@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -80,6 +81,7 @@ func readDashboards(t *testing.T) map[string]dashboard {
 // Grafana imports a dashboard without a word where a panel lacks something;
 // people then wonder what they see.
 func TestDashboardsAreWhole(t *testing.T) {
+	t.Parallel()
 	uids := map[string]bool{}
 	for file, d := range readDashboards(t) {
 		if d.UID == "" || uids[d.UID] || d.Title == "" || d.SchemaVersion < 36 {
@@ -126,6 +128,7 @@ func TestDashboardsAreWhole(t *testing.T) {
 }
 
 func TestPrometheusFiles(t *testing.T) {
+	t.Parallel()
 	if program("promtool") == "" {
 		refuse(t, "needs promtool (Debian's prometheus)")
 	}
@@ -175,6 +178,7 @@ metrics: [cpu_service_us]
 // configuration and rules, and every expression of every dashboard finds
 // numbers.
 func TestPrometheus(t *testing.T) {
+	t.Parallel()
 	need(t, "prometheus", "promtool", "nginx", "redis-server", "ip")
 	s := newSink(t)
 	agent := tracedChain(t, s)
@@ -191,7 +195,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	p := startPrometheus(t, targets)
 
-	until(t, 2*deadline, "all targets are up", func() bool {
+	testkit.Until(t, 2*deadline, "all targets are up", func() bool {
 		up, err := p.query("sum(up)")
 		return err == nil && len(up) == 1 && up[0] == float64(len(targets))
 	})
@@ -204,8 +208,8 @@ func TestPrometheus(t *testing.T) {
 	for _, address := range targets { // now that all metrics are there
 		checkMetrics(t, address)
 	}
-	agent.stop()
-	until(t, deadline, "an alert of the agent that is gone", func() bool {
+	agent.Stop()
+	testkit.Until(t, deadline, "an alert of the agent that is gone", func() bool {
 		alerts, err := p.query(`ALERTS{alertname="TareAgentDown", instance="` + agent.listen + `"}`)
 		return err == nil && len(alerts) == 1
 	})
@@ -243,7 +247,7 @@ func instrumented(t *testing.T, name string, env map[string]string, paths ...str
 // returns the address of its metrics.
 func experimentUnderWay(t *testing.T) string {
 	t.Helper()
-	dir, address, log := t.TempDir(), loopback(freePort(t)), &logBuffer{}
+	dir, address, log := t.TempDir(), loopback(testkit.FreePort(t)), &testkit.Log{}
 	file := filepath.Join(dir, "small.yaml")
 	if err := os.WriteFile(file, []byte(smallExperiment), 0o600); err != nil {
 		t.Fatal(err)
@@ -263,7 +267,7 @@ func experimentUnderWay(t *testing.T) string {
 			t.Errorf("tare bench ended with %v, not interrupted:\n%s", err, log)
 		}
 	})
-	until(t, 2*deadline, "tare bench serves /metrics", func() bool {
+	testkit.Until(t, 2*deadline, "tare bench serves /metrics", func() bool {
 		if len(ended) > 0 {
 			t.Fatalf("tare bench ended:\n%s", log)
 		}
@@ -314,7 +318,7 @@ func startPrometheus(t *testing.T, targets map[string]string) prom {
 	s := newStack(t)
 	s.file(filepath.Base(rules), slurp(t, rules))
 	file := s.file("prometheus.yml", config)
-	address := loopback(freePort(t))
+	address := loopback(testkit.FreePort(t))
 	s.ready(s.service("prometheus", "", nil, "prometheus", "--config.file="+file, "--web.listen-address="+address,
 		"--storage.tsdb.path="+filepath.Join(s.g.Dir, "data"), "--log.level=warn"), address)
 	return prom{"http://" + address}
@@ -380,7 +384,7 @@ func (p prom) choose(t *testing.T, d dashboard) *strings.Replacer {
 			t.Fatalf("variable %s is no label_values(selector, label): %s", v.Name, query.Query)
 		}
 		var found []string
-		until(t, 2*deadline, "variable "+v.Name+" has values: "+m[0], func() bool {
+		testkit.Until(t, 2*deadline, "variable "+v.Name+" has values: "+m[0], func() bool {
 			err := p.get("/api/v1/label/"+m[2]+"/values", url.Values{"match[]": {m[1]}}, &found)
 			if err != nil {
 				t.Fatalf("%s: %v", m[0], err)
@@ -399,7 +403,7 @@ func (p prom) choose(t *testing.T, d dashboard) *strings.Replacer {
 // wantData evaluates every expression of a dashboard.
 func (p prom) wantData(t *testing.T, d dashboard) {
 	t.Helper()
-	variables, wait := p.choose(t, d), 2*deadline
+	variables, wait := p.choose(t, d), deadline
 	for _, panel := range d.Panels {
 		for _, q := range panel.Targets {
 			expr := variables.Replace(q.Expr)
@@ -408,13 +412,13 @@ func (p prom) wantData(t *testing.T, d dashboard) {
 				continue
 			}
 			var values []float64
-			for begin := time.Now(); len(values) == 0 && time.Since(begin) < wait; time.Sleep(20 * time.Millisecond) {
+			testkit.ComesTrue(wait, func() bool {
 				var err error
 				if values, err = p.query(expr); err != nil {
 					t.Errorf("%s: %s: %v", panel.Title, expr, err)
-					break
 				}
-			}
+				return err != nil || len(values) > 0
+			})
 			if len(values) == 0 {
 				t.Errorf("%s has no data: %s", panel.Title, expr)
 				wait = time.Second // the rest has had its time
@@ -429,7 +433,7 @@ type rule struct{ Name, Type, Health, LastError, State string }
 // rules returns them when all were evaluated.
 func (p prom) rules(t *testing.T) (loaded []rule) {
 	t.Helper()
-	until(t, deadline, "all rules are evaluated", func() bool {
+	testkit.Until(t, deadline, "all rules are evaluated", func() bool {
 		var all struct{ Groups []struct{ Rules []rule } }
 		if err := p.get("/api/v1/rules", nil, &all); err != nil {
 			t.Fatal(err)
@@ -453,7 +457,7 @@ func (p prom) wantRules(t *testing.T) {
 		case r.Health != "ok":
 			t.Errorf("rule %s: %s %s", r.Name, r.Health, r.LastError)
 		case r.Type == "recording":
-			until(t, deadline, "a value of "+r.Name, func() bool {
+			testkit.Until(t, deadline, "a value of "+r.Name, func() bool {
 				v, err := p.query(r.Name)
 				return err == nil && len(v) > 0
 			})

@@ -14,6 +14,7 @@ import (
 // and passwords. Of a statement MariaDB's have the first 47 bytes: the server reads a
 // packet's header before its body.
 func TestProtocolSpans(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		service, client, system string
 		needs                   []string
@@ -51,6 +52,7 @@ func TestProtocolSpans(t *testing.T) {
 		}},
 	} {
 		t.Run(c.service, func(t *testing.T) {
+			t.Parallel()
 			need(t, append(c.needs, "/usr/bin/python3")...)
 			v, s := newServers(t, c.service), newSink(t)
 			port := v.env[len(v.env)-1]

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/semconv"
 )
@@ -64,13 +65,13 @@ func numbers(t *testing.T, port int, from, n uint64) {
 	var wg sync.WaitGroup
 	for i := range uint64(connections) {
 		wg.Go(func() {
-			conn, err := net.DialTimeout("tcp", loopback(port), patient(deadline))
+			conn, err := net.DialTimeout("tcp", loopback(port), testkit.Patient(deadline))
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer func() { _ = conn.Close() }()
-			_ = conn.SetDeadline(time.Now().Add(patient(time.Minute)))
+			_ = conn.SetDeadline(time.Now().Add(testkit.Patient(time.Minute)))
 			r := bufio.NewReader(conn)
 			for k := from + i; k < from+n; k += connections {
 				header := ""
@@ -107,6 +108,7 @@ func numberOf(t *testing.T, s *span.Span) uint64 {
 // Every span of a service with an SDK names the SDK's span of the same request, and none
 // another's.
 func TestPublished(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		library bool
 		mode    string
@@ -118,9 +120,10 @@ func TestPublished(t *testing.T) {
 		"library, started later":      {library: true, mode: "valid", late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			command, last := publishing(t, tc.library)
 			c, s := newStack(t), newSink(t)
-			front, back := freePort(t), freePort(t)
+			front, back := testkit.FreePort(t), testkit.FreePort(t)
 			serve := func() {
 				service := func(name string, port, upstream int) {
 					args := append(append([]string{}, command...), itoa(port), itoa(upstream), tc.mode)
@@ -137,8 +140,8 @@ func TestPublished(t *testing.T) {
 				serve()
 			}
 			for _, service := range []string{"front", "back"} {
-				until(t, 2*time.Minute, "the agent has found the SDK of "+service, func() bool {
-					return strings.Contains(a.log.String(), `its SDK tells which span is current" service=`+service)
+				testkit.Until(t, 2*time.Minute, "the agent has found the SDK of "+service, func() bool {
+					return strings.Contains(a.Log.String(), `its SDK tells which span is current" service=`+service)
 				})
 			}
 			numbers(t, front, 0, 640) // until its threads are proven
@@ -194,11 +197,12 @@ func TestPublished(t *testing.T) {
 // In one trace, of the two spans of a request or call the one stays that the service's rule says, and the
 // trace is whole, with the SDK's spans as they come from an SDK: later.
 func TestPublishedKept(t *testing.T) {
+	t.Parallel()
 	command, _ := publishing(t, false)
 	for _, keep := range []string{semconv.KeepSDK, semconv.KeepTare, "both"} {
 		t.Run(keep, func(t *testing.T) {
 			c := newStack(t)
-			front, back := freePort(t), freePort(t)
+			front, back := testkit.FreePort(t), testkit.FreePort(t)
 			c.ready(c.service("back", "", nil, append(command, itoa(back), "0", "pointer")...), loopback(back))
 			c.ready(c.service("front", "", nil, append(command, itoa(front), itoa(back), "pointer")...), loopback(front))
 			rules := c.file("tare.yaml", fmt.Sprintf(`services:
@@ -206,15 +210,15 @@ func TestPublishedKept(t *testing.T) {
   - {name: back, ports: [%d], published: %[2]s}
 `, front, keep, back))
 			// A trace whose caller has not come waits, however long the machine is busy.
-			otlp := loopback(freePort(t))
+			otlp := loopback(testkit.FreePort(t))
 			patience := c.file("patient.yaml", fmt.Sprintf(`receivers: {otlp: {protocols: {http: {endpoint: '%s'}}}}
 processors: {tare_tracer: {expiry: 5m, max_age: 10m}}
 `, otlp))
 			w := runWhole(t, "", "--config", rules, "--collector-config", patience)
-			a := &tracer{child: w.child, listen: w.self}
+			a := &tracer{Child: w.Child, listen: w.self}
 			for _, service := range []string{"front", "back"} {
-				until(t, 2*time.Minute, "the agent has found the SDK of "+service, func() bool {
-					return strings.Contains(w.log.String(), `its SDK tells which span is current" service=`+service)
+				testkit.Until(t, 2*time.Minute, "the agent has found the SDK of "+service, func() bool {
+					return strings.Contains(w.Log.String(), `its SDK tells which span is current" service=`+service)
 				})
 			}
 			numbers(t, front, 0, 640)
@@ -241,7 +245,7 @@ processors: {tare_tracer: {expiry: 5m, max_age: 10m}}
 				sdk(n, sdkSpan(0x33, n), sdkSpan(0x22, n), ptrace.SpanKindServer, "sdk back")
 			}
 			// One that came behind the SDK's would be late: it stays beside them.
-			until(t, time.Minute, "all spans of the agent are made, and with the collector", func() bool {
+			testkit.Until(t, time.Minute, "all spans of the agent are made, and with the collector", func() bool {
 				m, err := a.metrics()
 				return err == nil && m.idle(0) && w.collector.metric("tare_tracer_received_spans_total") >= m["tare_spans_total"]
 			})
@@ -268,7 +272,7 @@ processors: {tare_tracer: {expiry: 5m, max_age: 10m}}
 					Spans []struct{ ID, Parent, Name string }
 				}
 				got := ""
-				until(t, time.Minute, "a whole trace of each request", func() bool {
+				testkit.Until(t, time.Minute, "a whole trace of each request", func() bool {
 					if !w.get("/api/v1/traces/"+traceOf(n).String(), &trace) {
 						return false
 					}
@@ -299,15 +303,16 @@ processors: {tare_tracer: {expiry: 5m, max_age: 10m}}
 
 // A process that lies about which span is current harms its own spans alone.
 func TestPublishedLies(t *testing.T) {
+	t.Parallel()
 	command, _ := publishing(t, false)
 	c, s := newStack(t), newSink(t)
-	front, back := freePort(t), freePort(t)
+	front, back := testkit.FreePort(t), testkit.FreePort(t)
 	c.ready(c.service("back", "", nil, append(command, itoa(back), "0", "pointer")...), loopback(back))
 	c.ready(c.service("front", "", nil, append(command, itoa(front), itoa(back), "lie")...), loopback(front))
 	a := trace(t, s, nil, "--port", "front="+itoa(front), "--port", "back="+itoa(back))
 	for _, service := range []string{"front", "back"} {
-		until(t, 2*time.Minute, "the agent has found the SDK of "+service, func() bool {
-			return strings.Contains(a.log.String(), `its SDK tells which span is current" service=`+service)
+		testkit.Until(t, 2*time.Minute, "the agent has found the SDK of "+service, func() bool {
+			return strings.Contains(a.Log.String(), `its SDK tells which span is current" service=`+service)
 		})
 	}
 	const requests = 3200
@@ -337,13 +342,14 @@ func TestPublishedLies(t *testing.T) {
 // A tracer that people run publishes its context: Datadog's for Python, whose interpreter with it
 // $TARE_TEST_DDTRACE names.
 func TestPublishedByDatadog(t *testing.T) {
+	t.Parallel()
 	python := os.Getenv("TARE_TEST_DDTRACE")
 	if python == "" || exec.Command(python, "-c", "import ddtrace").Run() != nil {
 		t.Skip("needs TARE_TEST_DDTRACE, a python3 that imports ddtrace 4")
 	}
 	need(t)
 	c, s := newStack(t), newSink(t)
-	front, back := freePort(t), freePort(t)
+	front, back := testkit.FreePort(t), testkit.FreePort(t)
 	env := []string{"DD_TRACE_AGENT_URL=http://127.0.0.1:1", "DD_INSTRUMENTATION_TELEMETRY_ENABLED=false"}
 	for _, p := range []struct {
 		name           string
@@ -352,8 +358,8 @@ func TestPublishedByDatadog(t *testing.T) {
 		c.ready(c.service(p.name, "", env, python, testdata("published/datadog.py"), itoa(p.port), itoa(p.upstream)), loopback(p.port))
 	}
 	a := trace(t, s, nil, "--port", "front="+itoa(front), "--port", "back="+itoa(back))
-	until(t, 2*time.Minute, "the agent has found ddtrace", func() bool {
-		return strings.Count(a.log.String(), "its SDK tells which span is current") == 2
+	testkit.Until(t, 2*time.Minute, "the agent has found ddtrace", func() bool {
+		return strings.Count(a.Log.String(), "its SDK tells which span is current") == 2
 	})
 	numbers(t, front, 0, 640)
 	a.settle()

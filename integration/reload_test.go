@@ -11,12 +11,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
 // The sampling rate changes under load, by signal and by a change of the file:
 // no request fails, every request is decided, and every sampled one complete.
 func TestRateChangedUnderLoad(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	file := filepath.Join(t.TempDir(), "tare.yaml")
@@ -45,7 +47,7 @@ func TestRateChangedUnderLoad(t *testing.T) {
 		if step.signal {
 			a.signal(syscall.SIGHUP)
 		}
-		until(t, deadline, fmt.Sprintf("the rate %v is taken over", step.rate), func() bool { return a.reloads() > reloads })
+		testkit.Until(t, deadline, fmt.Sprintf("the rate %v is taken over", step.rate), func() bool { return a.reloads() > reloads })
 		l.more(100) // what was decided before the change
 		m := a.mustMetrics()
 		l.more(2000)
@@ -57,7 +59,7 @@ func TestRateChangedUnderLoad(t *testing.T) {
 	// What does not read is refused whole, and tracing goes on.
 	write("2")
 	a.signal(syscall.SIGHUP)
-	until(t, deadline, "a rate of 2 is refused", func() bool { return strings.Contains(a.log.String(), "reload refused") })
+	testkit.Until(t, deadline, "a rate of 2 is refused", func() bool { return strings.Contains(a.Log.String(), "reload refused") })
 	r := l.end()
 	m := a.settle()
 	wantRoots(t, m, m.sampled()+m.unsampled(), int(r.OK))
@@ -92,7 +94,8 @@ func thresholdOf(tracestate string) (th uint64, ok bool) {
 // The trusted networks change under load: connections that are open already,
 // in the proxy's pool, get tags from then on, and none any more.
 func TestTrustChangedUnderLoad(t *testing.T) {
-	w := twoHosts(t, addrB4)
+	t.Parallel()
+	w := twoHosts(t, ipv4)
 	s := newSink(t)
 	wire := watch(t, w.hosts.b, cable, w.backend)
 	file := filepath.Join(t.TempDir(), "tare.yaml")
@@ -101,7 +104,7 @@ func TestTrustChangedUnderLoad(t *testing.T) {
 		replace(t, file, fmt.Sprintf("trust: [%s]\nservices: [{name: proxy, ports: [%d]}]\n", trust, w.proxy))
 	}
 	write("none")
-	trace(t, s, nil, "--port", "backend="+itoa(w.backend), "--trust", cableNet)
+	trace(t, s, nil, "--port", "backend="+itoa(w.backend), "--trust", w.hosts.net4)
 	a := trace(t, s, nil, "--config", file)
 	// Few enough requests that nginx closes no connection.
 	l := keepSending(t, load.Options{Addr: w.entry, Connections: 8, Rate: 100, AppendPath: numbered})
@@ -110,8 +113,8 @@ func TestTrustChangedUnderLoad(t *testing.T) {
 	for step, trusts := range []bool{false, true, false, true} {
 		if step > 0 {
 			reloads := a.reloads()
-			write(map[bool]string{false: "none", true: cableNet}[trusts])
-			until(t, deadline, "trust is taken over", func() bool { return a.reloads() > reloads })
+			write(map[bool]string{false: "none", true: w.hosts.net4}[trusts])
+			testkit.Until(t, deadline, "trust is taken over", func() bool { return a.reloads() > reloads })
 		}
 		l.more(10) // what began before the change
 		wire.forget()
@@ -139,8 +142,38 @@ func TestTrustChangedUnderLoad(t *testing.T) {
 	a.settle()
 }
 
+// resampled is an agent of which a test changes the sampler: cases that differ in nothing else need one start.
+type resampled struct {
+	*tracer
+	file string
+}
+
+// traceWith starts an agent with a sampler, as OTEL_TRACES_SAMPLER names it, and its argument.
+func traceWith(t *testing.T, sampler string, arg float64, s *sink, env []string, args ...string) resampled {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tare.yaml")
+	replace(t, file, samplerText(sampler, arg))
+	return resampled{trace(t, s, env, append([]string{"--config", file}, args...)...), file}
+}
+
+func samplerText(sampler string, arg float64) string {
+	return fmt.Sprintf("sampler: %s\nsampler_arg: %v\n", sampler, arg)
+}
+
+// sample has the agent take over another sampler, when nothing is under way any more.
+func (r resampled) sample(t *testing.T, sampler string, arg float64) {
+	t.Helper()
+	r.settle()
+	reloads := r.reloads()
+	replace(t, r.file, samplerText(sampler, arg))
+	r.signal(syscall.SIGHUP)
+	r.Await(deadline, "the sampler "+sampler+" is taken over", func() bool { return r.reloads() > reloads })
+}
+
+const ratioSampler = "parentbased_traceidratio"
+
 // reloads is how often the agent has taken over a configuration.
-func (a *tracer) reloads() int { return strings.Count(a.log.String(), "msg=reloaded") }
+func (a *tracer) reloads() int { return strings.Count(a.Log.String(), "msg=reloaded") }
 
 // replace gives a file its new text as an editor does, by renaming: half a file
 // would be refused.

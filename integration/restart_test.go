@@ -5,25 +5,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
 // A service that is stopped and started again is traced again.
 func TestServiceRestarted(t *testing.T) {
+	t.Parallel()
 	need(t)
 	for _, restarted := range []struct{ chain, service string }{
 		{"nginx", "backend"}, {"nginx", "proxy"}, {"shop", "shop"}, {"shop", "redis"},
 	} {
 		t.Run(restarted.chain+" "+restarted.service, func(t *testing.T) {
+			t.Parallel()
 			c, s := start(t, restarted.chain), newSink(t)
 			a := trace(t, s, nil, ports(c)...)
 			load1 := load.Options{Addr: c.Entry, Connections: 8, Requests: uint64(few(300)), AppendPath: c.AppendPath}
 			send(t, load1)
 
 			// Under load: requests fail now, but none may be wrong.
-			ctx, cancel := context.WithTimeout(t.Context(), patient(20*time.Second))
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient(20*time.Second))
 			defer cancel()
-			g, err := load.Start(ctx, load.Options{Addr: c.Entry, Connections: 8, Duration: patient(10 * time.Second), Timeout: patient(10 * time.Second), First: 1 << 20, AppendPath: c.AppendPath})
+			g, err := load.Start(ctx, load.Options{Addr: c.Entry, Connections: 8, Duration: testkit.Patient(20 * time.Second), Timeout: testkit.Patient(10 * time.Second), First: 1 << 20, AppendPath: c.AppendPath})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +41,7 @@ func TestServiceRestarted(t *testing.T) {
 
 			// Services find out with the next request that pooled connections are dead:
 			// more requests at once than before reach every one of them.
-			settle := load.Options{Addr: c.Entry, Connections: 64, Requests: 640, Timeout: patient(10 * time.Second), First: 1 << 25, AppendPath: c.AppendPath}
+			settle := load.Options{Addr: c.Entry, Connections: 64, Requests: 640, Timeout: testkit.Patient(10 * time.Second), First: 1 << 25, AppendPath: c.AppendPath}
 			for r, err := load.Run(ctx, settle); r.OK != settle.Requests; r, err = load.Run(ctx, settle) {
 				if err != nil {
 					t.Fatalf("the restarted chain does not come back: %v", err)

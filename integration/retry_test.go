@@ -3,6 +3,7 @@ package integration
 import (
 	"testing"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 )
@@ -10,9 +11,10 @@ import (
 // nginx asks again at once where a kept connection is reset: each attempt is a
 // client span, and the one that is answered has a server span below it.
 func TestRetriedAfterReset(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "python3")
 	c, s := newServers(t), newSink(t)
-	proxy := freePort(t)
+	proxy := testkit.FreePort(t)
 	c.selects("proxy", proxy)
 	c.answers(python("resetting")(c))
 	c.nginx("proxy", "", proxyTo(loopback(proxy), loopback(c.entry)+" max_fails=0"), loopback(proxy))

@@ -16,12 +16,13 @@ import (
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
 // whole is a running `tare run`.
 type whole struct {
-	*child
+	*testkit.Child
 	store            string
 	page, otlp, self string // addresses: of the page, of OTLP/HTTP, of the agent's metrics
 	collector        daemon // with the collector's own metrics
@@ -35,11 +36,11 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 	}
 	w := &whole{
 		store: store,
-		page:  loopback(freePort(t)), otlp: loopback(freePort(t)), self: loopback(freePort(t)),
-		collector: daemon{metrics: loopback(freePort(t))},
+		page:  loopback(testkit.FreePort(t)), otlp: loopback(testkit.FreePort(t)), self: loopback(testkit.FreePort(t)),
+		collector: daemon{metrics: loopback(testkit.FreePort(t))},
 	}
 	config := filepath.Join(t.TempDir(), "collector.yaml")
-	text := fmt.Sprintf("receivers: {otlp: {protocols: {grpc: {endpoint: '%s'}, http: {endpoint: '%s'}}}}\n", loopback(freePort(t)), w.otlp)
+	text := fmt.Sprintf("receivers: {otlp: {protocols: {grpc: {endpoint: '%s'}, http: {endpoint: '%s'}}}}\n", loopback(testkit.FreePort(t)), w.otlp)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +48,8 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 		"run", "--store", store, "--page", w.page, "--listen", w.self,
 		"--collector-listen", w.collector.metrics, "--collector-config", config,
 	}, args...)
-	w.child = spawn(t, "tare run", os.Interrupt, 30*time.Second, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TARE_INSTANCE=" + w.self}, append([]string{tare}, args...)...)
-	w.collector.child = w.child
+	w.Child = testkit.Spawn(t, "tare run", os.Interrupt, 30*time.Second, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TARE_INSTANCE=" + w.self}, append([]string{tare}, args...)...)
+	w.collector.Child = w.Child
 	return w
 }
 
@@ -62,8 +63,8 @@ func runWhole(t *testing.T, store string, args ...string) *whole {
 
 // announced waits until the page's address was printed.
 func (w *whole) announced(within time.Duration) {
-	w.t.Helper()
-	w.await(within, "the page is announced", func() bool { return strings.Contains(w.log.String(), "page: http://"+w.page+"/") })
+	w.T.Helper()
+	w.Await(within, "the page is announced", func() bool { return strings.Contains(w.Log.String(), "page: http://"+w.page+"/") })
 }
 
 // get reads the page's API; what is not there yet is false.
@@ -110,6 +111,7 @@ func (w *whole) spans() (n int) {
 // All in one process: a real chain under load, and a service with an SDK, on
 // one page.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	need(t)
 	const requests = 2000
 	c := start(t, "nginx")
@@ -117,7 +119,7 @@ func TestRun(t *testing.T) {
 	send(t, load.Options{Addr: c.Entry, Connections: 16, Requests: requests, AppendPath: c.AppendPath})
 
 	var complete []listed
-	until(t, 60*time.Second, "every request is a complete trace", func() bool {
+	testkit.Until(t, 60*time.Second, "every request is a complete trace", func() bool {
 		complete = w.traces("state=complete&service=proxy")
 		return len(complete) >= requests
 	})
@@ -164,8 +166,8 @@ func TestRun(t *testing.T) {
 	}
 
 	sdk(t, w.otlp)
-	until(t, 30*time.Second, "the trace of the SDK is there", func() bool { return len(w.traces("service=with-sdk")) == 1 })
-	w.stop()
+	testkit.Until(t, 30*time.Second, "the trace of the SDK is there", func() bool { return len(w.traces("service=with-sdk")) == 1 })
+	w.Stop()
 
 	// The same store, and nothing traced: what was stored is there.
 	before := 3*requests + 1
@@ -173,8 +175,8 @@ func TestRun(t *testing.T) {
 	if n := again.spans(); n != before {
 		t.Errorf("%d spans after a restart, %d before", n, before)
 	}
-	if !strings.Contains(again.log.String(), "--port") {
-		t.Errorf("it does not say how services are traced: %s", again.log)
+	if !strings.Contains(again.Log.String(), "--port") {
+		t.Errorf("it does not say how services are traced: %s", again.Log)
 	}
 }
 
@@ -197,13 +199,14 @@ func sdk(t *testing.T, address string) {
 // Killed under load: no request fails, the hooks are gone, and everything that
 // the page had shown is there again.
 func TestRunKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c := start(t, "nginx")
 	w := runWhole(t, "", append(ports(c), ratio("0.5")...)...)
-	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 8, AppendPath: c.AppendPath})
+	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 8, Rate: 1000, AppendPath: c.AppendPath})
 	l.more(1000)
-	until(t, 30*time.Second, "something is stored", func() bool { return w.spans() > 300 })
-	a := &tracer{child: w.child}
+	testkit.Until(t, 30*time.Second, "something is stored", func() bool { return w.spans() > 300 })
+	a := &tracer{Child: w.Child}
 	ids, links := a.programs()
 	if len(ids) < 5 || links < 5 {
 		t.Fatalf("it holds %d programs and %d links", len(ids), links)
@@ -213,8 +216,8 @@ func TestRunKilledUnderLoad(t *testing.T) {
 	if len(found) == 0 {
 		t.Fatal("no trace is complete")
 	}
-	a.kill()
-	until(t, 2*time.Second, "the programs are gone", func() bool { return len(loaded(t, ids)) == 0 })
+	a.Kill()
+	testkit.Until(t, 2*time.Second, "the programs are gone", func() bool { return len(loaded(t, ids)) == 0 })
 	l.more(1000)
 	l.end()
 
@@ -235,12 +238,13 @@ func TestRunKilledUnderLoad(t *testing.T) {
 
 // Without privileges, OTLP is taken all the same; what cannot be is said.
 func TestRunSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes: not with -short")
 	}
 	w := runWhole(t, "")
 	sdk(t, w.otlp)
-	until(t, 30*time.Second, "the trace of the SDK is there", func() bool { return len(w.traces("service=with-sdk")) == 1 })
+	testkit.Until(t, 30*time.Second, "the trace of the SDK is there", func() bool { return len(w.traces("service=with-sdk")) == 1 })
 
 	for name, tt := range map[string]struct {
 		args []string
@@ -258,16 +262,16 @@ func TestRunSaysWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bad := launchWhole(t, "", tt.args...)
 			select {
-			case <-bad.done:
-			case <-time.After(30 * time.Second):
+			case <-bad.Done:
+			case <-time.After(testkit.Patient(30 * time.Second)):
 				t.Fatal("it runs")
 			}
-			if bad.cmd.ProcessState.Success() {
+			if bad.Cmd.ProcessState.Success() {
 				t.Error("exit status 0")
 			}
 			for _, want := range tt.want {
-				if !strings.Contains(bad.log.String(), want) {
-					t.Errorf("no %q in\n%s", want, bad.log)
+				if !strings.Contains(bad.Log.String(), want) {
+					t.Errorf("no %q in\n%s", want, bad.Log)
 				}
 			}
 		})

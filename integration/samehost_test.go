@@ -14,23 +14,26 @@ const virtual = "198.18.0.1"
 // socket, across network namespaces and translated addresses, and no tag is on
 // the wire.
 func TestSameHost(t *testing.T) {
-	for _, v := range []struct{ name, backend, upstream string }{
-		{"IPv4", addrB4, addrB4},
-		{"IPv6", addrB6, addrB6},
-		{"translated", addrB4, virtual},
-	} {
+	t.Parallel()
+	for _, v := range []struct {
+		name    string
+		backend family
+		virtual bool
+	}{{"IPv4", ipv4, false}, {"IPv6", ipv6, false}, {"translated", ipv4, true}} {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			h := newHosts(t)
-			if v.upstream == virtual {
-				sh(t, "ip", "-n", h.a, "route", "add", virtual+"/32", "via", addrB4)
+			upstream := h.addressB(v.backend)
+			if v.virtual {
+				upstream = virtual
+				sh(t, "ip", "-n", h.a, "route", "add", virtual+"/32", "via", h.b4)
 				sh(t, "ip", "netns", "exec", h.a, "nft", "add table ip translate; "+
 					"add chain ip translate out { type nat hook output priority -100; }; "+
-					"add rule ip translate out ip daddr "+virtual+" dnat to "+addrB4)
+					"add rule ip translate out ip daddr "+virtual+" dnat to "+h.b4)
 			}
-			w := wire(t, h, v.backend, v.upstream, proxyTo)
+			w := wireTo(t, h, v.backend, upstream, proxyTo, answer)
 			s := newSink(t)
-			a := trace(t, s, nil, "--port", "proxy="+itoa(w.proxy), "--port", "backend="+itoa(w.backend),
-				"--trust", cableNet, "--trust", cableNet6, "--trust", virtual)
+			a := trace(t, s, nil, append(h.trusted(), "--port", "proxy="+itoa(w.proxy), "--port", "backend="+itoa(w.backend), "--trust", virtual)...)
 			seen := watch(t, h.b, cable, w.backend)
 			const requests = 3000
 			send(t, load.Options{Addr: w.entry, Connections: 16, Requests: requests, AppendPath: numbered})
@@ -48,6 +51,7 @@ func TestSameHost(t *testing.T) {
 
 // Within one network namespace not even a mark is on the wire.
 func TestSameHostLoopback(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	seen := watch(t, "", "lo", c.Services[0].Port, c.Services[1].Port)

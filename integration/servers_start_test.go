@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/workloads"
 	"github.com/tare-trace/tare/workloads/polyglot"
 )
@@ -96,7 +97,7 @@ func (c *servers) proxy(name, further string) *workloads.Process {
 
 func apache(mpm string) func(*servers) *workloads.Process {
 	return func(c *servers) *workloads.Process {
-		c.impatient = freePort(c.t)
+		c.impatient = testkit.FreePort(c.t)
 		c.selects("service", c.impatient)
 		return c.proxy("apache-"+mpm, fmt.Sprintf(`Listen %[1]s
 <VirtualHost %[1]s>

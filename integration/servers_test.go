@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
@@ -81,6 +82,7 @@ var (
 // 64 connections and more, what it cannot link it says and counts, and no trace
 // ever holds two requests.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "redis-server", "memcached", "python3")
 	for _, s := range []server{
 		{name: "python threads", asks: bothAsk, linked: true, start: python("threads"), loads: []drive{kept, closed, many, slow}},
@@ -121,6 +123,7 @@ func TestServers(t *testing.T) {
 		{name: "haproxy that rewrites paths", needs: []string{"haproxy"}, asks: backend, asked: "/r/n/", linked: true, start: rewriting, loads: []drive{kept, closed}},
 	} {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			need(t, s.needs...)
 			s.test(t)
 		})
@@ -225,7 +228,7 @@ func (a *tracer) knows(t *testing.T, ask func(), reasons ...string) {
 			t.Log(a.mustMetrics())
 		}
 	}()
-	until(t, time.Minute, "calls are linked", func() bool {
+	testkit.Until(t, time.Minute, "calls are linked", func() bool {
 		before := unknown()
 		ask()
 		return unknown() == before
@@ -311,10 +314,10 @@ func (c *servers) service(name, ns string, env []string, argv ...string) *worklo
 
 func newServers(t *testing.T, asks ...string) *servers {
 	t.Helper()
-	c := &servers{stack: newStack(t), entry: freePort(t), env: []string{"PYTHONDONTWRITEBYTECODE=1"}}
+	c := &servers{stack: newStack(t), entry: testkit.FreePort(t), env: []string{"PYTHONDONTWRITEBYTECODE=1"}}
 	c.selects("service", c.entry)
 	for _, name := range asks {
-		port := freePort(t)
+		port := testkit.FreePort(t)
 		c.selects(name, port)
 		c.env = append(c.env, strings.ToUpper(name)+"="+itoa(port))
 		switch name {
@@ -356,7 +359,7 @@ func (c *servers) answers(p *workloads.Process) {
 			c.t.Logf("%v\n%s", last, p.Output())
 		}
 	}()
-	until(c.t, time.Minute, "the service answers", func() bool {
+	testkit.Until(c.t, time.Minute, "the service answers", func() bool {
 		select {
 		case <-p.Done():
 			c.t.Fatal(p.Exited())
@@ -421,7 +424,7 @@ func (d drive) sendSlowly(t *testing.T, addr string) int {
 	for i := range clients {
 		transport := &http.Transport{DisableKeepAlives: d.closing, MaxConnsPerHost: 1, WriteBufferSize: piece}
 		defer transport.CloseIdleConnections()
-		clients[i] = http.Client{Transport: transport, Timeout: 30 * time.Second}
+		clients[i] = http.Client{Transport: transport, Timeout: testkit.Patient(30 * time.Second)}
 	}
 	return inParallel(t, d.connections, d.requests, func(n int) error {
 		body := &slowly{3}

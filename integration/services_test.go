@@ -2,16 +2,15 @@ package integration
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -19,27 +18,6 @@ import (
 const deadline = 10 * time.Second
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-var givenPorts sync.Map // by freePort
-
-// freePort finds a port below those that the kernel gives to connections.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 1000 {
-		port := 12000 + rand.IntN(8000)
-		// A rule names a port in whatever namespace: none may be used twice.
-		if _, taken := givenPorts.LoadOrStore(port, true); taken {
-			continue
-		}
-		l, err := net.Listen("tcp", ":"+itoa(port))
-		if err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
-}
 
 // stack runs services that a test configures itself.
 type stack struct {
@@ -54,11 +32,11 @@ func newStack(t *testing.T) *stack {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		defer waited(t, time.Now(), "the services end")
+		defer testkit.Waited(t, time.Now(), "the services end")
 		if err := g.Stop(); err != nil {
 			t.Errorf("stop the services: %v", err)
 		}
-		noted(t, "cpu", g.CPU(), "services")
+		testkit.Note(t, "cpu", g.CPU(), "services")
 	})
 	return &stack{t, g}
 }
@@ -134,7 +112,7 @@ func (s *stack) nginxUnready(name, ns, http string) *workloads.Process {
 // ready waits until a service accepts connections.
 func (s *stack) ready(p *workloads.Process, address string) {
 	s.t.Helper()
-	until(s.t, deadline, "something listens at "+address, func() bool {
+	testkit.Until(s.t, deadline, "something listens at "+address, func() bool {
 		select {
 		case <-p.Done():
 			s.t.Fatal(p.Exited())

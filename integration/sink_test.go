@@ -1,15 +1,13 @@
 package integration
 
 import (
-	"compress/gzip"
-	"io"
-	"net/http"
-	"net/http/httptest"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/otlp/otlptest"
 )
@@ -27,54 +25,34 @@ type sink struct {
 
 func newSink(t *testing.T) *sink {
 	t.Helper()
-	s := &sink{}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/traces", s.receive)
-	srv := httptest.NewServer(mux)
-	s.url = srv.URL
+	l, err := net.Listen("tcp", loopback(testkit.FreePort(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sink{url: "http://" + l.Addr().String()}
 	t.Cleanup(func() {
-		srv.CloseClientConnections()
-		srv.Close()
 		if s.bad != nil {
 			t.Errorf("the sink received what is not OTLP: %v", s.bad)
 		}
 	})
+	testkit.ServeOTLPOverHTTP(t, l, s.keep)
 	return s
 }
 
-func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
+// keep takes what a request holds.
+func (s *sink) keep(e testkit.Export) (*testkit.ExportAnswer, error) {
 	if s.away.Load() {
-		panic(http.ErrAbortHandler)
+		return nil, testkit.ErrBreakOff
 	}
-	body := io.Reader(r.Body)
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		z, err := gzip.NewReader(body)
-		if err != nil {
-			s.refuse(w, err)
-			return
-		}
-		body = z
-	}
-	raw, err := io.ReadAll(body)
-	if err != nil {
-		return // the agent was killed while it sent
-	}
-	spans, err := otlptest.Decode(raw)
-	if err != nil {
-		s.refuse(w, err)
-		return
-	}
+	spans, err := otlptest.Decode(e.Raw)
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.bad = err
+		return nil, err
+	}
 	s.spans = append(s.spans, spans...)
-	s.mu.Unlock()
-	w.Header().Set("Content-Type", "application/x-protobuf")
-}
-
-func (s *sink) refuse(w http.ResponseWriter, err error) {
-	s.mu.Lock()
-	s.bad = err
-	s.mu.Unlock()
-	http.Error(w, err.Error(), http.StatusBadRequest)
+	return nil, nil //nolint:nilnil // no remark is OTLP's answer to a success
 }
 
 // all returns what has come so far.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
@@ -13,6 +14,7 @@ import (
 // incomplete, none is wrong and no service notices. When it reads again, it
 // traces again.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, ports(c)...)
@@ -22,7 +24,7 @@ func TestSlowReader(t *testing.T) {
 	// 4 MiB hold some 4,000 requests of the chain.
 	l.more(12000)
 	a.signal(syscall.SIGCONT)
-	until(t, 5*time.Second, "the agent answers again", a.healthy)
+	testkit.Until(t, 5*time.Second, "the agent answers again", a.healthy)
 	l.more(500)
 	l.end()
 	const waiting = 12000 // spans whose end was lost
@@ -56,15 +58,16 @@ func wantRecords(t *testing.T, m metrics) {
 // While an agent does not read, more processes start than there is room to tell it of, and
 // a service after them: it knows that it was not told, and finds it.
 func TestNewsWithoutRoom(t *testing.T) {
+	t.Parallel()
 	need(t, "sh", "nginx")
-	st, s, port := newStack(t), newSink(t), itoa(freePort(t))
+	st, s, port := newStack(t), newSink(t), itoa(testkit.FreePort(t))
 	a := trace(t, s, nil, "--port", "web="+port)
 	a.signal(syscall.SIGSTOP)
 	sh(t, "sh", "-c", "i=0; while [ $i -lt 3000 ]; do /bin/true; i=$((i+1)); done")
 	address := net.JoinHostPort("127.0.0.1", port)
 	st.nginx("web", "", answer(address), address)
 	a.signal(syscall.SIGCONT)
-	until(t, deadline, "the service is found", func() bool {
+	testkit.Until(t, deadline, "the service is found", func() bool {
 		m, err := a.metrics()
 		return err == nil && m["tare_services"] == 1 && m["tare_control_full_total"] > 0
 	})

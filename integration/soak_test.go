@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -76,7 +77,7 @@ var disturbances = []struct {
 		if err := s.chain.Restart(s.Context(), "proxy"); err != nil {
 			s.Fatal(err)
 		}
-		until(s.T, time.Minute, "the chain answers", func() bool {
+		testkit.Until(s.T, time.Minute, "the chain answers", func() bool {
 			o := s.load
 			o.Connections, o.Requests, o.First = 64, 640, s.next
 			r, err := load.Run(s.Context(), o)
@@ -114,7 +115,7 @@ for i in range(50): urllib.request.urlopen("http://127.0.0.1:%s/" % sys.argv[1])
 			reloads := s.agent.reloads()
 			replace(s.T, s.file, s.config(rate))
 			s.agent.signal(syscall.SIGHUP)
-			until(s.T, time.Minute, "the rate "+rate+" is taken over", func() bool { return s.agent.reloads() > reloads })
+			testkit.Until(s.T, time.Minute, "the rate "+rate+" is taken over", func() bool { return s.agent.reloads() > reloads })
 			l.more(300)
 		}
 		return s.end(l)
@@ -138,14 +139,14 @@ for i in range(50): urllib.request.urlopen("http://127.0.0.1:%s/" % sys.argv[1])
 		l := s.begin(load.Options{Rate: 200})
 		before := s.agent
 		s.agent = trace(s.T, s.sink, s.env, slices.Concat(s.args, []string{"--replace"})...)
-		until(s.T, time.Minute, "the agent before has ended", before.over)
+		testkit.Until(s.T, time.Minute, "the agent before has ended", before.Over)
 		l.more(200)
 		s.end(l)
 		return -1
 	}},
 	{"the agent is killed", func(s *soak) int {
 		l := s.begin(load.Options{Rate: 200})
-		s.agent.kill()
+		s.agent.Kill()
 		s.agent = trace(s.T, s.sink, s.env, s.args...)
 		l.more(200)
 		s.end(l)
@@ -165,8 +166,8 @@ type held struct {
 
 func (s *soak) held() (h held) {
 	s.Helper()
-	h.memory = resident(s.T, s.agent.pid())
-	files, err := os.ReadDir("/proc/" + itoa(s.agent.pid()) + "/fd")
+	h.memory = resident(s.T, s.agent.PID())
+	files, err := os.ReadDir("/proc/" + itoa(s.agent.PID()) + "/fd")
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -184,6 +185,7 @@ func (s *soak) settle() metrics {
 // Hours of comings and goings (make soak): no trace holds two requests, every span that was built is at the receiver or
 // counted as lost, every request is decided once, and what the agent holds does not grow.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "redis-server", "memcached", "ip", "python3")
 	c, sink := start(t, "shop"), newSink(t)
 	s := &soak{T: t, chain: c, sink: sink, load: load.Options{Addr: c.Entry, AppendPath: c.AppendPath}, env: []string{"TARE_INSTANCE=" + t.Name()},

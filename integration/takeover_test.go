@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 )
@@ -20,16 +21,17 @@ import (
 // A second agent would trace every request again: it refuses, and names the first. One
 // that was killed leaves nothing that would keep the next one from beginning.
 func TestSecondAgentRefuses(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	same := []string{"TARE_INSTANCE=" + t.Name()}
 	first := trace(t, s, same, ports(c)...)
 	for _, args := range [][]string{{"agent"}, {"run", "--store", t.TempDir()}} {
 		second := launchAs(t, s, same, slices.Concat([]string{tare}, args, ports(c))...)
-		until(t, time.Minute, "the second agent ends", second.over)
-		said := second.log.String()
-		if second.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said, fmt.Sprintf("process %d (tare-agent)", first.pid())) || !strings.Contains(said, "--replace") {
-			t.Errorf("tare %v: status %d\n%s", args, second.cmd.ProcessState.ExitCode(), said)
+		testkit.Until(t, time.Minute, "the second agent ends", second.Over)
+		said := second.Log.String()
+		if second.Cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said, fmt.Sprintf("process %d (tare-agent)", first.PID())) || !strings.Contains(said, "--replace") {
+			t.Errorf("tare %v: status %d\n%s", args, second.Cmd.ProcessState.ExitCode(), said)
 		}
 	}
 	requests := few(100)
@@ -38,12 +40,13 @@ func TestSecondAgentRefuses(t *testing.T) {
 	if r := judge(t, s.all(), shapeOf(t, "nginx")); r.Traces != requests {
 		t.Errorf("%d traces of %d requests", r.Traces, requests)
 	}
-	first.kill()
+	first.Kill()
 	trace(t, s, same, ports(c)...)
 }
 
 // Agents take over from each other under load, and every request has one trace.
 func TestTakenOver(t *testing.T) {
+	t.Parallel()
 	need(t)
 	times := 1
 	if *long {
@@ -54,6 +57,7 @@ func TestTakenOver(t *testing.T) {
 		args []string
 	}{{"within the host", nil}, {"over the wire", []string{overWire}}} {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			c, s := start(t, "nginx"), newSink(t)
 			same := []string{"TARE_INSTANCE=" + t.Name()}
 			args := append(ports(c), v.args...)
@@ -62,9 +66,9 @@ func TestTakenOver(t *testing.T) {
 			for range times {
 				l.more(few(200))
 				b := trace(t, s, same, append(args, "--replace")...)
-				until(t, 30*time.Second, "the agent before has ended", func() bool { return a.over() })
-				if status := a.cmd.ProcessState.ExitCode(); status != 0 {
-					t.Fatalf("the agent that was replaced ended with %d\n%s", status, a.log)
+				testkit.Until(t, 30*time.Second, "the agent before has ended", func() bool { return a.Over() })
+				if status := a.Cmd.ProcessState.ExitCode(); status != 0 {
+					t.Fatalf("the agent that was replaced ended with %d\n%s", status, a.Log)
 				}
 				a = b
 			}
@@ -82,33 +86,24 @@ func TestTakenOver(t *testing.T) {
 
 // An agent that is to take over and ends instead leaves the one before it at work.
 func TestHeirEnds(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	same := []string{"TARE_INSTANCE=" + t.Name()}
 	a := trace(t, s, same, ports(c)...)
 	b := trace(t, s, same, append(ports(c), "--replace")...)
-	b.kill()
-	until(t, 30*time.Second, "the agent before goes on", func() bool {
-		return strings.Contains(a.log.String(), "this one goes on") || a.over()
+	b.Kill()
+	testkit.Until(t, 30*time.Second, "the agent before goes on", func() bool {
+		return strings.Contains(a.Log.String(), "this one goes on") || a.Over()
 	})
-	if a.over() {
+	if a.Over() {
 		t.Skip("the agent before had ended first") // the heir was killed too late: a machine that stands still
 	}
 	before := s.count()
 	requests := few(100)
 	send(t, load.Options{Addr: c.Entry, Connections: 4, Requests: uint64(requests), AppendPath: c.AppendPath})
 	m := a.settle()
-	wantComplete(t, judge(t, s.since(before), shapeOf(t, "nginx")), m, requests, 1)
-}
-
-// over: the process has ended.
-func (c *child) over() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
+	wantComplete(t, judge(t, s.since(before), shapeOf(t, "nginx")), m, requests, accounted)
 }
 
 // noteTakeovers writes what `make test-takeover` publishes.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 )
@@ -24,10 +25,11 @@ import (
 // resumed one: nginx may read the end of a handshake and the first request at once.
 // The last hop is plain, so that its path tells the request.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx")
 	st, s := newStack(t), newSink(t)
 	cert, key := certificate(t, st)
-	backend := freePort(t)
+	backend := testkit.FreePort(t)
 	st.nginx("backend", "", "keepalive_requests 1000000;\n"+answer(loopback(backend)), loopback(backend))
 	flags := []string{"--port", "backend=" + itoa(backend)}
 
@@ -43,7 +45,7 @@ func TestTLS(t *testing.T) {
 	common := fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s; keepalive_requests 1000000;\n", cert, key)
 	middle, proxy := common, common
 	for _, version := range []string{"TLSv1.2", "TLSv1.3"} {
-		port := freePort(t)
+		port := testkit.FreePort(t)
 		middlePort = port
 		flags = append(flags, "--port", "middle="+itoa(port))
 		middle += fmt.Sprintf(`
@@ -59,7 +61,7 @@ func TestTLS(t *testing.T) {
     }`, loopback(backend), loopback(port), version, port)
 		for _, keep := range []bool{false, true} {
 			for _, reuse := range []bool{false, true} {
-				w := way{version, keep, reuse, freePort(t), freePort(t)}
+				w := way{version, keep, reuse, testkit.FreePort(t), testkit.FreePort(t)}
 				ways = append(ways, w)
 				flags = append(flags, "--port", "proxy="+itoa(w.plain), "--port", "proxy="+itoa(w.taken))
 				kept, header := "", `proxy_http_version 1.0;` // nginx's default
@@ -138,7 +140,7 @@ func ask(t *testing.T, base string, clients, requests int, keep, resume bool) {
 	}
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: !keep, MaxIdleConnsPerHost: clients}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: patient(30 * time.Second)}
+	client := &http.Client{Transport: transport, Timeout: testkit.Patient(30 * time.Second)}
 	inParallel(t, clients, requests, func(n int) error { return asked(client.Get(fmt.Sprintf("%s/n/%d", base, n))) })
 }
 

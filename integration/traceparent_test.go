@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -17,12 +18,12 @@ import (
 // it must be answered with 200.
 func exchange(t *testing.T, address, request string) {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	conn, err := net.DialTimeout("tcp", address, testkit.Patient(5*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patient(5 * time.Second)))
 	if _, err := conn.Write([]byte(request)); err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +60,7 @@ func get(path, headers string) string {
 // A traceparent header of a trusted peer is adopted, its decision included:
 // at a ratio of 0, only requests that come with a sampled one are traced.
 func TestTraceparentAdopted(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, append(ports(c), ratio("0")...)...)
@@ -104,6 +106,7 @@ func TestTraceparentAdopted(t *testing.T) {
 
 // What is not a valid traceparent begins a trace of its own.
 func TestTraceparentMalformed(t *testing.T) {
+	t.Parallel()
 	need(t)
 	c, s := start(t, "nginx"), newSink(t)
 	a := trace(t, s, nil, ports(c)...)
@@ -144,30 +147,45 @@ func TestTraceparentMalformed(t *testing.T) {
 // The flag "not sampled" is obeyed by a parent based sampler, whatever its own
 // rate; a ratio sampler that is not parent based decides by the trace id.
 func TestTraceparentDecision(t *testing.T) {
+	t.Parallel()
 	need(t)
 	const low, high = "4bf92f3577b34da6a300000000000001", "4bf92f3577b34da6a3ffffffffffffff"
-	for _, tc := range []struct {
+	type decision struct {
 		name    string
-		args    []string
+		sampler string
+		arg     float64
 		trace   string
 		flag    string
 		sampled bool
-	}{
-		{"parent based, always on, not sampled", nil, high, "00", false},
-		{"parent based, always off, sampled", []string{"--sampler", "parentbased_always_off"}, low, "01", true},
-		{"ratio, above the threshold", []string{"--sampler", "traceidratio", "--sampler-arg", "0.5"}, high, "00", true},
-		{"ratio, below the threshold", []string{"--sampler", "traceidratio", "--sampler-arg", "0.5"}, low, "01", false},
-		{"always on, not sampled", []string{"--sampler", "always_on"}, low, "00", true},
-		{"always off, sampled", []string{"--sampler", "always_off"}, high, "01", false},
+	}
+	// Whether a sampler is parent based changes only at a restart.
+	for group, decisions := range map[string][]decision{
+		"parent based": {
+			{"always on, not sampled", "parentbased_always_on", 1, high, "00", false},
+			{"always off, sampled", "parentbased_always_off", 1, low, "01", true},
+		},
+		"not parent based": {
+			{"ratio, above the threshold", "traceidratio", 0.5, high, "00", true},
+			{"ratio, below the threshold", "traceidratio", 0.5, low, "01", false},
+			{"always on, not sampled", "always_on", 1, low, "00", true},
+			{"always off, sampled", "always_off", 1, high, "01", false},
+		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(group, func(t *testing.T) {
+			t.Parallel()
 			c, s := chainOfOne(t), newSink(t)
-			a := trace(t, s, nil, append([]string{"--port", "proxy=" + itoa(c.port)}, tc.args...)...)
-			exchange(t, c.address, get("/n/1", "traceparent: 00-"+tc.trace+"-"+parentSpan+"-"+tc.flag+"\r\n"))
-			a.settle()
-			root, ok := rootOf(s.all(), "/n/1")
-			if ok != tc.sampled || ok && root.TraceID.String() != tc.trace {
-				t.Errorf("sampled %v, want %v: %v", ok, tc.sampled, root.TraceID)
+			a := traceWith(t, decisions[0].sampler, decisions[0].arg, s, nil, "--port", "proxy="+itoa(c.port))
+			for _, tc := range decisions {
+				t.Run(tc.name, func(t *testing.T) {
+					a.sample(t, tc.sampler, tc.arg)
+					before := s.count()
+					exchange(t, c.address, get("/n/1", "traceparent: 00-"+tc.trace+"-"+parentSpan+"-"+tc.flag+"\r\n"))
+					a.settle()
+					root, ok := rootOf(s.since(before), "/n/1")
+					if ok != tc.sampled || ok && root.TraceID.String() != tc.trace {
+						t.Errorf("sampled %v, want %v: %v", ok, tc.sampled, root.TraceID)
+					}
+				})
 			}
 		})
 	}
@@ -182,6 +200,6 @@ type single struct {
 // chainOfOne is one nginx that answers.
 func chainOfOne(t *testing.T) single {
 	t.Helper()
-	st, port := newStack(t), freePort(t)
+	st, port := newStack(t), testkit.FreePort(t)
 	return single{port, loopback(port), st.nginx("proxy", "", answer(loopback(port)), loopback(port))}
 }

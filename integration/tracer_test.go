@@ -17,26 +17,28 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // tracer is a running `tare-agent`.
 type tracer struct {
-	*child
+	*testkit.Child
 	sink   *sink
 	listen string
 }
 
-var noProxy = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patient(3 * time.Second)}
+var noProxy = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patient(3 * time.Second)}
 
 // scraper asks once, where noProxy is for what is asked again and again.
-var scraper = &http.Client{Transport: noProxy.Transport, Timeout: patient(time.Minute)}
+var scraper = &http.Client{Transport: noProxy.Transport, Timeout: testkit.Patient(time.Minute)}
 
 // trace starts an agent and waits until it traces. It is stopped at the end of
 // the test if it still runs, and must then end well.
 func trace(t *testing.T, s *sink, env []string, args ...string) *tracer {
 	t.Helper()
 	a := launch(t, s, env, args...)
-	a.await(2*time.Minute, "the agent traces", a.healthy) // the kernel verifies programs meanwhile
+	a.Await(2*time.Minute, "the agent traces", a.healthy) // the kernel verifies programs meanwhile
 	return a
 }
 
@@ -48,7 +50,7 @@ func launch(t *testing.T, s *sink, env []string, args ...string) *tracer {
 
 func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
 	t.Helper()
-	return launchAt(t, loopback(freePort(t)), s, env, argv...)
+	return launchAt(t, loopback(testkit.FreePort(t)), s, env, argv...)
 }
 
 // launchAt has the agent listen where the test says, for one that is in another
@@ -56,7 +58,7 @@ func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
 func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string) *tracer {
 	t.Helper()
 	argv = append(argv, strings.Fields(os.Getenv("TARE_TEST_ARGS"))...) // of `make test-kernels`
-	return &tracer{sink: s, listen: listen, child: spawn(t, "the agent", syscall.SIGTERM, 15*time.Second, append([]string{
+	return &tracer{sink: s, listen: listen, Child: testkit.Spawn(t, "the agent", syscall.SIGTERM, 15*time.Second, append([]string{
 		"PATH=" + os.Getenv("PATH"),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.url,
 		"OTEL_BSP_SCHEDULE_DELAY=200",
@@ -75,9 +77,9 @@ func (a *tracer) healthy() bool {
 }
 
 func (a *tracer) signal(s syscall.Signal) {
-	a.t.Helper()
-	if err := a.cmd.Process.Signal(s); err != nil {
-		a.t.Fatalf("signal %v: %v", s, err)
+	a.T.Helper()
+	if err := a.Cmd.Process.Signal(s); err != nil {
+		a.T.Fatalf("signal %v: %v", s, err)
 	}
 }
 
@@ -111,15 +113,37 @@ func (a *tracer) metrics() (metrics, error) {
 }
 
 func (a *tracer) mustMetrics() metrics {
-	a.t.Helper()
+	a.T.Helper()
 	m, err := a.metrics()
 	if err != nil {
-		a.t.Fatalf("%v\n%s", err, a.log)
+		a.T.Fatalf("%v\n%s", err, a.Log)
 	}
 	return m
 }
 
 func (m metrics) lost(reason string) int { return m.int(`tare_lost_total{reason="` + reason + `"}`) }
+
+// lostAll is what was lost for any reason.
+func (m metrics) lostAll() (n int) {
+	for key := range m {
+		if strings.HasPrefix(key, "tare_lost_total{") {
+			n += m.int(key)
+		}
+	}
+	return n
+}
+
+// and adds the samples of other agents.
+func (m metrics) and(others ...metrics) metrics {
+	sum := maps.Clone(m)
+	for _, o := range others {
+		for key, v := range o {
+			sum[key] += v
+		}
+	}
+	return sum
+}
+
 func (m metrics) ignored(reason string) int {
 	return m.int(`tare_tags_ignored_total{reason="` + reason + `"}`)
 }
@@ -159,20 +183,20 @@ func (m metrics) String() string {
 // settle waits until nothing is under way any more: no request, no span, and
 // everything that was built is at the sink.
 func (a *tracer) settle() metrics {
-	a.t.Helper()
+	a.T.Helper()
 	return a.quiet(0)
 }
 
 // quiet is settle where records were lost: spans may wait for them in vain.
 func (a *tracer) quiet(waiting int) metrics {
-	a.t.Helper()
-	defer waited(a.t, time.Now(), "nothing is under way")
+	a.T.Helper()
+	defer testkit.Waited(a.T, time.Now(), "nothing is under way")
 	var m metrics
 	last, same, enough := -1.0, 0, 3
 	if waiting > 0 {
 		enough = 10 // a second: longer than a span waits that lacks only its end
 	}
-	for deadline := time.Now().Add(patient(time.Minute)); same < enough; time.Sleep(100 * time.Millisecond) {
+	for deadline := testkit.NewDeadline(15 * time.Second); same < enough; time.Sleep(100 * time.Millisecond) {
 		m = a.mustMetrics()
 		spans := m["tare_spans_total"]
 		quiet := m.idle(waiting) && spans == last
@@ -182,22 +206,17 @@ func (a *tracer) quiet(waiting int) metrics {
 			same = 0
 		}
 		last = spans
-		if time.Now().After(deadline) {
-			a.t.Errorf("not quiet %v after the load:\n%v", patient(time.Minute), m)
+		if deadline.Over() {
+			a.T.Errorf("not quiet a minute after the load: something is still under way\n%v", m)
 			return m
 		}
 	}
-	// What was handed to the exporter arrives, or is counted as lost.
+	// What was handed to the exporter was accepted by the receiver, which keeps it by then, or is counted as lost.
 	if _, exports := m["tare_export_spans_total"]; exports {
-		until(a.t, 30*time.Second, "the receiver has all spans", func() bool {
+		testkit.Until(a.T, 30*time.Second, "the receiver has all spans", func() bool {
 			m = a.mustMetrics()
 			return m.int("tare_export_spans_total")+m.notExported() >= int(last)
 		})
-	}
-	for deadline := time.Now().Add(patient(5 * time.Second)); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if a.sink.count() >= int(last) { // there may be a collector between
-			break
-		}
 	}
 	return m
 }
@@ -205,10 +224,10 @@ func (a *tracer) quiet(waiting int) metrics {
 // programs are the ids of the kernel programs that the agent holds, and links
 // how many links to hooks.
 func (a *tracer) programs() (ids []ebpf.ProgramID, links int) {
-	a.t.Helper()
-	entries, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", a.pid()))
+	a.T.Helper()
+	entries, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", a.PID()))
 	if err != nil {
-		a.t.Fatal(err)
+		a.T.Fatal(err)
 	}
 	for _, e := range entries {
 		text, err := os.ReadFile(e)
@@ -240,10 +259,10 @@ func (a *tracer) programs() (ids []ebpf.ProgramID, links int) {
 // before, but for the one hook that it lets go when nothing has to be proven for
 // five seconds.
 func (a *tracer) wantPrograms(ids []ebpf.ProgramID, links int) {
-	a.t.Helper()
+	a.T.Helper()
 	nowIDs, nowLinks := a.programs()
 	if !slices.Equal(ids, nowIDs) || nowLinks > links || nowLinks < links-1 {
-		a.t.Errorf("%v programs and %d links before, %v and %d now", ids, links, nowIDs, nowLinks)
+		a.T.Errorf("%v programs and %d links before, %v and %d now", ids, links, nowIDs, nowLinks)
 	}
 }
 

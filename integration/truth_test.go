@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
@@ -25,7 +26,7 @@ func start(t *testing.T, name string) *workloads.Chain {
 	if len(missing) > 0 {
 		refuse(t, "not installed: %v", missing)
 	}
-	c, err := workloads.Start(t.Context(), name, workloads.Options{ReadyWithin: patient(10 * time.Second)})
+	c, err := workloads.Start(t.Context(), name, workloads.Options{ReadyWithin: testkit.Patient(10 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func start(t *testing.T, name string) *workloads.Chain {
 		if err := c.Stop(); err != nil {
 			t.Errorf("stop the chain: %v", err)
 		}
-		noted(t, "cpu", c.CPU(), "services")
+		testkit.Note(t, "cpu", c.CPU(), "services")
 	})
 	return c
 }
@@ -66,10 +67,10 @@ func shapeOf(t *testing.T, chain string) fidelity.Shape {
 // send drives a run of load to its end; no request may fail.
 func send(t *testing.T, o load.Options) load.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patient(time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient(time.Minute))
 	defer cancel()
-	o.Timeout = patient(cmp.Or(o.Timeout, time.Minute)) // segments may be lost several times
-	defer waited(t, time.Now(), "load")
+	o.Timeout = testkit.Patient(cmp.Or(o.Timeout, time.Minute)) // segments may be lost several times
+	defer testkit.Waited(t, time.Now(), "load")
 	r, err := load.Run(ctx, o)
 	if err != nil {
 		t.Fatalf("load: %v", err)
@@ -94,9 +95,9 @@ type background struct {
 func keepSending(t *testing.T, o load.Options) *background {
 	t.Helper()
 	if o.Duration == 0 {
-		o.Duration = patient(10 * time.Minute) // the test ends it; agents that start under load take seconds
+		o.Duration = testkit.Patient(10 * time.Minute) // the test ends it; agents that start under load take seconds
 	}
-	o.Timeout = patient(cmp.Or(o.Timeout, time.Minute)) // segments may be lost several times
+	o.Timeout = testkit.Patient(cmp.Or(o.Timeout, time.Minute)) // segments may be lost several times
 	g, err := load.Start(context.WithoutCancel(t.Context()), o)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +114,7 @@ func keepSending(t *testing.T, o load.Options) *background {
 func (b *background) more(n int) {
 	b.t.Helper()
 	from, _ := b.g.Done()
-	until(b.t, 20*time.Second, itoa(n)+" further requests are answered", func() bool {
+	testkit.Until(b.t, 20*time.Second, itoa(n)+" further requests are answered", func() bool {
 		ok, _ := b.g.Done()
 		return ok >= from+uint64(n)
 	})
@@ -185,7 +186,12 @@ func describe(s *span.Span) string {
 	return text
 }
 
-// wantComplete requires that a share of the sampled requests is complete.
+// accounted is the share from which on a test requires that each request that is not complete is counted; below it,
+// requests begin or end where nothing sees them: before an agent, or after it.
+const accounted = 0.99
+
+// wantComplete requires that a share of the sampled requests is complete, and that no more of them are not than calls
+// are unlinked, and records lost, by the counters of all agents that traced them.
 func wantComplete(t *testing.T, r fidelity.Report, m metrics, sampled int, share float64) {
 	t.Helper()
 	r.Expect(sampled)
@@ -195,6 +201,10 @@ func wantComplete(t *testing.T, r fidelity.Report, m metrics, sampled int, share
 	}
 	if least := int(math.Ceil(share*float64(sampled))) - spare; r.Complete < least || sampled == 0 {
 		t.Errorf("%d of %d sampled requests complete, want %d; incomplete: %v\n%v", r.Complete, sampled, least, r.Incomplete, m)
+	}
+	if missing := sampled - r.Complete - spare; share >= accounted && missing > m.unlinked()+m.lostAll() {
+		t.Errorf("%d of %d sampled requests are not complete, and %d calls are counted as unlinked, %d records as lost; incomplete: %v\n%v",
+			missing, sampled, m.unlinked(), m.lostAll(), r.Incomplete, m)
 	}
 }
 

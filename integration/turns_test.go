@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
@@ -13,6 +14,7 @@ import (
 // The first look-up of a name has it attached again, and nothing that is sent until then is
 // linked wrongly.
 func TestLoopBeginsToTurn(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "dnsmasq", "unshare")
 	c, s := newServers(t, "backend"), newSink(t)
 	c.resolver()
@@ -30,10 +32,10 @@ func TestLoopBeginsToTurn(t *testing.T) {
 	if a.mustMetrics()[`tare_capability{name="lookups"}`] != 1 || a.mustMetrics()[`tare_capability{name="unix"}`] != 1 {
 		t.Skip("the kernel side does not tell of loops that begin to use other sockets")
 	}
-	until(t, 30*time.Second, "the hooks are detached", func() bool { return !a.hooksFor("loops") })
+	testkit.Until(t, 30*time.Second, "the hooks are detached", func() bool { return !a.hooksFor("loops") })
 	before, asked := s.count(), few(3000)
 	send(t, load.Options{Addr: loopback(c.entry), Connections: 64, First: 10000, Requests: uint64(asked), AppendPath: numbered})
-	until(t, 10*time.Second, "the hooks are attached", func() bool { return a.hooksFor("loops") })
+	testkit.Until(t, 10*time.Second, "the hooks are attached", func() bool { return a.hooksFor("loops") })
 	m := a.settle()
 	spans := s.since(before)
 	wantNoErrors(t, spans)

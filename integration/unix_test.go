@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
@@ -53,14 +54,16 @@ func unixGunicorn(args ...string) func(*servers, string) *workloads.Process {
 }
 
 func unixFPM(c *servers, socket string) *workloads.Process {
-	c.ports = append(c.ports, "--exe", "service=*/"+filepath.Base(program("php-fpm*")))
-	return fpm(c, socket)
+	own := filepath.Join(c.g.Dir, filepath.Base(program("php-fpm*"))) // no other test runs it
+	sh(c.t, "cp", program("php-fpm*"), own)
+	c.ports = append(c.ports, "--exe", "service="+own)
+	return fpm(c, own, socket)
 }
 
 // start runs the service and nginx before it; it returns nginx's address.
 func (b behind) run(c *servers) (addr string) {
 	c.t.Helper()
-	socket, proxy := filepath.Join(c.g.Dir, "service.socket"), freePort(c.t)
+	socket, proxy := filepath.Join(c.g.Dir, "service.socket"), testkit.FreePort(c.t)
 	c.selects("proxy", proxy)
 	b.start(c, socket)
 	pass := cmp.Or(b.pass, "proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_pass http://%[1]s;")
@@ -75,7 +78,7 @@ func (b behind) run(c *servers) (addr string) {
         listen %s backlog=8192;
         location / { %s }
     }`, socket, map[bool]string{true: "keepalive 64; keepalive_timeout " + cmp.Or(b.idle, "300ms") + ";"}[b.keeps], loopback(proxy), pass), loopback(proxy))
-	until(c.t, time.Minute, "the service answers", func() bool {
+	testkit.Until(c.t, time.Minute, "the service answers", func() bool {
 		return asked(noProxy.Get("http://"+loopback(proxy)+"/n/0")) == nil
 	})
 	return loopback(proxy)
@@ -97,18 +100,21 @@ func (b behind) branches() branch {
 // From nginx over a unix socket to a service, and from there over TCP: each hop has the
 // number of its request.
 func TestUnix(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx")
 	for _, b := range unixServices {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
 			need(t, b.needs...)
+			c, s := newServers(t, "backend"), newSink(t)
+			addr := b.run(c)
+			a := traceWith(t, ratioSampler, 1, s, nil, c.ports...)
+			drive := func(connections, requests int) {
+				send(t, load.Options{Addr: addr, Connections: connections, Requests: uint64(requests), AppendPath: numbered})
+			}
 			for _, rate := range []float64{1, 0.1} {
 				t.Run(fmt.Sprint(rate), func(t *testing.T) {
-					c, s := newServers(t, "backend"), newSink(t)
-					addr := b.run(c)
-					a := trace(t, s, []string{fmt.Sprint("OTEL_TRACES_SAMPLER_ARG=", rate)}, c.ports...)
-					drive := func(connections, requests int) {
-						send(t, load.Options{Addr: addr, Connections: connections, Requests: uint64(requests), AppendPath: numbered})
-					}
+					a.sample(t, ratioSampler, rate)
 					a.proven(t, func() { drive(8, 200) })
 					for _, connections := range []int{1, 64} {
 						before, roots := s.count(), a.mustMetrics().sampled()
@@ -150,21 +156,22 @@ func wantUnixSpans(t *testing.T, spans []span.Span) {
 
 // A service asks redis over a unix socket, and another over TCP: both calls are below its request.
 func TestUnixCalls(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "redis-server", "gunicorn")
 	c, s := newServers(t, "backend"), newSink(t)
-	socket, port := filepath.Join(c.g.Dir, "redis.socket"), freePort(t)
+	socket, port := filepath.Join(c.g.Dir, "redis.socket"), testkit.FreePort(t)
 	c.selects("redis", port)
 	c.env = append(c.env, "REDIS="+socket)
 	c.ready(c.service("redis", "", nil, "redis-server", "--port", itoa(port), "--bind", "127.0.0.1", "--unixsocket", socket, "--unixsocketperm", "777",
 		"--save", "", "--appendonly", "no", "--dir", c.g.Dir), loopback(port))
 	a := trace(t, s, nil, c.ports...) // connections are kept, and are to be younger than the agent
 	p := gunicorn("-k", "gthread", "-w", "2", "--threads", "8", "--keep-alive", "60")(c)
-	until(t, time.Minute, "the service is traced", func() bool { return a.mustMetrics()["tare_services"] == 3 })
+	testkit.Until(t, time.Minute, "the service is traced", func() bool { return a.mustMetrics()["tare_services"] == 3 })
 	c.answers(p)
 	drive := func(connections, requests int) {
 		send(t, load.Options{Addr: loopback(c.entry), Connections: connections, Requests: uint64(requests), AppendPath: numbered})
 	}
-	until(t, time.Minute, "calls over unix sockets have spans", func() bool {
+	testkit.Until(t, time.Minute, "calls over unix sockets have spans", func() bool {
 		before := s.count()
 		drive(8, 200)
 		a.settle()
@@ -185,15 +192,17 @@ func TestUnixCalls(t *testing.T) {
 // holds two requests, no request stays in flight, and connections that are older than the
 // agent are counted and not guessed at.
 func TestUnixChurn(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "gunicorn")
 	for _, b := range unixServices[:2] {
 		b.idle = "60s" // some connections are older than the second agent
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
 			c, s := newServers(t, "backend"), newSink(t)
 			addr := b.run(c)
 			a := trace(t, s, nil, c.ports...)
 			drive := func(first, requests uint64) {
-				if _, err := load.Run(t.Context(), load.Options{Addr: addr, Connections: 32, First: first, Requests: requests, Timeout: patient(10 * time.Second), AppendPath: numbered}); err != nil {
+				if _, err := load.Run(t.Context(), load.Options{Addr: addr, Connections: 32, First: first, Requests: requests, Timeout: testkit.Patient(10 * time.Second), AppendPath: numbered}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -213,7 +222,7 @@ func TestUnixChurn(t *testing.T) {
 			stop()
 			a.settle() // nothing is in flight
 			judge(t, s.all(), b.shape())
-			a.stop()
+			a.Stop()
 			a = trace(t, s, nil, c.ports...)
 			a.proven(t, func() { drive(10000, 200) })
 			before := s.count()

@@ -22,6 +22,7 @@ func uring(env ...string) func(*servers) *workloads.Process {
 // What is sent by io_uring is linked where the thread that submits it sends it; what a
 // thread of the kernel sends is unlinked, and counted.
 func TestURing(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "cc", "/usr/include/liburing.h")
 	c, s := newServers(t, "backend"), newSink(t)
 	c.answers(uring()(c))
@@ -43,7 +44,7 @@ func TestURing(t *testing.T) {
 				path := "/" + w.way + "/"
 				r := judge(t, spans, serve("service", path, call("service", path, serve("backend", path))))
 				if w.linked {
-					wantComplete(t, r, m, requests, 1)
+					wantComplete(t, r, m, requests, accounted)
 				} else {
 					wantUnlinked(t, spans, m, requests, m.unlinked()-counted)
 				}
@@ -54,9 +55,11 @@ func TestURing(t *testing.T) {
 
 // A loop that does everything by one ring is never linked to another request.
 func TestURingLoop(t *testing.T) {
+	t.Parallel()
 	need(t, "nginx", "cc", "/usr/include/liburing.h")
 	for _, way := range []string{"plain", "polled"} {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			c, s := newServers(t, "backend"), newSink(t)
 			c.answers(uring("LOOP=" + way)(c))
 			a := trace(t, s, nil, c.ports...)
