@@ -20,6 +20,9 @@ TESTS := $(CURDIR)/bin/tests
 
 # Root already, or by sudo.
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
+# In all that is built, for binaries that are alike wherever they are built, and so that nothing is compiled twice.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc || command -v clang),-race)
 
@@ -66,12 +69,12 @@ BIN ?= bin
 .PHONY: build
 build: check-go ## build bin/tare, the small bin/tare-agent, and the services of the laboratory; no clang is needed
 	@[[ -e $(BIN)/tare ]] || echo "building: the first time, go fetches what is imported, and compiles for minutes"
-	go build -trimpath $(VCS) -o $(BIN)/tare ./cmd/tare
-	go build -trimpath $(VCS) -o $(BIN)/tare-agent ./cmd/tare-agent
-	go build -trimpath -o $(BIN)/tare-thesis ./workloads/thesis
-	go build -trimpath -o $(BIN)/tare-counter ./workloads/counter
-	go build -trimpath -o $(BIN)/tare-hotel ./workloads/hotel
-	go build -trimpath -o $(BIN)/tare-plain-collector ./collector/internal/plain
+	go build $(VCS) -o $(BIN)/tare ./cmd/tare
+	go build $(VCS) -o $(BIN)/tare-agent ./cmd/tare-agent
+	go build -o $(BIN)/tare-thesis ./workloads/thesis
+	go build -o $(BIN)/tare-counter ./workloads/counter
+	go build -o $(BIN)/tare-hotel ./workloads/hotel
+	go build -o $(BIN)/tare-plain-collector ./collector/internal/plain
 
 # Those of dist.
 DIST_ARCHS ?= amd64 arm64
@@ -86,7 +89,7 @@ thesis-images: check-go ## build dist/tare-thesis_*_oci.tar and dist/tare-hey_*_
 	@mkdir -p dist/build
 	@version=$$(sed -n 's/^var Version = "\(.*\)"$$/\1/p' agent/version.go); export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) CGO_ENABLED=0; \
 	for arch in $(DIST_ARCHS); do \
-		GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o dist/build/tare-thesis-$$arch ./workloads/thesis; \
+		GOARCH=$$arch go build -ldflags '-s -w' -o dist/build/tare-thesis-$$arch ./workloads/thesis; \
 		GOARCH=$$arch go build -C packaging -trimpath -ldflags '-s -w' -o ../dist/build/tare-hey-$$arch github.com/rakyll/hey; \
 	done; \
 	for name in tare-thesis tare-hey; do \
@@ -119,7 +122,7 @@ $(APISERVER): integration/apiserver/go.mod $(wildcard integration/apiserver/serv
 # As in the image.
 .PHONY: bin/tare-agent-kubernetes
 bin/tare-agent-kubernetes: check-go
-	go build -trimpath -tags kubernetes -o $@ ./cmd/tare-agent
+	go build -tags kubernetes -o $@ ./cmd/tare-agent
 
 .PHONY: test-dist
 test-dist: check-go ## build the agent's packages twice and look at them
@@ -163,8 +166,11 @@ polyglot: check-go ## get and build a service of every runtime and framework (wo
 	@mkdir -p bin
 	@go run ./workloads/polyglot/build -bin bin
 
+# Go repeats the result of a package's unit tests while nothing changes that they read; CI_ALL=1 runs them again.
+FRESH := $(if $(CI_ALL),-count=1)
+
 .PHONY: test
-test: test-unit ## unit tests with the race detector; as root, integration tests too (three quarters of an hour on two cores)
+test: test-unit ## unit tests with the race detector; as root, integration tests too (a quarter of an hour on two cores)
 	@if [[ $$(id -u) == 0 ]]; then $(MAKE) --no-print-directory test-integration; else \
 		echo "not root: integration tests were left out; run them with: sudo env PATH=\"\$$PATH\" make test-integration"; fi
 
@@ -175,14 +181,20 @@ test-unit: check-go $(GOTESTSUM) ## unit tests only
 	@echo "unit tests: the first time, what they import is compiled for minutes before the first of them can run"
 	@mkdir -p $(TESTS)
 	@for m in $(MODULES); do (cd $$m && $(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(TESTS)/unit-$${m/./tare}.json -- \
-		-trimpath -vet=off $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
+		-vet=off $(FRESH) $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
 
 # They run what build made, and are compiled with its flags, so that nothing is compiled for them again. In the
 # package's own directory, go test passes on what they say while they run.
 .PHONY: test-integration
-test-integration: build $(GOTESTSUM) ## real services under load, against the ground truth (root)
+test-integration: build $(GOTESTSUM) ## real services under load, against the ground truth (root); AT_ONCE=1 runs one at a time; RUN and SKIP are regular expressions of tests
+	@echo "integration tests: real servers under load in front of an agent, several tests at once; all of them take a quarter of an hour on two cores"
 	@mkdir -p $(TESTS)
-	@cd integration && $(GOTESTSUM) --format testname --hide-summary skipped --jsonfile $(TESTS)/integration.json -- -vet=off -trimpath -count=1 -timeout 60m
+	@cd integration && $(GOTESTSUM) --format testname --hide-summary skipped --jsonfile $(TESTS)/integration$(if $(RUN),-run).json -- \
+		-vet=off -count=1 -timeout 60m $(if $(AT_ONCE),-parallel $(AT_ONCE)) $(if $(RUN),-run '$(RUN)') $(if $(SKIP),-skip '$(SKIP)')
+
+.PHONY: test-all
+test-all: ## all that CI runs, whether or not it changed since it passed (root, Debian 12; an hour)
+	CI_ALL=1 bash .ci/run
 
 .PHONY: test-times
 test-times: check-go ## what each test of the last run took, slowest first: seconds, CPU seconds, what it waited for
@@ -190,11 +202,11 @@ test-times: check-go ## what each test of the last run took, slowest first: seco
 
 .PHONY: test-long
 test-long: build ## integration tests that take long: experiments as a whole, floods, all builds of Go, coroutines (root; twenty minutes)
-	go -C integration test -vet=off -trimpath -count=1 -timeout 60m -v -run '^Test(Bench|CollectorFlood|GoBuilds|Coroutines)' . -args -long
+	go -C integration test -vet=off -count=1 -timeout 60m -v -run '^Test(Bench|CollectorFlood|GoBuilds|Coroutines)' . -args -long
 
 .PHONY: test-polyglot
 test-polyglot: build polyglot ## trace a service of every runtime and framework: is linked what is expected, and nothing wrongly (root; ten minutes)
-	go -C integration test -vet=off -trimpath -count=1 -timeout 60m -v -run '^TestPolyglot$$' . -args -polyglot
+	go -C integration test -vet=off -count=1 -timeout 60m -v -run '^TestPolyglot$$' . -args -polyglot
 
 # Toolchains that are not there come from Go's proxy.
 .PHONY: test-go-matrix
@@ -203,7 +215,7 @@ test-go-matrix: check-go ## what is read of Go programs: every toolchain from 1.
 
 .PHONY: go-calls
 go-calls: build ## a million calls of services in Go, in every way: which are linked, and to what (root; ten minutes)
-	go -C integration test -vet=off -trimpath -count=1 -timeout 60m -v -run '^TestGoCalls$$' . -args -record-calls $(CURDIR)/docs/results/go-calls.json -calls-commit "$(COMMIT)"
+	go -C integration test -vet=off -count=1 -timeout 60m -v -run '^TestGoCalls$$' . -args -record-calls $(CURDIR)/docs/results/go-calls.json -calls-commit "$(COMMIT)"
 	@$(MAKE) --no-print-directory go-report
 
 .PHONY: go-report
@@ -237,7 +249,7 @@ shims-report: ## write docs/linking.md's table of what shims cost again from doc
 
 .PHONY: soak
 soak: build ## an hour of comings and goings around one chain and its agent: nothing wrong, nothing lost in silence, nothing grows (root); SOAK=8h
-	go -C integration test -vet=off -trimpath -count=1 -timeout 48h -v -run '^TestSoak$$' . -args -soak $(SOAK)
+	go -C integration test -vet=off -count=1 -timeout 48h -v -run '^TestSoak$$' . -args -soak $(SOAK)
 
 .PHONY: test-takeover
 test-takeover: build ## have 20 agents take over from each other under load, twice; writes docs/results/takeover.jsonl, four minutes
@@ -278,7 +290,7 @@ bench: check-go ## all benchmarks, COUNT times; compare two outputs with benchst
 .PHONY: lint
 lint: check-go $(GOLANGCI) ## gofmt, golangci-lint (go vet and staticcheck among others), clang-format
 	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [[ -z "$$out" ]] || { echo "gofmt -w: $$out" >&2; exit 1; }
-	@for m in $(MODULES); do (cd $$m && GOFLAGS="$${GOFLAGS:-} -trimpath" $(CURDIR)/$(GOLANGCI) run ./...); done # with build's flags: it finds what that compiled
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOLANGCI) run ./...); done
 	@command -v clang-format-19 >/dev/null || { echo "clang-format-19 is missing: apt-get install clang-format-19" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror $(C_FILES)
 
@@ -410,7 +422,7 @@ store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 min
 .PHONY: flood-cost
 flood-cost: build ## what a flood does to a collector (root; two minutes, on an idle machine)
 	@mkdir -p bin/store && echo "{\"commit\": \"$(COMMIT)\"}" >bin/store/flood.jsonl
-	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -vet=off -trimpath -count=1 -v -run 'TestCollectorFlood' ./integration/ -args -long
+	TARE_FLOOD_RESULTS=$(CURDIR)/bin/store/flood.jsonl go test -vet=off -count=1 -v -run 'TestCollectorFlood' ./integration/ -args -long
 	@mv bin/store/flood.jsonl docs/results/collector-flood.jsonl
 
 .PHONY: discovery-cost
