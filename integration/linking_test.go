@@ -25,7 +25,8 @@ func TestLoopSleeps(t *testing.T) {
 				wantComplete(t, r, m, requests, 0.98)
 				return
 			}
-			if stale := m.int(`tare_unlinked_total{reason="stale"}`); r.Complete > 0 || stale < requests {
+			// A pause whose end has come before the loop sleeps is none: that call is linked, rightly.
+			if stale := m.int(`tare_unlinked_total{reason="stale"}`); r.Complete > requests/100 || stale+r.Complete < requests {
 				t.Errorf("%d of %d requests are linked, %d calls are stale\n%v", r.Complete, requests, stale, m)
 			}
 		})

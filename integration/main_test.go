@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // bin is where `make build` puts binaries, tare the one under test.
@@ -56,7 +54,7 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", itoa(atOnce())) // a flag of package testing, which takes numbers
+		_ = flag.Set("test.parallel", itoa(atOnce)) // a flag of package testing, which takes numbers
 	}
 	// make test-kernels built both at once; sources may have changed since.
 	if err := stale(); err != nil && os.Getenv("TARE_TEST_BUILT") == "" {
@@ -159,14 +157,10 @@ func alone(t *testing.T, why string) {
 	t.Attr("alone", why)
 }
 
-// atOnce is how many tests run at once. They wait for most of their time: a test of the usual size takes half a
-// CPU, and a GiB. An emulated machine runs one.
-func atOnce() int {
-	if testkit.Slowness > 1 {
-		return 1
-	}
-	return max(1, min(2*runtime.NumCPU(), gib()))
-}
+// atOnce is how many tests run at once, unless -parallel says (make test-integration AT_ONCE=4, which takes less than
+// half the time). Where several agents start and end on one host, about one connection in ten thousand is accepted
+// and not seen: its requests have no spans, and no counter. Until that is mended, tests would fail by chance.
+const atOnce = 1
 
 // gib is how much memory this machine has; 0 if that is not known.
 func gib() int {

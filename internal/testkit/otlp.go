@@ -28,11 +28,11 @@ type Export struct {
 	Message  func() (*ExportMessage, error) // the same, decoded
 }
 
-// ExportMessage and ExportAnswer are OTLP's.
-type (
-	ExportMessage = coltracepb.ExportTraceServiceRequest
-	ExportAnswer  = coltracepb.ExportTracePartialSuccess
-)
+// ExportMessage is OTLP's request.
+type ExportMessage = coltracepb.ExportTraceServiceRequest
+
+// ExportAnswer is what OTLP's response says besides that all went well; nil: nothing.
+type ExportAnswer = coltracepb.ExportTracePartialSuccess
 
 // What a receiver may answer besides success and other errors, which are final.
 var (

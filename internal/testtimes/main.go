@@ -120,17 +120,21 @@ func (t times) print(out io.Writer, least float64) error {
 	slices.SortFunc(all, func(a, b *test) int {
 		return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name))
 	})
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "seconds\tCPU s\ttest\tresult\twaited for")
+	var table strings.Builder
+	fmt.Fprintln(&table, "seconds\tCPU s\ttest\tresult\twaited for")
 	left := 0
 	for _, known := range all {
 		if known.seconds < least {
 			left++
 			continue
 		}
-		fmt.Fprintf(w, "%.1f\t%.1f\t%s\t%s\t%s\n", known.seconds, known.cpu, known.name, cmp.Or(known.result, "did not end"), known.longest())
+		fmt.Fprintf(&table, "%.1f\t%.1f\t%s\t%s\t%s\n", known.seconds, known.cpu, known.name, cmp.Or(known.result, "did not end"), known.longest())
 	}
-	fmt.Fprintf(w, "%.1f\t%.1f\tall %d tests\t\t%d of less than %g s are left out\n", total, cpu, len(all), left, least)
+	fmt.Fprintf(&table, "%.1f\t%.1f\tall %d tests\t\t%d of less than %g s are left out\n", total, cpu, len(all), left, least)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(w, table.String()); err != nil {
+		return err
+	}
 	return w.Flush()
 }
 
