@@ -22,7 +22,7 @@ import (
 // hosts are two network namespaces joined by veth, and a third cable from here
 // to the first of them, over which clients come:
 //
-//	here ── 192.0.2.4n/30 ── a ── 203.0.113.4n/30, 2001:db8::n:0/126 ── b
+//	here ── 198.51.100.4n/30 ── a ── 203.0.113.4n/30, 2001:db8::n:0/126 ── b
 //
 // The addresses are those that are reserved for documentation, n is another for each pair: tests run
 // beside each other, and an agent knows the addresses of all network namespaces.
@@ -66,10 +66,11 @@ func newHosts(t *testing.T) hosts {
 	need(t, "ip", "nft")
 	nth := anotherName()
 	n := int(hostsMade.Add(1))
-	four := n % 64 * 4 // the networks of four addresses in one of 256
+	// Networks of four addresses. The first 2 of 198.51.100.0/24 are TestDoctorPath's, its upper half is newLAN's.
+	entry, between := 4*(2+n%30), 4*(1+n%63)
 	h := hosts{
-		a: "tare-a-" + nth, b: "tare-b-" + nth, entry: fmt.Sprintf("192.0.2.%d", four+2),
-		a4: fmt.Sprintf("203.0.113.%d", four+1), b4: fmt.Sprintf("203.0.113.%d", four+2), net4: fmt.Sprintf("203.0.113.%d/30", four),
+		a: "tare-a-" + nth, b: "tare-b-" + nth, entry: fmt.Sprintf("198.51.100.%d", entry+2),
+		a4: fmt.Sprintf("203.0.113.%d", between+1), b4: fmt.Sprintf("203.0.113.%d", between+2), net4: fmt.Sprintf("203.0.113.%d/30", between),
 		a6: fmt.Sprintf("2001:db8::%x:1", n), b6: fmt.Sprintf("2001:db8::%x:2", n), net6: fmt.Sprintf("2001:db8::%x:0/126", n),
 	}
 	makeNamespaces(t, h.a, h.b)
@@ -80,7 +81,7 @@ func newHosts(t *testing.T) hosts {
 	here := "tare" + nth
 	t.Cleanup(func() { sh(t, "ip", "link", "del", here) })
 	sh(t, "ip", "link", "add", here, "type", "veth", "peer", "name", "client", "netns", h.a)
-	sh(t, "ip", "address", "add", fmt.Sprintf("192.0.2.%d/30", four+1), "dev", here)
+	sh(t, "ip", "address", "add", fmt.Sprintf("198.51.100.%d/30", entry+1), "dev", here)
 	sh(t, "ip", "link", "set", here, "up")
 	sh(t, "ip", "-n", h.a, "address", "add", h.entry+"/30", "dev", "client")
 	sh(t, "ip", "-n", h.a, "link", "set", "client", "up")

@@ -24,7 +24,7 @@ func TestGivenOnce(t *testing.T) {
 }
 
 func TestNoSuchAddress(t *testing.T) {
-	if p, err := On("192.0.2.255"); err == nil {
-		t.Errorf("port %d of an address that this machine has not", p)
+	if p, err := On("240.0.0.1"); err == nil {
+		t.Errorf("port %d of an address that no machine has", p)
 	}
 }
