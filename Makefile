@@ -181,7 +181,7 @@ test-unit: check-go $(GOTESTSUM) ## unit tests only
 	@echo "unit tests: the first time, what they import is compiled for minutes before the first of them can run"
 	@mkdir -p $(TESTS)
 	@for m in $(MODULES); do (cd $$m && $(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(TESTS)/unit-$${m/./tare}.json -- \
-		-vet=off $(FRESH) $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
+		-vet=off -timeout 30m $(FRESH) $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
 
 # They run what build made, and are compiled with its flags, so that nothing is compiled for them again. In the
 # package's own directory, go test passes on what they say while they run.
