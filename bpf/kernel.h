@@ -188,10 +188,17 @@ struct unix_address {
 	u8 name[1];
 };
 
+struct mutex {
+	struct {
+		s64 counter;
+	} owner; /* a task and three bits; 0: nobody */
+};
+
 struct unix_sock {
 	struct sock sk;
 	struct unix_address *addr;
 	struct sock *peer;
+	struct mutex iolock; /* held while bytes are taken from the queue */
 };
 
 struct inet_sock {

