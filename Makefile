@@ -186,8 +186,8 @@ test-unit: check-go $(GOTESTSUM) ## unit tests only
 # They run what build made, and are compiled with its flags, so that nothing is compiled for them again. In the
 # package's own directory, go test passes on what they say while they run.
 .PHONY: test-integration
-test-integration: build $(GOTESTSUM) ## real services under load, against the ground truth (root); AT_ONCE=4 runs four at once; RUN and SKIP are regular expressions of tests
-	@echo "integration tests: real servers under load in front of an agent; all of them take 40 minutes on two cores, 20 with AT_ONCE=4"
+test-integration: build $(GOTESTSUM) ## real services under load, against the ground truth (root); AT_ONCE=8 runs eight at once; RUN and SKIP are regular expressions of tests
+	@echo "integration tests: real servers under load in front of an agent; all of them take 20 minutes on two cores"
 	@mkdir -p $(TESTS)
 	@cd integration && $(GOTESTSUM) --format testname --hide-summary skipped --jsonfile $(TESTS)/integration$(if $(RUN),-run).json -- \
 		-vet=off -count=1 -timeout 60m $(if $(AT_ONCE),-parallel $(AT_ONCE)) $(if $(RUN),-run '$(RUN)') $(if $(SKIP),-skip '$(SKIP)')

@@ -109,6 +109,15 @@ INLINE void renew_mark(struct conn *c, const struct tcp_sock *tp)
 	conn_mark(c, tp->write_seq);
 }
 
+/* Another socket on the port may have ended. */
+INLINE void listener_stays(struct tcp_sock *tp, const struct sock_common *k)
+{
+	struct port_key port = local_port_of(k);
+	struct service *svc = bpf_map_lookup_elem(&listeners, &port) ? 0 : service_by_inode(tp);
+	if (svc)
+		listener_note(k, &port, svc);
+}
+
 SEC("iter/tcp")
 int tare_arm(struct bpf_iter__tcp *ctx)
 {
@@ -125,7 +134,9 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 
 	struct conn *c = conn_find(tp);
 	if (c && c->flags & (C_LISTENER | C_SERVER | C_CLIENT | C_IGNORED)) {
-		if (!(c->flags & C_LISTENER))
+		if (c->flags & C_LISTENER)
+			listener_stays(tp, k);
+		else
 			renew_trust(c, trust_of(k));
 		if (c->flags & C_CLIENT && c->flags & C_TRUSTED && !(c->flags & C_LOCAL))
 			renew_mark(c, tp);
@@ -143,14 +154,14 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	c = conn_create(tp);
 	if (!c)
 		return 0;
-	c->service = svc->index;
-	c->linking = svc->linking;
 	if (state == TCP_LISTEN) {
-		c->flags = C_LISTENER;
+		conn_listens(c, &port, svc);
 		proof_listens(c, (u64)tp);
 		listener_note(k, &port, svc);
 		return 0;
 	}
+	c->service = svc->index;
+	c->linking = svc->linking;
 	u32 trust = trust_of(k);
 	if (accepted) {
 		conn_accepted(c, tp, trust, OPENING_OLD);

@@ -136,6 +136,28 @@ INLINE void listener_note(const struct sock_common *c, const struct port_key *po
 	bpf_map_update_elem(&listening, &k, svc, BPF_ANY);
 }
 
+/* Its state, which accepted sockets get a copy of. */
+INLINE void conn_listens(struct conn *c, const struct port_key *port, const struct service *svc)
+{
+	c->flags = C_LISTENER;
+	c->service = svc->index;
+	c->linking = svc->linking;
+	c->netns = port->netns;
+	c->local_port = port->port;
+}
+
+/*
+ * It listens no more. Who listens on its port next may be another service, not known yet; another socket of this one on
+ * the port is noted again when the agent looks next. Where accepted sockets have no copy of their listener's state
+ * (cfg_by_address), that would be too late.
+ */
+INLINE void listener_ends(const struct conn *c, const struct port_key *port)
+{
+	struct service *svc = cfg_by_address ? 0 : bpf_map_lookup_elem(&listeners, port);
+	if (svc && svc->index == c->service)
+		bpf_map_delete_elem(&listeners, port);
+}
+
 /* The service that listens where a connection was accepted; 0 if that is not traced. */
 INLINE struct service *listener_of(const struct sock_common *c, const struct port_key *port)
 {

@@ -384,8 +384,10 @@ int BPF_PROG(tare_state, struct sock *sk, int old, int new)
 	if (!c)
 		return 0;
 	if (c->flags & C_LISTENER) {
-		struct port_key k = local_port_of(&sk->__sk_common);
+		/* the socket may have given up its port (tcp_set_state) */
+		struct port_key k = {.netns = c->netns, .port = c->local_port};
 		bpf_map_delete_elem(&own_ports, &k);
+		listener_ends(c, &k);
 	} else if (c->flags & C_SERVER && c->server.x.open) {
 		guard_end(c, 0); /* closed without an answer */
 	} else if (c->flags & C_CLIENT && sk->sk_lock.owned) {

@@ -42,9 +42,7 @@ INLINE void on_listen(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	if (!c)
 		return;
 	conn_ends(c, 0); /* used before, and disconnected */
-	c->flags = C_LISTENER;
-	c->service = svc->index;
-	c->linking = svc->linking;
+	conn_listens(c, &k, svc);
 	proof_listens(c, (u64)tp);
 	listener_note(common_of(tp), &k, svc);
 	worker_listens(svc->linking, &k);

@@ -13,7 +13,7 @@ import (
 // still has the congestion control that it had, and works. By way of nv this is what
 // could be lost (`make test-kernels`).
 func TestKilledWhileArming(t *testing.T) {
-	t.Parallel()
+	alone(t, "the process of all tests is traced: it holds the connections")
 	need(t)
 	const connections = 300
 	l, err := net.Listen("tcp4", "127.0.0.1:0")

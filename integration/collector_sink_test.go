@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -59,10 +58,7 @@ func newGRPCSink(t *testing.T) *grpcSink {
 
 func newGRPCSinkAt(t *testing.T, address string, options ...grpc.ServerOption) *grpcSink {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Listen(t, address)
 	s := &grpcSink{address: l.Addr().String(), spans: map[spanKey][]byte{}, server: grpc.NewServer(append(options, grpc.MaxRecvMsgSize(64<<20))...)}
 	ptraceotlp.RegisterGRPCServer(s.server, s)
 	done := make(chan error, 1)

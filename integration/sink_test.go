@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,10 +24,7 @@ type sink struct {
 
 func newSink(t *testing.T) *sink {
 	t.Helper()
-	l, err := net.Listen("tcp", loopback(testkit.FreePort(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Listen(t, loopback(testkit.FreePort(t)))
 	s := &sink{url: "http://" + l.Addr().String()}
 	t.Cleanup(func() {
 		if s.bad != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,7 @@ func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
 // network namespace.
 func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string) *tracer {
 	t.Helper()
+	wantOthersTraced(t, argv)
 	argv = append(argv, strings.Fields(os.Getenv("TARE_TEST_ARGS"))...) // of `make test-kernels`
 	return &tracer{sink: s, listen: listen, Child: testkit.Spawn(t, "the agent", syscall.SIGTERM, 15*time.Second, append([]string{
 		"PATH=" + os.Getenv("PATH"),
@@ -65,6 +67,46 @@ func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string
 		// Several hosts are network namespaces of this one, and other tests may run beside.
 		"TARE_INSTANCE=" + listen,
 	}, env...), append(argv, "--listen", listen)...)}
+}
+
+// wantOthersTraced requires of a test that runs beside others that no port which its agent is told is one of this
+// process: the requests of all tests would be calls of a traced service then, which decides that they are not sampled.
+func wantOthersTraced(t *testing.T, argv []string) {
+	t.Helper()
+	if isAlone(t) {
+		return
+	}
+	text := strings.Join(argv, " ")
+	if i := slices.Index(argv, "--config"); i >= 0 && i+1 < len(argv) {
+		file, _ := os.ReadFile(argv[i+1]) // the agent says it where there is none
+		text += string(file)
+	}
+	for _, number := range regexp.MustCompile(`\d+`).FindAllString(text, -1) {
+		if port, err := strconv.Atoi(number); err == nil && listensHere(port) {
+			t.Fatalf("an agent is told port %d, where the process of all tests listens: let a child listen there, or begin the test with alone", port)
+		}
+	}
+}
+
+// listensHere tells whether this process listens on a TCP port.
+func listensHere(port int) bool {
+	listening := map[string]bool{} // inodes
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, _ := os.ReadFile("/proc/self/net/" + table)
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
+				listening["socket:["+f[9]+"]"] = true
+			}
+		}
+	}
+	if len(listening) == 0 {
+		return false
+	}
+	open, _ := os.ReadDir("/proc/self/fd")
+	return slices.ContainsFunc(open, func(e os.DirEntry) bool {
+		to, err := os.Readlink("/proc/self/fd/" + e.Name())
+		return err == nil && listening[to]
+	})
 }
 
 func (a *tracer) healthy() bool {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -371,6 +372,48 @@ func TestMapsByName(t *testing.T) {
 	if err := tracer.Put("nothing", uint32(1), s); err == nil {
 		t.Error("wrote to a map that is not there")
 	}
+}
+
+// A port is its service's as long as a socket of the service listens there: who listens there next may be another
+// service, in another container.
+func TestListenersEnd(t *testing.T) {
+	needRoot(t)
+	tracer := load(t, Options{})
+	defer tracer.Close()
+	traceSelf(t, tracer, bpf.LinkThread)
+	wantListeners := func(when string, want int) {
+		t.Helper()
+		if all, err := tracer.Listeners(); err != nil || len(all) != want {
+			t.Fatalf("%s: %v, %v, want %d", when, all, err, want)
+		}
+	}
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		return errors.Join(c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+		}), err)
+	}}
+	shared.SetMultipathTCP(false)
+	first, err := shared.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := shared.Listen(t.Context(), "tcp4", first.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantListeners("two sockets listen on a port", 1)
+	first.Close()
+	wantListeners("one of them is closed", 0)
+	inode, err := inodeOf(second.(*net.TCPListener))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(tracer.AddInode(inode, bpf.Service{Index: 7}), tracer.Arm()); err != nil {
+		t.Fatal(err)
+	}
+	wantListeners("the agent has looked for what is open", 1)
+	second.Close()
+	wantListeners("both are closed", 0)
 }
 
 func TestLoadErrors(t *testing.T) {

@@ -34,6 +34,18 @@ func On(host string) (int, error) {
 	return Where(host, func(int) bool { return false })
 }
 
+// free tells whether an address can be listened on. A child that is forked meanwhile would listen there until it has
+// become another program.
+func free(address string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
 // Where is On, but for ports that are taken.
 func Where(host string, taken func(port int) bool) (int, error) {
 	given.Lock()
@@ -45,18 +57,18 @@ func Where(host string, taken func(port int) bool) (int, error) {
 		if taken(port) {
 			continue
 		}
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("no port of %q: %w", host, err)
-		}
-		// The name of an abstract unix socket is given up by the kernel, however this process ends.
+		// The name of an abstract unix socket is given up by the kernel, however this process ends. It comes first: who
+		// does not get it must not listen on a port that another process was given.
 		name, err := net.Listen("unix", fmt.Sprintf("@tare-port-%d", port))
-		_ = l.Close()
 		if err != nil {
 			continue
+		}
+		if err := free(net.JoinHostPort(host, strconv.Itoa(port))); err != nil {
+			_ = name.Close()
+			if errors.Is(err, syscall.EADDRINUSE) {
+				continue
+			}
+			return 0, fmt.Errorf("no port of %q: %w", host, err)
 		}
 		if given.names = append(given.names, name); len(given.names) > mostGiven {
 			_ = given.names[0].Close()

@@ -1,6 +1,13 @@
 package freeport
 
-import "testing"
+import (
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+)
 
 // What was given is not given again, though nobody listens there yet.
 func TestGivenOnce(t *testing.T) {
@@ -26,5 +33,44 @@ func TestGivenOnce(t *testing.T) {
 func TestNoSuchAddress(t *testing.T) {
 	if p, err := On("240.0.0.1"); err == nil {
 		t.Errorf("port %d of an address that no machine has", p)
+	}
+}
+
+// A port that was given is free at once, though children are started meanwhile, which have their parent's sockets until
+// they have become another program.
+func TestFreeWhileChildrenStart(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starting sync.WaitGroup
+	end := make(chan struct{})
+	for range 4 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+					if err := exec.Command(self, "-test.run=^$").Run(); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	defer starting.Wait()
+	defer close(end)
+	for range 1000 {
+		p, err := On("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
 	}
 }

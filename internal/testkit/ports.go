@@ -1,7 +1,11 @@
 package testkit
 
 import (
+	"errors"
+	"net"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tare-trace/tare/internal/freeport"
 )
@@ -14,4 +18,18 @@ func FreePort(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return port
+}
+
+// Listen listens on a TCP address where this process may have listened before: a child that was forked meanwhile listens
+// there, too, until it has become another program.
+func Listen(t testing.TB, address string) (l net.Listener) {
+	t.Helper()
+	Until(t, time.Minute, "nobody listens at "+address, func() bool {
+		var err error
+		if l, err = net.Listen("tcp", address); err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return l
 }
