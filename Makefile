@@ -219,8 +219,8 @@ go-calls: build ## a million calls of services in Go, in every way: which are li
 	@$(MAKE) --no-print-directory go-report
 
 .PHONY: go-report
-go-report: ## write the targets of linking Go in README.md and docs/linking.md again, from docs/results
-	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/linking.md README.md
+go-report: ## write the targets of linking Go in docs/cost.md, and its ways in docs/linking.md, again from docs/results
+	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/linking.md docs/cost.md
 
 # Runs a profile of an experiment, and puts its results in the place of those before.
 define record
@@ -235,8 +235,8 @@ runtimes: build polyglot ## measure which runtimes and frameworks are linked, an
 	@$(MAKE) --no-print-directory runtimes-report
 
 .PHONY: runtimes-report
-runtimes-report: ## write the tables of runtimes and frameworks in docs/linking.md and README.md again from docs/results
-	go run ./internal/costdoc runtimes docs/results/runtimes docs/results/runtimes-ways docs/linking.md README.md
+runtimes-report: ## write the tables of runtimes and frameworks in docs/linking.md and docs/runtimes.md again from docs/results
+	go run ./internal/costdoc runtimes docs/results/runtimes docs/results/runtimes-ways docs/linking.md docs/runtimes.md
 
 .PHONY: shims-cost
 shims-cost: build polyglot ## measure what shims cost beside OpenTelemetry's instrumentation (root; a quarter of an hour)
@@ -344,6 +344,11 @@ results: build ## make docs/results anew: the quick profile of every experiment 
 .PHONY: results-report
 results-report: ## write docs/results/README.md, the answers of all experiments, again
 	go run ./internal/costdoc results docs/results docs/results/README.md
+
+.PHONY: screenshots
+screenshots: build ## take the picture of README.md again, of a real chain (root; redis-server, memcached, chromium)
+	@mkdir -p docs/images
+	go -C integration test -vet=off -count=1 -run '^TestScreenshots$$' . -args -screenshots $(CURDIR)/docs/images
 
 .PHONY: cost
 cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 minutes, on an idle machine)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,8 +32,8 @@ var goTargets = []goTarget{
 	{"CPU of a Go service with nothing sampled", "not distinguishable from no tracer", "coroot", "tare@0", "", claim{"C1", 5}},
 }
 
-// goLinking writes the targets of linking Go, with what was measured.
-func goLinking(calls, results string, docs ...string) error {
+// goLinking writes into cost the targets of linking Go, with what was measured, and into linking the calls of each way.
+func goLinking(calls, results, linking, cost string) error {
 	var b strings.Builder
 	b.WriteString("| | target | measured | measured by |\n|---|---|---|---|\n")
 	each, err := goCalls(&b, calls)
@@ -67,18 +68,7 @@ func goLinking(calls, results string, docs ...string) error {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | [%s](%s) |\n", t.what, t.target, strings.Join(texts, "<br>"), t.experiment, "results/"+t.experiment+"/report.md")
 	}
-	for i, doc := range docs {
-		text := b.String()
-		if i == 0 {
-			text += "\n" + each
-		} else { // it is not in docs
-			text = strings.ReplaceAll(text, "](results/", "](docs/results/")
-		}
-		if err := replace(doc, "go-report", text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(replace(linking, "go-report", each), replace(cost, "go-report", b.String()))
 }
 
 // goCalls writes the row of the calls, and returns the table of each way.

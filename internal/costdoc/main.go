@@ -1,11 +1,16 @@
-// Command costdoc turns measured results into the tables of documents: those of
-// `tare demo --json` into docs/cost.md and README.md, those of the libraries'
-// benchmarks and experiments into otel/README.md, those of the collector and its
-// store into docs/collector.md, those of the matrix of kernels into
-// docs/kernels.md, the answers of all experiments into
-// docs/results/README.md, and those of linking Go, of linking each runtime and framework, and of what shims cost into docs/linking.md. It measures nothing and judges only against the
-// targets that are written here: `make cost`, `make otel-cost`, `make
-// collector-cost`, `make go-calls`, `make runtimes`, `make shims-cost` and `make test-kernels` run it on what they have just measured.
+// Command costdoc writes measured results into the tables of documents:
+//
+//	agent      docs/cost.md, README.md   of `make cost`
+//	go         docs/linking.md, docs/cost.md   of `make go-calls` and experiments
+//	runtimes   docs/linking.md, docs/runtimes.md   of `make runtimes`
+//	shims      docs/linking.md   of `make shims-cost`
+//	weight     docs/cost.md   of `make weight`
+//	kernels    docs/kernels.md   of `make test-kernels`
+//	collector  docs/collector.md, docs/cost.md   of `make collector-cost`
+//	otel       otel/README.md   of `make otel-cost`
+//	results    docs/results/README.md   the answers of all experiments
+//
+// It measures nothing, and judges only against the targets that are written here.
 package main
 
 import (
@@ -29,8 +34,8 @@ var parts = map[string]struct {
 }{
 	"agent":     {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
 	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
-	"go":        {[]string{"CALLS", "docs/results", "docs/linking.md", "README.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2:]...) }},
-	"runtimes":  {[]string{"RESULTS-DIRECTORY", "RESULTS-DIRECTORY", "docs/linking.md", "README.md"}, func(a []string) error { return runtimes(a[0], a[1], a[2], a[3]) }},
+	"go":        {[]string{"CALLS", "docs/results", "docs/linking.md", "docs/cost.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2], a[3]) }},
+	"runtimes":  {[]string{"RESULTS-DIRECTORY", "RESULTS-DIRECTORY", "docs/linking.md", "docs/runtimes.md"}, func(a []string) error { return runtimes(a[0], a[1], a[2], a[3]) }},
 	"results":   {[]string{"RESULTS-DIRECTORY", "docs/results/README.md"}, func(a []string) error { return resultsIndex(a[0], a[1]) }},
 	"shims":     {[]string{"RESULTS-DIRECTORY", "docs/linking.md"}, func(a []string) error { return shims(a[0], a[1]) }},
 	"weight":    {[]string{"RESULTS-DIRECTORY", "docs/cost.md"}, func(a []string) error { return weight(a[0], a[1]) }},
@@ -67,10 +72,29 @@ func run(dir, doc, readme string) error {
 		return err
 	}
 	at := "Measured at commit " + strings.TrimSpace(string(commit)) + "."
-	if err := replace(doc, "cost", at+"\n\n"+costDoc(results)); err != nil {
+	if err := replace(doc, "cost", targets(results)+at+"\n\n"+costDoc(results)); err != nil {
 		return err
 	}
-	return replace(readme, "cost", targets(results)+at+"\n")
+	return replace(readme, "cost", numbers(results, strings.TrimSpace(string(commit))))
+}
+
+// numbers is what README.md shows of the nginx chain.
+func numbers(results map[string]*demo.Result, commit string) string {
+	one, all := results["nginx-0.01"], results["nginx-1"]
+	if one == nil || all == nil {
+		return "`make cost` has not measured nginx at 1% and 100%.\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| nginx before nginx, saturated, %d CPUs, commit %s | 1%% sampled | 100%% sampled |\n|---|---|---|\n", all.Machine.CPUs, commit)
+	row := func(what, cell string, of func(r *demo.Result) []any) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", what, fmt.Sprintf(cell, of(one)...), fmt.Sprintf(cell, of(all)...))
+	}
+	row("CPU of the machine per request, untraced = 1", "%.2f (%.2f–%.2f, n=%d)", func(r *demo.Result) []any {
+		return []any{r.Ratio.CPU.Median, r.Ratio.CPU.Lo, r.Ratio.CPU.Hi, r.Ratio.CPU.N}
+	})
+	row("agent: CPU; peak memory", "%.3f cores; %.0f MiB", func(r *demo.Result) []any { return []any{r.Agent.Cores, r.Agent.PeakRSS} })
+	row("complete traces", "%d of %d", func(r *demo.Result) []any { return []any{r.Complete, r.Sampled} })
+	return b.String()
 }
 
 // load reads all results, by "chain-sample".
@@ -141,7 +165,7 @@ func atMost(v, limit float64) string {
 	return "**missed**"
 }
 
-// targets is the table that README.md shows.
+// targets is the first table of docs/cost.md.
 func targets(results map[string]*demo.Result) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "| | target | measured | |\n|---|---|---|---|")

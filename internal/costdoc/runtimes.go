@@ -57,9 +57,9 @@ func (l links) measured(n record.Links) string {
 	return fmt.Sprintf("\n%d calls, %d of them linked wrongly; measured by `make runtimes` on %d CPUs, Linux %s, at commit %s.\n", n.Calls, n.Wrong, l.manifest.Machine.CPUs, l.manifest.Machine.Kernel, l.manifest.Commit)
 }
 
-// runtimes writes which calls of each runtime and framework are linked, as the experiment runtimes counted them: doc gets
-// each service, and those of each way of linking that many requests were sent to; readme a line for each language.
-func runtimes(results, ways, doc, readme string) error {
+// runtimes writes which calls of each runtime and framework are linked, as the experiment runtimes counted them: linking gets
+// a line for each language; doc each service, and those of each way of linking that many requests were sent to.
+func runtimes(results, ways, linking, doc string) error {
 	l, err := readLinks(results)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func runtimes(results, ways, doc, readme string) error {
 	}
 	return errors.Join(
 		replace(doc, "runtimes-report", services),
-		replace(readme, "runtimes-report", byLanguage(languages)+foot))
+		replace(linking, "runtimes-report", byLanguage(languages)+foot))
 }
 
 // ways is the table of many requests to some services.
@@ -151,7 +151,7 @@ func (l links) services(many links) (table string, languages []*language, foot s
 	return b.String(), languages, foot
 }
 
-// language is a line of README's table: services by the share of their calls that are linked.
+// language is a line of the short table: services by the share of their calls that are linked.
 type language struct {
 	name                        string
 	linked, shim, partly, never []framework
@@ -214,10 +214,10 @@ func (f framework) text(l *language) string {
 	return f.name
 }
 
-// byLanguage is README's table.
+// byLanguage is the table of docs/linking.md.
 func byLanguage(languages []*language) string {
 	var b strings.Builder
-	b.WriteString("| | linked, nothing set (at least 99% of the calls) | linked with a shim | partly | not linked, and said so | wrong |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| | linked without setup (at least 99% of the calls) | linked with a shim | partly linked | not linked (reported) | linked wrongly |\n|---|---|---|---|---|---|\n")
 	for _, l := range languages {
 		fmt.Fprintf(&b, "| %s |", l.name)
 		for i, list := range [][]framework{l.linked, l.shim, l.partly, l.never} {
