@@ -269,7 +269,7 @@ func (a *Agent) load() error {
 	a.lost = map[string]tier.Loss{}
 	for _, l := range a.tracer.Lost() {
 		a.lost[l.Capability] = l
-		a.log.Warn("this kernel allows less", "capability", l.Capability, "without", l.Without, "reason", l.Reason)
+		a.log.Warn("kernel feature unavailable", "capability", l.Capability, "without", l.Without, "reason", l.Reason)
 	}
 	a.discovery = newDiscovery(a.tracer, *cfg, a.log, a.cluster, func(cfg config.Config) system { return host{discover.New("", cfg, a.cluster)} })
 	exported := func() uint64 { return 0 }
@@ -299,10 +299,10 @@ func (a *Agent) output(ctx context.Context) error {
 	case a.opts.Consume != nil || cfg.StopAt != "" && cfg.StopAt != config.StopAtSending:
 		return nil
 	case cfg.Export.Exporter == config.ExporterNone:
-		a.log.Info("no spans are exported, as OTEL_TRACES_EXPORTER says", "print", cfg.Print)
+		a.log.Info("span export is disabled by OTEL_TRACES_EXPORTER", "print", cfg.Print)
 		return nil
 	case cfg.Export.Exporter == "" && cfg.Print != "" && !endpointSet():
-		a.log.Info("spans are printed, and not exported: the environment names neither an OTLP endpoint nor OTEL_TRACES_EXPORTER=otlp", "print", cfg.Print)
+		a.log.Info("spans are printed, not exported: neither an OTLP endpoint nor OTEL_TRACES_EXPORTER=otlp is set", "print", cfg.Print)
 		return nil
 	}
 	e, err := export.New(ctx, export.Config{
@@ -505,12 +505,12 @@ func (a *Agent) reload() {
 		a.log.Warn("payload, listen, print, metrics, sequence, tag, same_host, arm_open, kubernetes, kubeconfig, node and whether a sampler is parent based change only at a restart")
 	}
 	if err := a.budget.configure(cfg.Budget, threshold); err != nil {
-		a.log.Error("change the sampling rate", "error", err)
+		a.log.Error("cannot change the sampling rate", "error", err)
 		return
 	}
 	a.cfg.Store(&cfg)
 	if err := a.discovery.reconfigure(cfg); err != nil {
-		a.log.Error("select services", "error", err)
+		a.log.Error("cannot select services", "error", err)
 	}
 	a.log.Info("reloaded", "sampler", cfg.Sampler, "arg", cfg.SamplerArg, "services", a.discovery.names())
 	a.discovery.missing()

@@ -165,7 +165,7 @@ func (b *budget) step(now spends) error {
 	if over := b.beyond > budgetLong || b.over && b.beyond > 0; over != b.over {
 		b.over = over
 		if over {
-			b.log.Warn("tracing costs more than its budget, though no more is sampled than budget_floor says", "budget", b.cfg.String(), "floor", b.cfg.Floor, "cpus", spent, "allowed", may)
+			b.log.Warn("tracing exceeds its budget at the lowest sampling rate (budget_floor)", "budget", b.cfg.String(), "floor", b.cfg.Floor, "cpus", spent, "allowed", may)
 		} else {
 			b.log.Info("tracing is within its budget again", "cpus", spent, "allowed", may)
 		}
@@ -204,7 +204,7 @@ func (b *budget) String() string {
 	if !b.over {
 		return ""
 	}
-	return "tracing costs more than its budget of " + b.cfg.String() + ", though no more is sampled than budget_floor says\n"
+	return "tracing exceeds its budget of " + b.cfg.String() + " at the lowest sampling rate (budget_floor)\n"
 }
 
 // spending measures what tracing takes: the kernel programs for a moment, the process since

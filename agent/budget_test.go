@@ -111,7 +111,7 @@ func TestBudgetIsTooSmall(t *testing.T) {
 		}
 	}
 	steps()
-	if n := strings.Count(log.String(), "more than its budget"); n != 1 || math.Abs(h.rate()-0.001) > 1e-9 || !strings.Contains(b.String(), "1%") {
+	if n := strings.Count(log.String(), "exceeds its budget"); n != 1 || math.Abs(h.rate()-0.001) > 1e-9 || !strings.Contains(b.String(), "1%") {
 		t.Errorf("the rate is %v, %q, %s", h.rate(), b, &log)
 	}
 	h.requests = 100

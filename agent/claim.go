@@ -76,7 +76,7 @@ func (a *Agent) succeeded(s *succession) (over bool, err error) {
 	case err != nil:
 		return false, err
 	case gone:
-		a.log.Warn("the agent that was taking over has ended: this one goes on")
+		a.log.Warn("takeover aborted: the other agent ended, this one continues")
 		s.told = false
 		return false, nil
 	case by == nil:

@@ -16,13 +16,13 @@ func Command(in NewCluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Trace the services of this host and export OTLP spans",
-		Long: `Traces the services of this host that a configuration file, the environment or
-flags select, without touching them, and exports OpenTelemetry spans by OTLP to
-OTEL_EXPORTER_OTLP_ENDPOINT, or prints traces.
+		Long: `Traces the services of this host that a configuration file, environment variables or
+flags select. Exports OpenTelemetry spans by OTLP to OTEL_EXPORTER_OTLP_ENDPOINT, or
+prints traces. Services are not changed.
 
-Needs root, or CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_PTRACE
-and CAP_DAC_READ_SEARCH; "tare doctor" tells what this machine allows. SIGHUP, or a change
-of the configuration file, reloads it: the sampling rate changes without a gap.`,
+Needs root, or CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_PTRACE and
+CAP_DAC_READ_SEARCH; "tare doctor" shows what this kernel allows. SIGHUP, or a change of
+the configuration file, reloads it without a gap.`,
 		Example: `  sudo tare agent --port 80 --port shop=8080 --sampler-arg 0.01
   sudo tare agent --exe '*/nginx' --print tree
   sudo tare agent --config /etc/tare.yaml`,

@@ -232,7 +232,7 @@ func (d *discovery) watchLoops(on bool) {
 func (d *discovery) take(found []discover.Process, all bool) error {
 	defer func() {
 		if d.failed.n > 0 {
-			d.log.Warn("some processes, or sockets that were open before, are not traced", "errors", d.failed.n, "first", d.failed.first)
+			d.log.Warn("limit reached: some processes or older sockets are not traced", "errors", d.failed.n, "first", d.failed.first)
 			d.failed = failures{}
 		}
 	}()
@@ -381,10 +381,10 @@ func (d *discovery) watch(ctx context.Context) error {
 			return err
 		case <-sweep.C:
 			if err := d.tracer.SweepUnix(); err != nil {
-				d.log.Warn("requests over unix sockets that are closed unanswered seem in flight", "error", err)
+				d.log.Warn("requests on closed unix sockets are reported as in flight", "error", err)
 			}
 			if n, err := d.tracer.Counters(); err != nil {
-				d.log.Warn("whether the kernel side had more to tell than there was room for is not known", "error", err)
+				d.log.Warn("cannot tell whether kernel events were dropped", "error", err)
 			} else if full := n.N[bpf.TareCounterTARE_C_CONTROL_FULL]; full != unheard {
 				unheard = full
 				early()
@@ -394,7 +394,7 @@ func (d *discovery) watch(ctx context.Context) error {
 		case <-d.changes.wake:
 			t := d.changes.take()
 			if err := d.follow(t); err != nil {
-				d.log.Warn("trace processes", "error", err)
+				d.log.Warn("cannot trace some processes", "error", err)
 			}
 			if t.missed || d.interval() < scanInterval {
 				early()
@@ -404,7 +404,7 @@ func (d *discovery) watch(ctx context.Context) error {
 		case <-next.C:
 			began := time.Now()
 			if err := d.scan(); err != nil {
-				d.log.Warn("look for services", "error", err)
+				d.log.Warn("cannot look for services", "error", err)
 			}
 			scanned = time.Now()
 			pause = scanPause * scanned.Sub(began)
@@ -435,7 +435,7 @@ func (d *discovery) missing() {
 	}
 	for i := range used {
 		if r := &d.cfg.Services[i]; !used[i] {
-			d.log.Warn("nothing that runs is selected by this rule yet; what begins later is found", "looked_for", r.String(), "name", r.Name)
+			d.log.Warn("no matching process yet; still watching", "looked_for", r.String(), "name", r.Name)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (h *headers) bits(names []string) (bits uint32, err error) {
 		if i < 0 {
 			if i = len(h.names); i == len(h.table.At) {
 				if !h.full {
-					h.log.Warn("no room for another correlation header before a restart", "header", name)
+					h.log.Warn("too many correlation headers; restart the agent to add another", "header", name)
 				}
 				h.full = true
 				continue

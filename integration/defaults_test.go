@@ -33,7 +33,7 @@ func TestDefaultsMeet(t *testing.T) {
 	m.serve(nil, "python3", script)
 	agent := m.start([]string{"OTEL_BSP_SCHEDULE_DELAY=200"}, "tare", "agent", "--port", "8080", "--port", "81")
 	agent.Await(2*time.Minute, "the agent says that nobody answers", func() bool {
-		return strings.Contains(agent.Log.String(), "the receiver does not take spans") && strings.Contains(agent.Log.String(), "msg=tracing")
+		return strings.Contains(agent.Log.String(), "the receiver does not accept spans") && strings.Contains(agent.Log.String(), "msg=tracing")
 	})
 	for _, want := range []string{"endpoint=http://localhost:4318/v1/traces", "protocol=http/protobuf", `looked_for="a process that listens on port 81"`} {
 		if !strings.Contains(agent.Log.String(), want) {

@@ -82,7 +82,7 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 		return nil, err
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		cfg.Log.Warn("the receiver took a batch with a remark", "remark", err)
+		cfg.Log.Warn("receiver returned a partial-success message", "remark", err)
 	}))
 	return start(ctx, cfg, client), nil
 }

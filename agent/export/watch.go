@@ -49,7 +49,7 @@ func (e *Exporter) Reachable() error {
 	if e.reach.err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s does not take spans since %s: %w", e.Endpoint(), e.reach.since.UTC().Format(time.RFC3339), e.reach.err)
+	return fmt.Errorf("%s does not accept spans since %s: %w", e.Endpoint(), e.reach.since.UTC().Format(time.RFC3339), e.reach.err)
 }
 
 // Watch asks the receiver, by a request without spans, whether it answers: at once, and
@@ -69,7 +69,7 @@ func (e *Exporter) Watch(ctx context.Context) {
 			}
 			pause, sent = e.reach.first, nil
 		} else {
-			e.log.Warn("the receiver does not take spans; they wait in a queue, and what does not fit is lost and counted",
+			e.log.Warn("the receiver does not accept spans; they are queued, and dropped and counted when the queue is full",
 				"endpoint", e.Endpoint(), "protocol", e.cfg.Protocol, "asked_again_in", pause, "error", err)
 			again, doubt = time.After(pause), nil
 			pause = min(2*pause, longestPause)

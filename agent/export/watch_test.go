@@ -52,7 +52,7 @@ func TestWatch(t *testing.T) {
 			go func() { defer close(watching); e.Watch(ctx) }()
 			defer func() { cancel(); <-watching }()
 
-			log.until(t, "does not take spans")
+			log.until(t, "does not accept spans")
 			if err := e.Reachable(); err == nil || !strings.Contains(err.Error(), r.url()) {
 				t.Errorf("reachable while there is none: %v", err)
 			}
@@ -67,11 +67,11 @@ func TestWatch(t *testing.T) {
 					t.Errorf("no %q in\n%s", want, log)
 				}
 			}
-			before := strings.Count(log.String(), "does not take spans")
+			before := strings.Count(log.String(), "does not accept spans")
 			r.stop()
 			e.Export(testSpans(1, nil))
 			go func() { _ = e.Flush(ctx) }()
-			for deadline := time.Now().Add(30 * time.Second); strings.Count(log.String(), "does not take spans") == before; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(30 * time.Second); strings.Count(log.String(), "does not accept spans") == before; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("nobody says that it went:\n%s", log)
 				}
@@ -96,7 +96,7 @@ func TestBatchIsAnAnswer(t *testing.T) {
 	watching := make(chan struct{})
 	go func() { defer close(watching); e.Watch(ctx) }()
 	defer func() { cancel(); <-watching }()
-	log.until(t, "does not take spans")
+	log.until(t, "does not accept spans")
 	for e.Reachable() != nil { // a batch may be taken before Watch looks for one
 		e.Export(testSpans(1, nil))
 		mustFlush(t, e)
@@ -123,7 +123,7 @@ func TestWatchWidens(t *testing.T) {
 		}{{0, 1}, {5 * time.Second, 2}, {15 * time.Second, 3}, {time.Hour, 17}} {
 			time.Sleep(time.Until(begun.Add(c.after)))
 			synctest.Wait()
-			if n := strings.Count(log.String(), "does not take spans"); n != c.lines {
+			if n := strings.Count(log.String(), "does not accept spans"); n != c.lines {
 				t.Errorf("after %v %d lines, want %d", c.after, n, c.lines)
 			}
 		}

@@ -57,7 +57,7 @@ func choose(candidates []*tier.Tier, load func(*tier.Tier) (*Tracer, error), log
 			log.Info("kernel programs are attached", "tier", c.Name, seconds)
 			return t, nil
 		}
-		log.Info("this kernel refuses a tier", "tier", c.Name, seconds, "reason", err)
+		log.Info("tier is not available on this kernel", "tier", c.Name, seconds, "reason", err)
 		refused = append(refused, err)
 	}
 	return nil, fmt.Errorf("%w\n`tare doctor` tells which tiers work here", errors.Join(refused...))

@@ -171,10 +171,10 @@ func (c *Client) Watch(ctx context.Context, ready, changed func()) error {
 	if cache.WaitForCacheSync(limited.Done(), synced...) {
 		ready()
 	} else if ctx.Err() == nil {
-		c.log.Warn("not all is known of the cluster yet, what its API says of pods comes later", "api", c.api, "waited", firstSync)
+		c.log.Warn("cluster metadata is incomplete; pods get their attributes when the API answers", "api", c.api, "waited", firstSync)
 		ready()
 		if cache.WaitForCacheSync(ctx.Done(), synced...) {
-			c.log.Info("all is known of the cluster", "api", c.api)
+			c.log.Info("cluster metadata is complete", "api", c.api)
 		}
 	}
 	<-ctx.Done()
