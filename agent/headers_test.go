@@ -40,7 +40,7 @@ func TestHeadersKeepTheirNumbers(t *testing.T) {
 	}
 	bits(1<<31, "x-28")
 	bits(1, "x-29", "b3")
-	if n := strings.Count(log.String(), "no room"); n != 1 || table.N != 32 {
+	if n := strings.Count(log.String(), "too many correlation headers"); n != 1 || table.N != 32 {
 		t.Errorf("%d names, said %d times that there is no room", table.N, n)
 	}
 }
