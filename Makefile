@@ -219,8 +219,8 @@ go-calls: build ## a million calls of services in Go, in every way: which are li
 	@$(MAKE) --no-print-directory go-report
 
 .PHONY: go-report
-go-report: ## write the targets of linking Go in docs/cost.md, and its ways in docs/linking.md, again from docs/results
-	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/linking.md docs/cost.md
+go-report: ## write the targets of linking Go in docs/cost.md, and its ways in docs/runtimes.md, again from docs/results
+	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/runtimes.md docs/cost.md
 
 # Runs a profile of an experiment, and puts its results in the place of those before.
 define record
@@ -244,8 +244,8 @@ shims-cost: build polyglot ## measure what shims cost beside OpenTelemetry's ins
 	@$(MAKE) --no-print-directory shims-report
 
 .PHONY: shims-report
-shims-report: ## write docs/linking.md's table of what shims cost again from docs/results
-	go run ./internal/costdoc shims docs/results/shims docs/linking.md
+shims-report: ## write docs/runtimes.md's table of what shims cost again from docs/results
+	go run ./internal/costdoc shims docs/results/shims docs/runtimes.md
 
 .PHONY: soak
 soak: build ## an hour of comings and goings around one chain and its agent: nothing wrong, nothing lost in silence, nothing grows (root); SOAK=8h

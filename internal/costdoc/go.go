@@ -32,8 +32,8 @@ var goTargets = []goTarget{
 	{"CPU of a Go service with nothing sampled", "not distinguishable from no tracer", "coroot", "tare@0", "", claim{"C1", 5}},
 }
 
-// goLinking writes into cost the targets of linking Go, with what was measured, and into linking the calls of each way.
-func goLinking(calls, results, linking, cost string) error {
+// goLinking writes into cost the targets of linking Go, with what was measured, and into doc the calls of each way.
+func goLinking(calls, results, doc, cost string) error {
 	var b strings.Builder
 	b.WriteString("| | target | measured | measured by |\n|---|---|---|---|\n")
 	each, err := goCalls(&b, calls)
@@ -68,7 +68,7 @@ func goLinking(calls, results, linking, cost string) error {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | [%s](%s) |\n", t.what, t.target, strings.Join(texts, "<br>"), t.experiment, "results/"+t.experiment+"/report.md")
 	}
-	return errors.Join(replace(linking, "go-report", each), replace(cost, "go-report", b.String()))
+	return errors.Join(replace(doc, "go-report", each), replace(cost, "go-report", b.String()))
 }
 
 // goCalls writes the row of the calls, and returns the table of each way.

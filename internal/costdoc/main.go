@@ -1,9 +1,9 @@
 // Command costdoc writes measured results into the tables of documents:
 //
 //	agent      docs/cost.md, README.md   of `make cost`
-//	go         docs/linking.md, docs/cost.md   of `make go-calls` and experiments
+//	go         docs/runtimes.md, docs/cost.md   of `make go-calls` and experiments
 //	runtimes   docs/linking.md, docs/runtimes.md   of `make runtimes`
-//	shims      docs/linking.md   of `make shims-cost`
+//	shims      docs/runtimes.md   of `make shims-cost`
 //	weight     docs/cost.md   of `make weight`
 //	kernels    docs/kernels.md   of `make test-kernels`
 //	collector  docs/collector.md, docs/cost.md   of `make collector-cost`
@@ -34,10 +34,10 @@ var parts = map[string]struct {
 }{
 	"agent":     {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
 	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
-	"go":        {[]string{"CALLS", "docs/results", "docs/linking.md", "docs/cost.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2], a[3]) }},
+	"go":        {[]string{"CALLS", "docs/results", "docs/runtimes.md", "docs/cost.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2], a[3]) }},
 	"runtimes":  {[]string{"RESULTS-DIRECTORY", "RESULTS-DIRECTORY", "docs/linking.md", "docs/runtimes.md"}, func(a []string) error { return runtimes(a[0], a[1], a[2], a[3]) }},
 	"results":   {[]string{"RESULTS-DIRECTORY", "docs/results/README.md"}, func(a []string) error { return resultsIndex(a[0], a[1]) }},
-	"shims":     {[]string{"RESULTS-DIRECTORY", "docs/linking.md"}, func(a []string) error { return shims(a[0], a[1]) }},
+	"shims":     {[]string{"RESULTS-DIRECTORY", "docs/runtimes.md"}, func(a []string) error { return shims(a[0], a[1]) }},
 	"weight":    {[]string{"RESULTS-DIRECTORY", "docs/cost.md"}, func(a []string) error { return weight(a[0], a[1]) }},
 	"kernels":   {[]string{"RESULTS", "docs/kernels.md"}, func(a []string) error { return matrix(a[0], a[1]) }},
 	"collector": {[]string{"BENCHMARKS", "FLOODS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3], a[4]) }},
