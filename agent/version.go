@@ -1,4 +1,4 @@
 package agent
 
-// Version is the version of the agent, set by the linker at release.
-var Version = "0.1.0-dev"
+// Version is the version of the agent; builds and packages read it here.
+var Version = "0.2.0"
