@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxFigure bounds the figure of the short page, in bytes. A figure that needs more has
-	// hundreds of bars, which nobody reads on a page that GitHub shows.
-	maxFigure = 40 << 10
+	// maxFigure bounds the figure of the short page, in bytes. A figure that needs more has a
+	// dozen plots or hundreds of bars, which nobody reads on a page that GitHub shows.
+	maxFigure = 20 << 10
 	// maxListed bounds what the short page lists where an experiment asks no questions.
 	maxListed = 20
 	// maxNotes and maxNote, in characters, bound the notes.
@@ -37,22 +37,40 @@ func (v *view) short(m *record.Manifest, s *analysis.Summary) (map[string][]byte
 		w.line("**%s**", escape(v.Smoke))
 	}
 	w.answers(v)
-	if v.First != nil {
-		svg, err := v.First.chart.file()
-		if err != nil {
-			return nil, err
-		}
-		if len(svg) <= maxFigure {
-			name := path.Join("figures", v.First.Anchor+".svg")
-			files[name] = svg
-			w.line("![%s](%s)", escape(v.First.ID+": "+v.First.Title), name)
-		}
+	f, svg, err := v.shown()
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		name := path.Join("figures", f.Anchor+".svg")
+		files[name] = svg
+		w.line("![%s](%s)", escape(f.ID+": "+f.Title), name)
 	}
 	w.line("## How it was measured")
 	w.list(v.measured(m, s))
 	w.line("All tables and figures: `tare bench report DIR`, where DIR is this directory, writes them to `%s`.", pageFile)
 	files[shortFile] = append(bytes.TrimRight(w.b.Bytes(), "\n"), '\n')
 	return files, nil
+}
+
+// shown is the figure of the first screen or, where that is too large, the first one that is not.
+func (v *view) shown() (*figure, []byte, error) {
+	if v.First == nil {
+		return nil, nil, nil
+	}
+	candidates := []*figure{v.First}
+	for i := range v.Figures {
+		if f := &v.Figures[i]; f.chart != nil && f != v.First {
+			candidates = append(candidates, f)
+		}
+	}
+	for _, f := range candidates {
+		svg, err := f.chart.file()
+		if err != nil || len(svg) <= maxFigure {
+			return f, svg, err
+		}
+	}
+	return nil, nil, nil
 }
 
 // writer of Markdown; every block ends with an empty line.
@@ -93,12 +111,9 @@ func (w *writer) answers(v *view) {
 	}
 	w.line("## The answers")
 	for _, a := range v.Answers {
-		text := fmt.Sprintf("%s: %s", escape(a.ID), escape(a.Ask))
-		if len(a.Says) > 0 {
-			text += fmt.Sprintf(" **%s**", escape(strings.Join(a.Says, " ")))
-		}
+		text := fmt.Sprintf("**%s: %s** %s", escape(a.ID), escape(a.Ask), escape(strings.Join(a.Says, " ")))
 		if a.Source != "" {
-			text += " The source: " + escape(a.Source)
+			text += " Source: " + escape(a.Source)
 		}
 		items = append(items, text)
 	}

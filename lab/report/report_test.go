@@ -177,7 +177,7 @@ func checkShort(t *testing.T, dir string, s *analysis.Summary) {
 		t.Errorf("report.md has %d lines", lines)
 	}
 	for _, a := range s.Answers {
-		want := "- " + escape(a.ID) + ": " + escape(a.Ask) + " **"
+		want := "- **" + escape(a.ID) + ": " + escape(a.Ask) + "** "
 		if says := first(a, "").Says; len(says) > 0 {
 			want += escape(says[0])
 		}

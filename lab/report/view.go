@@ -304,7 +304,7 @@ func (fig *figure) plan(f *analysis.Figure) {
 	c := newChart(f)
 	switch {
 	case f.X == "time":
-		fig.Note = "One run of each variant, the first that counts; those of the other rounds are in results.jsonl."
+		fig.Note = "One run of each variant, the first that counts; those of the other rounds are in the records."
 	case f.Form == "stack":
 		fig.Note = "Medians of the profiled runs, one on another; their intervals are in the data."
 	}
