@@ -222,9 +222,10 @@ go-calls: build ## a million calls of services in Go, in every way: which are li
 go-report: ## write the targets of linking Go in docs/cost.md, and its ways in docs/runtimes.md, again from docs/results
 	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/runtimes.md docs/cost.md
 
-# Runs a profile of an experiment, and puts its results in the place of those before.
+# Runs a profile of an experiment, and puts its results, packed, in the place of those before.
 define record
 @rm -rf docs/results/$(2).new && $(SUDO) bin/tare bench run $(1) --profile $(3) --out docs/results/$(2).new
+@$(SUDO) bin/tare bench pack docs/results/$(2).new
 @rm -rf docs/results/$(2) && mv docs/results/$(2).new docs/results/$(2)
 endef
 
@@ -337,7 +338,7 @@ RESULTS := null thesis adaptive payload strategies privacy coroot storage kyma c
 results: build ## make docs/results anew: the quick profile of every experiment (root or sudo; seven hours, on an idle machine); RESULTS="payload coroot" chooses
 	@status=0; for e in $(RESULTS); do \
 		rm -rf docs/results/$$e.new; \
-		if $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new; then rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \
+		if $(SUDO) bin/tare bench run $$e --profile quick --out docs/results/$$e.new && $(SUDO) bin/tare bench pack docs/results/$$e.new; then rm -rf docs/results/$$e && mv docs/results/$$e.new docs/results/$$e; \
 		else echo "$$e was not measured: what there is of it is in docs/results/$$e.new"; status=1; fi; \
 	done; $(MAKE) --no-print-directory results-report && exit $$status
 
@@ -394,12 +395,12 @@ otel-cost: check-go ## run the libraries' benchmarks in interleaved rounds and w
 			(cd otel/$$p && $(CURDIR)/bin/otel/$${p//\//-}.test -test.run '^$$' -test.bench "$$pattern" -test.benchtime 50ms -test.benchmem -test.cpu $$cpus) >>bin/otel/benchmarks.txt; \
 		done; \
 	done
-	@mv bin/otel/benchmarks.txt docs/results/otel-benchmarks.txt
+	@gzip -9n <bin/otel/benchmarks.txt >docs/results/otel-benchmarks.txt.gz
 	@$(MAKE) --no-print-directory otel-cost-report
 
 .PHONY: otel-cost-report
 otel-cost-report: ## write otel/README.md's table again from docs/results
-	go run ./internal/costdoc otel docs/results/otel-benchmarks.txt docs/results otel/README.md
+	go run ./internal/costdoc otel docs/results/otel-benchmarks.txt.gz docs/results otel/README.md
 
 # Of the store: package, pattern. The search runs over TARE_STORE_SPANS spans.
 STORE_ROUNDS ?= 10
@@ -422,7 +423,7 @@ store-cost: check-go ## run the store's benchmarks over 10,000,000 spans (10 min
 	@go test -c -o bin/store/store.test ./store
 	cd store && TARE_STORE_SPANS=10000000 $(CURDIR)/bin/store/store.test -test.run '^$$' -test.bench 'Cost' -test.timeout 60m \
 		-test.benchtime 1x -test.cpu 1 -test.count $(STORE_ROUNDS) >>$(CURDIR)/bin/store/benchmarks.txt
-	@mv bin/store/benchmarks.txt docs/results/store-benchmarks.txt
+	@gzip -9n <bin/store/benchmarks.txt >docs/results/store-benchmarks.txt.gz
 
 .PHONY: flood-cost
 flood-cost: build ## what a flood does to a collector (root; two minutes, on an idle machine)
@@ -436,13 +437,12 @@ discovery-cost: build ## what containers that come and go cost the agent, and ho
 
 .PHONY: collector-cost
 collector-cost: build store-cost flood-cost ## measure what docs/collector.md and docs/cost.md show of it (root; half an hour, on an idle machine)
-	@rm -rf docs/results/collector.new && $(SUDO) bin/tare bench run collector --profile quick --out docs/results/collector.new
-	@rm -rf docs/results/collector && mv docs/results/collector.new docs/results/collector
+	$(call record,collector,collector,quick)
 	@$(MAKE) --no-print-directory collector-cost-report
 
 .PHONY: collector-cost-report
 collector-cost-report: ## write the tables of docs/collector.md and docs/cost.md again from docs/results
-	go run ./internal/costdoc collector docs/results/store-benchmarks.txt docs/results/collector-flood.jsonl docs/results docs/collector.md docs/cost.md
+	go run ./internal/costdoc collector docs/results/store-benchmarks.txt.gz docs/results/collector-flood.jsonl docs/results docs/collector.md docs/cost.md
 
 .PHONY: clean
 clean: ## remove what was built

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -127,8 +128,12 @@ func readBenchmarks(file string) (s samples, commit string, err error) {
 		return nil, "", err
 	}
 	defer func() { _ = f.Close() }() // it was only read
+	text, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", file, err)
+	}
 	s = samples{}
-	r := benchfmt.NewReader(f, file)
+	r := benchfmt.NewReader(text, file)
 	for r.Scan() {
 		result, ok := r.Result().(*benchfmt.Result)
 		if !ok {

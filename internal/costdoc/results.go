@@ -28,11 +28,7 @@ func resultsIndex(dir, doc string) error {
 		if err != nil {
 			return err
 		}
-		// A report of megabytes is not in git, what it is made of is.
 		report := name + "/report.md"
-		if info, err := os.Stat(filepath.Join(dir, report)); err != nil || info.Size() > 1<<20 {
-			report = name
-		}
 		title := s.Title
 		if m.Profile != "quick" { // one experiment has a report of each profile that was measured
 			title += ", profile " + m.Profile

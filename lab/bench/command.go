@@ -28,7 +28,7 @@ func Command() *cobra.Command {
 control that compares the untraced service with itself. docs/bench.md walks through
 an experiment of your own.`,
 	}
-	cmd.AddCommand(listCommand(), runCommand(), reportCommand(), compareCommand())
+	cmd.AddCommand(listCommand(), runCommand(), reportCommand(), packCommand(), compareCommand())
 	return cmd
 }
 
@@ -83,7 +83,8 @@ func runCommand() *cobra.Command {
 		Short: "Run an experiment: one that `tare bench list` shows, or a file of your own",
 		Long: `Runs an experiment and writes DIR: manifest.json (machine, versions, the experiment
 as it was run), results.jsonl (a line per run, with the configuration that was read
-back from the running process), summary.json, report.html, report.md and figures/.
+back from the running process), summary.json, report.html with all tables and figures,
+and report.md, a short page with the answers and one figure.
 
 Every run is on the disk before the next one begins: what was interrupted goes on with
 --resume. As root, services run in a network namespace of their own, and the bytes that
@@ -186,6 +187,30 @@ func reportCommand() *cobra.Command {
 	return cmd
 }
 
+func packCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pack DIR",
+		Short: "Compress the records of a finished experiment, and keep the short page",
+		Long: `Writes results.jsonl.zst in place of results.jsonl, which is a tenth of its size, and
+report.md with its figure again. It removes report.html and summary.json, which tare
+bench report makes again, and keeps all other files: profiles and interrupted runs
+cannot be made again.
+
+Numbers that were measured are rounded to six significant digits, as tare bench run
+writes them. All other commands read a packed directory as before; tare bench run
+--resume unpacks it.`,
+		Example: "  tare bench pack /tmp/coroot\n  tare bench report /tmp/coroot",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := pack(args[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "packed %s; tare bench report %[1]s writes all tables and figures\n", args[0])
+			return err
+		},
+	}
+}
+
 // ask puts the questions and figures of an experiment into a directory of results.
 func ask(dir, name string) error {
 	m, _, err := Read(dir)
@@ -202,7 +227,7 @@ func ask(dir, name string) error {
 	if m.Asked = cmp.Or(cli.Commit(), "unknown"); m.Asked == m.Commit {
 		m.Asked = ""
 	}
-	d, err := openDir(dir) // not while it is run
+	d, err := lockDir(dir) // not while it is run
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 const (
 	manifestFile    = "manifest.json"
 	resultsFile     = "results.jsonl"
+	packedFile      = "results.jsonl.zst" // in its place, of an experiment that is packed
 	interruptedFile = "interrupted.jsonl" // runs of rounds that were begun anew
 	lockFile        = ".lock"
 )
@@ -39,8 +40,10 @@ func createDir(path string, m *record.Manifest) (*directory, error) {
 	}
 	// An experiment that could not begin left no results: it may be mended and
 	// begun again.
-	if info, err := os.Stat(filepath.Join(path, resultsFile)); err == nil && info.Size() > 0 {
-		return nil, fmt.Errorf("%s holds results already: go on with --resume, or choose another --out", path)
+	for _, name := range []string{resultsFile, packedFile} {
+		if info, err := os.Stat(filepath.Join(path, name)); err == nil && info.Size() > 0 {
+			return nil, fmt.Errorf("%s holds results already: go on with --resume, or choose another --out", path)
+		}
 	}
 	d, err := openDir(path)
 	if err != nil {
@@ -49,8 +52,8 @@ func createDir(path string, m *record.Manifest) (*directory, error) {
 	return d, d.writeManifest(m)
 }
 
-// openDir locks the directory against a second writer.
-func openDir(path string) (*directory, error) {
+// lockDir locks the directory against a second writer.
+func lockDir(path string) (*directory, error) {
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o644) //nolint:gosec // empty
 	if err != nil {
 		return nil, fmt.Errorf("result directory: %w", err)
@@ -58,15 +61,30 @@ func openDir(path string) (*directory, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { //nolint:gosec // a descriptor
 		return nil, errors.Join(fmt.Errorf("%s is being written by another `tare bench run`", path), lock.Close())
 	}
-	results, err := os.OpenFile(filepath.Join(path, resultsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // results
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return &directory{Path: path, results: results, lock: lock}, nil
+	return &directory{Path: path, lock: lock}, nil
 }
 
-func (d *directory) close() error {
-	return errors.Join(d.results.Close(), os.Remove(d.lock.Name()), d.lock.Close())
+// openDir locks the directory, and opens it for runs. Records that are packed are unpacked:
+// an empty file in their place would hide them.
+func openDir(path string) (*directory, error) {
+	d, err := lockDir(path)
+	if err != nil {
+		return nil, err
+	}
+	if err = d.unpack(); err == nil {
+		d.results, err = os.OpenFile(filepath.Join(path, resultsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // results
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *directory) close() (err error) {
+	if d.results != nil {
+		err = d.results.Close()
+	}
+	return errors.Join(err, os.Remove(d.lock.Name()), d.lock.Close())
 }
 
 func (d *directory) writeManifest(m *record.Manifest) error {
@@ -79,6 +97,7 @@ func (d *directory) writeManifest(m *record.Manifest) error {
 
 // append writes a run down before anything else happens.
 func (d *directory) append(r *record.Run) error {
+	r.Shorten()
 	line, err := marshalLine(r)
 	if err != nil {
 		return err
@@ -158,20 +177,37 @@ func Read(path string) (*record.Manifest, []record.Run, error) {
 	if m.Experiment == nil || len(m.Experiment.Tracers) == 0 {
 		return nil, nil, fmt.Errorf("%s: there is no experiment in it", filepath.Join(path, manifestFile))
 	}
-	runs, err := readRuns(filepath.Join(path, resultsFile))
+	runs, err := readRecords(path)
 	return &m, runs, err
+}
+
+// readRecords reads the runs of a directory, packed or not. Where both are there, packing or
+// unpacking was interrupted, and the plain file is whole.
+func readRecords(dir string) ([]record.Run, error) {
+	for _, file := range []struct {
+		name string
+		read func(path string) ([]record.Run, error)
+	}{{resultsFile, readRuns}, {packedFile, readPacked}} {
+		runs, err := file.read(filepath.Join(dir, file.name))
+		if !errors.Is(err, os.ErrNotExist) {
+			return runs, err
+		}
+	}
+	return nil, nil // nothing was run yet
 }
 
 func readRuns(path string) ([]record.Run, error) {
 	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	in := bufio.NewReaderSize(f, 1<<20)
+	return decodeRuns(f, path)
+}
+
+// decodeRuns reads a run per line of what is called name.
+func decodeRuns(r io.Reader, name string) ([]record.Run, error) {
+	in := bufio.NewReaderSize(r, 1<<20)
 	var runs []record.Run
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
@@ -179,11 +215,11 @@ func readRuns(path string) ([]record.Run, error) {
 			return runs, nil // a line without its end was cut off
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		var r record.Run
 		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", path, n, err)
+			return nil, fmt.Errorf("%s, line %d: %w", name, n, err)
 		}
 		runs = append(runs, r)
 	}

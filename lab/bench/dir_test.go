@@ -1,11 +1,17 @@
 package bench
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
 )
@@ -155,6 +161,159 @@ func TestQuestionsOfALaterVersion(t *testing.T) {
 	}
 	if err := ask(t.TempDir(), "null"); err == nil || !strings.Contains(err.Error(), "no result directory") {
 		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// packed is a finished experiment that was packed, and what its records were before.
+func packed(t *testing.T) (dir string, before []record.Run) {
+	t.Helper()
+	e, err := experiment.Open("null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, runs, err := analysistest.Make(e, "smoke", analysistest.Model{Seed: 1, Noise: 0.03})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(t.TempDir(), "results")
+	d, err := createDir(dir, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range runs {
+		if err := d.append(&runs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.End = m.Begin.Add(time.Hour)
+	if err := d.writeManifest(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := pack(dir); err == nil || !strings.Contains(err.Error(), "another `tare bench run`") {
+		t.Errorf("while it is run: %v", err)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeReport(dir, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if _, before, err = Read(dir); err != nil || len(before) == 0 {
+		t.Fatalf("%d runs, %v", len(before), err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, interruptedFile), []byte("evidence"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := pack(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir, before
+}
+
+func TestPackLosesNothing(t *testing.T) {
+	dir, before := packed(t)
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, d.Name())
+		}
+		return err
+	})
+	if got, want := strings.Join(names, " "), "figure-n1.svg interrupted.jsonl manifest.json report.md results.jsonl.zst"; err != nil || got != want {
+		t.Errorf("files %q, want %q: %v", got, want, err)
+	}
+	short, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The same records make the same report; to pack it again changes nothing.
+	for _, again := range []func() error{func() error { return writeReport(dir, io.Discard) }, func() error { return pack(dir) }} {
+		if err := again(); err != nil {
+			t.Fatal(err)
+		}
+		_, runs, err := Read(dir)
+		if err != nil || !reflect.DeepEqual(runs, before) {
+			t.Errorf("%d runs came back as %d, or changed: %v", len(before), len(runs), err)
+		}
+		now, err := os.ReadFile(filepath.Join(dir, "report.md"))
+		if err != nil || !bytes.Equal(now, short) {
+			t.Errorf("another short page: %v\n%s", err, now)
+		}
+	}
+	if err := ask(dir, "null"); err != nil {
+		t.Errorf("questions of a packed directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, resultsFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a plain file is there again, which hides the packed one: %v", err)
+	}
+	if _, err := createDir(dir, manifest(t)); err == nil || !strings.Contains(err.Error(), "holds results already") {
+		t.Errorf("a packed directory was taken for a new experiment: %v", err)
+	}
+}
+
+// A run that goes on, goes on with what was packed.
+func TestPackedRecordsAreUnpackedForMore(t *testing.T) {
+	dir, before := packed(t)
+	d, err := openDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.append(&record.Run{ID: "more"}), d.close()); err != nil {
+		t.Fatal(err)
+	}
+	_, runs, err := Read(dir)
+	if err != nil || len(runs) != len(before)+1 || !reflect.DeepEqual(runs[:len(before)], before) || runs[len(before)].ID != "more" {
+		t.Errorf("%d runs, and one more, came back as %d: %v", len(before), len(runs), err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, packedFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the packed file is still there: %v", err)
+	}
+}
+
+func TestPackedRecordsThatCannotBeRead(t *testing.T) {
+	dir, _ := packed(t)
+	path := filepath.Join(dir, packedFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)/2] ^= 0xff
+	for what, content := range map[string][]byte{"cut": whole[:len(whole)/2], "changed": flipped, "no zstd": []byte("{}\n")} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Read(dir); err == nil || !strings.Contains(err.Error(), packedFile) {
+			t.Errorf("%s: read: %v", what, err)
+		}
+		if err := pack(dir); err == nil {
+			t.Errorf("%s: packed again", what)
+		}
+		if d, err := openDir(dir); err == nil {
+			t.Errorf("%s: opened for more runs: %v", what, d.close())
+		}
+		if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, content) {
+			t.Errorf("%s: the file is another one: %v", what, err)
+		}
+	}
+	if _, err := (&bounded{bytes.NewReader(whole), len(whole) - 1}).Read(make([]byte, len(whole))); err == nil {
+		t.Error("read more than is allowed")
+	}
+}
+
+func TestPackRefusesWhatIsNotFinished(t *testing.T) {
+	dir, d := written(t, "a")
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pack(dir); err == nil || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("an experiment that did not end: %v", err)
+	}
+	if err := pack(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no result directory") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if _, runs, err := Read(dir); err != nil || len(runs) != 1 {
+		t.Errorf("%d runs, %v", len(runs), err)
 	}
 }
 

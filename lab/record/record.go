@@ -5,6 +5,8 @@
 package record
 
 import (
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -116,6 +118,39 @@ type Run struct {
 	// another configuration than it should have. Such a run is recorded and
 	// never compared.
 	Failed string `json:"failed,omitempty"`
+}
+
+// digits of a measured number that are kept. No clock or counter of the laboratory is exact
+// to a millionth of what it measures: digits beyond are noise, which no compression removes.
+const digits = 6
+
+// Shorten rounds what was measured to six significant digits, and the time to milliseconds.
+// Whole numbers, which count something, and the configuration that was read back stay exact.
+func (r *Run) Shorten() {
+	r.Begin = r.Begin.Truncate(time.Millisecond)
+	r.Warmup, r.Window = shorten(r.Warmup), shorten(r.Window)
+	for key, v := range r.Values {
+		r.Values[key] = shorten(v)
+	}
+	for i := range r.Sampler {
+		r.Sampler[i].At, r.Sampler[i].Rate = shorten(r.Sampler[i].At), shorten(r.Sampler[i].Rate)
+	}
+	for i := range r.Programs {
+		r.Programs[i].NsPerRun = shorten(r.Programs[i].NsPerRun)
+	}
+	for _, shares := range [][]Share{r.Shares, r.Packages} {
+		for i := range shares {
+			shares[i].Micros = shorten(shares[i].Micros)
+		}
+	}
+}
+
+func shorten(v float64) float64 {
+	if v == math.Trunc(v) {
+		return v
+	}
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64) // it is a number
+	return short
 }
 
 // Keys of Run.Fidelity. The other keys are reasons why traces are incomplete, or where

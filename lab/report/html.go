@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+
+	"github.com/tare-trace/tare/lab/record"
 )
 
 //go:embed page.html
@@ -29,8 +31,14 @@ func swatches() template.CSS {
 	return template.CSS(b.String()) //nolint:gosec // of this package, not of the data
 }
 
-// html is the page: one file that fetches nothing.
-func (v *view) html() ([]byte, error) {
+// html is the page with everything: one file that fetches nothing.
+func (v *view) html(runs []record.Run) ([]byte, error) {
+	v.lost(runs)
+	for i := range v.Figures {
+		if err := v.Figures[i].draw(); err != nil {
+			return nil, err
+		}
+	}
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return nil, fmt.Errorf("page: %w", err)

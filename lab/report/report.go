@@ -1,5 +1,6 @@
-// Package report writes what an analysis found for people to read: report.html,
-// which needs nothing but itself, report.md, the figures as SVG, and summary.json.
+// Package report writes what an analysis found for people to read: report.html, which has
+// everything and needs nothing but itself; report.md, a short page with the answers and one
+// figure, for those who come by; and summary.json for programs.
 // It refuses to show a number without its interval and n, and to take anything
 // from outside: no script, no font and no picture is fetched.
 package report
@@ -20,43 +21,64 @@ import (
 )
 
 // Write writes the report into the directory of the results, which is made if it
-// is not there. Each file appears whole or not at all; figures of an earlier report that this
-// one does not have are removed.
+// is not there: the short page with its figure, and beside it what Rest names. Each file
+// appears whole or not at all; a figure of an earlier report that this one does not have is
+// removed.
 func Write(dir string, m *record.Manifest, s *analysis.Summary, runs []record.Run) error {
-	if m == nil || m.Experiment == nil || s == nil {
-		return errors.New("a report needs a manifest with its experiment and a summary")
-	}
-	v, err := newView(m, s, runs)
+	v, err := writePage(dir, m, s)
 	if err != nil {
 		return err
-	}
-	figures := filepath.Join(dir, "figures")
-	if err := os.MkdirAll(figures, 0o755); err != nil {
-		return fmt.Errorf("figures: %w", err)
 	}
 	summary, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("summary: %w", err)
 	}
-	files := map[string][]byte{"summary.json": append(summary, '\n')}
-	for _, f := range v.Figures {
-		if f.svg != nil {
-			files[f.File] = f.svg
-		}
-	}
-	if files["report.html"], err = v.html(); err != nil {
+	page, err := v.html(runs)
+	if err != nil {
 		return err
 	}
-	files["report.md"] = v.markdown()
-	for name, content := range files {
-		if err := record.WriteFile(filepath.Join(dir, name), content); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-	}
-	return removeOthers(figures, files)
+	return errors.Join(
+		record.WriteFile(filepath.Join(dir, summaryFile), append(summary, '\n')),
+		record.WriteFile(filepath.Join(dir, pageFile), page))
 }
 
-// removeOthers removes figures that are not of this report.
+const (
+	summaryFile = "summary.json"
+	pageFile    = "report.html"
+	shortFile   = "report.md"
+)
+
+// Rest are the files of a report that are not of its short page.
+func Rest() []string { return []string{summaryFile, pageFile} }
+
+// WritePage writes the short page and its figure alone.
+func WritePage(dir string, m *record.Manifest, s *analysis.Summary) error {
+	_, err := writePage(dir, m, s)
+	return err
+}
+
+func writePage(dir string, m *record.Manifest, s *analysis.Summary) (*view, error) {
+	if m == nil || m.Experiment == nil || s == nil {
+		return nil, errors.New("a report needs a manifest with its experiment and a summary")
+	}
+	v := newView(m, s)
+	files, err := v.short(m, s)
+	if err != nil {
+		return nil, err
+	}
+	figures := filepath.Join(dir, "figures")
+	if err := os.MkdirAll(figures, 0o755); err != nil {
+		return nil, fmt.Errorf("figures: %w", err)
+	}
+	for name, content := range files {
+		if err := record.WriteFile(filepath.Join(dir, name), content); err != nil {
+			return nil, fmt.Errorf("report: %w", err)
+		}
+	}
+	return v, removeOthers(figures, files)
+}
+
+// removeOthers removes figures that are not of this report, and their directory if it has none.
 func removeOthers(figures string, files map[string][]byte) error {
 	there, err := filepath.Glob(filepath.Join(figures, "*.svg"))
 	if err != nil {
@@ -69,6 +91,9 @@ func removeOthers(figures string, files map[string][]byte) error {
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("figure of an earlier report: %w", err)
 		}
+	}
+	if len(files) == 1 { // the page alone
+		_ = os.Remove(figures) // which fails if somebody keeps something else there
 	}
 	return nil
 }

@@ -20,13 +20,14 @@ const (
 	gap           = vg.Length(18)
 )
 
-// family names the fonts of the plots' text: the one whose widths were used where
+// family names the fonts of the plots' text, once for all of it: the one whose widths were used where
 // it is installed, then those of the same widths, then any.
-const family = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif"
+const family = ` font-family="'Liberation Sans',Arial,Helvetica,sans-serif"`
 
 var (
-	anyFamily = regexp.MustCompile(`font-family:[^;"]*`)
-	svgHead   = regexp.MustCompile(`(?s)^.*?<svg [^>]*>`)
+	// usual is what the library says of each text, and what holds without it: it is half of a figure.
+	usual   = regexp.MustCompile(`font-family:[^;"]*;?|font-(variant|weight|style):normal;?`)
+	svgHead = regexp.MustCompile(`(?s)^.*?<svg [^>]*>`)
 )
 
 // inline draws one panel as an element of the page, without a title, which the
@@ -37,7 +38,7 @@ func (c *chart) inline(i int) (string, error) {
 	if err := c.draw(draw.New(canvas), p); err != nil {
 		return "", err
 	}
-	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-label="%s">`,
+	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g"`+family+` role="img" aria-label="%s">`,
 		float64(c.width), float64(c.height), html.EscapeString(p.Title+": "+p.YLabel))
 	return emit(canvas, head)
 }
@@ -86,7 +87,7 @@ func (c *chart) file() ([]byte, error) {
 			return nil, err
 		}
 	}
-	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %[1]g %[2]g" role="img"><title>%s</title>`,
+	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %[1]g %[2]g"`+family+` role="img"><title>%s</title>`,
 		float64(width), float64(height), html.EscapeString(c.fig.Title))
 	s, err := emit(canvas, head)
 	return []byte(s), err
@@ -102,14 +103,15 @@ func (c *chart) draw(area draw.Canvas, p *analysis.Panel) error {
 }
 
 // emit replaces the head that the library writes, which has a fixed size in
-// points, and the names of fonts, which lack a generic one.
+// points and no fonts, and takes out the fonts of each text, which lack a generic one.
 func emit(canvas *vgsvg.Canvas, head string) (string, error) {
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return "", err
 	}
 	s := svgHead.ReplaceAllLiteralString(b.String(), head)
-	return strings.TrimSpace(anyFamily.ReplaceAllLiteralString(s, family)), nil
+	s = strings.ReplaceAll(s, ")\"\n\tstyle=", ")\" style=")
+	return strings.TrimSpace(usual.ReplaceAllLiteralString(s, "")), nil
 }
 
 // entry of a legend.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"github.com/tare-trace/tare/lab/stats"
 )
 
-// view is the report as text, in the order in which it is read: HTML and Markdown
-// are two ways to write it down.
+// view is the report as text, in the order in which the page for a browser has it. The short
+// page takes of it what it has room for.
 type view struct {
 	Title, Description string
 	Where              string // machine, kernel, when
@@ -57,10 +56,10 @@ type answer struct {
 }
 
 // ends explains the numbers of the answers.
-const ends = "From the lower end of the lowest 95% interval to the upper end of the highest, of the comparisons that can be told from noise or, where none or no more than chance makes can, of all; the interval of each comparison is below."
+const ends = "From the lower end of the lowest 95% interval to the upper end of the highest, of the comparisons that can be told from noise or, where none or no more than chance makes can, of all; the interval of each comparison is "
 
 // Ends is ends, for the page.
-func (*view) Ends() string { return ends }
+func (*view) Ends() string { return ends + "below." }
 
 // finding is a sentence whose subject is set off.
 type finding struct{ Subject, Text string }
@@ -89,12 +88,12 @@ type claim struct {
 }
 
 type figure struct {
-	ID, Anchor, Title, Source, Missing, File, Note string
-	Panels                                         []panel
-	Legend                                         []legendEntry
-	Data                                           table
-	Wide                                           bool // each panel needs the whole width
-	svg                                            []byte
+	ID, Anchor, Title, Source, Missing, Note string
+	Panels                                   []panel
+	Legend                                   []legendEntry
+	Data                                     table
+	Wide                                     bool   // each panel needs the whole width
+	chart                                    *chart // nil: nothing to draw
 }
 
 type panel struct {
@@ -131,7 +130,7 @@ type value struct {
 	N                string // where it is not that of the row
 }
 
-func newView(m *record.Manifest, s *analysis.Summary, runs []record.Run) (*view, error) {
+func newView(m *record.Manifest, s *analysis.Summary) *view {
 	v := &view{Title: s.Title, Description: m.Experiment.Description, Where: where(m), Smoke: s.Smoke, Notes: s.Notes}
 	if v.Title == "" {
 		v.Title = s.Experiment
@@ -150,17 +149,14 @@ func newView(m *record.Manifest, s *analysis.Summary, runs []record.Run) (*view,
 		v.Found = append(v.Found, finding{subject, text})
 	}
 	v.questions(m, s)
-	if err := v.figures(s); err != nil {
-		return nil, err
-	}
+	v.figures(s)
 	v.cells(m, s)
 	v.controls(m, s)
 	v.costs(s)
 	v.planted(s)
 	v.rules(s)
-	v.lost(runs)
 	v.method(m, s)
-	return v, nil
+	return v
 }
 
 // where the numbers come from, in a line.
@@ -280,7 +276,7 @@ func anchor(prefix, name string) string {
 	return b.String()
 }
 
-func (v *view) figures(s *analysis.Summary) error {
+func (v *view) figures(s *analysis.Summary) {
 	taken := map[string]bool{}
 	for i := range s.Figures {
 		f := &s.Figures[i]
@@ -290,50 +286,49 @@ func (v *view) figures(s *analysis.Summary) error {
 		}
 		taken[fig.Anchor] = true
 		if len(f.Panels) > 0 {
-			if err := fig.draw(f); err != nil {
-				return err
-			}
+			fig.plan(f)
 		}
 		v.Figures = append(v.Figures, fig)
 	}
 	// A wide figure is not for the first screen, if there is another.
 	for i := range v.Figures {
 		f := &v.Figures[i]
-		if f.File != "" && (v.First == nil || v.First.Wide && !f.Wide) {
+		if f.chart != nil && (v.First == nil || v.First.Wide && !f.Wide) {
 			v.First = f
 		}
 	}
-	return nil
 }
 
-func (fig *figure) draw(f *analysis.Figure) error {
+// plan does all for a figure but draw it, which takes most of the time that a report takes.
+func (fig *figure) plan(f *analysis.Figure) {
 	c := newChart(f)
 	switch {
 	case f.X == "time":
-		fig.Note = "One run of each variant, the first that counts; those of the other rounds are in results.jsonl."
+		fig.Note = "One run of each variant, the first that counts; those of the other rounds are in the records."
 	case f.Form == "stack":
 		fig.Note = "Medians of the profiled runs, one on another; their intervals are in the data."
-	}
-	for i, p := range f.Panels {
-		svg, err := c.inline(i)
-		if err != nil {
-			return err
-		}
-		//nolint:gosec // drawn here, with all text escaped by the SVG library
-		fig.Panels = append(fig.Panels, panel{Title: p.Title, YLabel: p.YLabel, SVG: template.HTML(svg)})
 	}
 	if len(c.series) > 1 {
 		for i, name := range c.series {
 			fig.Legend = append(fig.Legend, legendEntry{Name: name, Class: "s" + strconv.Itoa(i%len(palette))})
 		}
 	}
-	fig.Wide = c.wide
-	svg, err := c.file()
-	if err != nil {
-		return err
+	fig.chart, fig.Wide, fig.Data = c, c.wide, dataOf(f)
+}
+
+// draw draws the panels for the page.
+func (fig *figure) draw() error {
+	if fig.chart == nil {
+		return nil
 	}
-	fig.svg, fig.File = svg, filepath.Join("figures", fig.Anchor+".svg")
-	fig.Data = dataOf(f)
+	for i, p := range fig.chart.fig.Panels {
+		svg, err := fig.chart.inline(i)
+		if err != nil {
+			return err
+		}
+		//nolint:gosec // drawn here, with all text escaped by the SVG library
+		fig.Panels = append(fig.Panels, panel{Title: p.Title, YLabel: p.YLabel, SVG: template.HTML(svg)})
+	}
 	return nil
 }
 
