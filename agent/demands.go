@@ -13,15 +13,15 @@ import (
 // are attached only while they are needed.
 type demand struct {
 	of     tier.Demand
-	by     bpf.TareControlType
-	keep   time.Duration // how long they stay attached when nobody needs them any more
-	begins bool          // a program that begins may need them: the first use, which asks for them, goes unseen
-	lost   string        // what is not seen where they cannot be attached
+	by     bpf.TareControlType // record by which the kernel side asks for them; 0: it never does
+	keep   time.Duration       // how long they stay attached when nobody needs them any more
+	begins bool                // attach them whenever a traced program starts: the first use, which asks for them, would be missed
+	lost   string              // beginning of the warning that they cannot be attached
 
 	held  int  // traced processes that need them
-	asked bool // within keep
+	asked bool // asked for within the last keep
 	on    bool
-	end   *time.Timer // of asked
+	end   *time.Timer // clears asked
 }
 
 // demands keeps such hooks attached while the kernel side asks for them, while
@@ -34,7 +34,7 @@ type demands struct {
 	all []*demand
 }
 
-// newDemands takes all of them to be attached; start detaches those that are not needed.
+// newDemands begins with all hooks attached, as a tier starts; start detaches those that are not needed.
 func newDemands(attach func(tier.Demand, bool) error, log *slog.Logger) *demands {
 	d := &demands{attach: attach, log: log, all: []*demand{
 		{
@@ -98,7 +98,7 @@ func (d *demands) began() {
 	}
 }
 
-// hold notes that so many processes more, or fewer, need hooks; 0: that one needs them now.
+// hold adds to the number of processes that need hooks; 0: they are needed once, and kept for keep.
 func (d *demands) hold(of tier.Demand, processes int) {
 	for _, x := range d.all {
 		if x.of == of {
@@ -107,8 +107,7 @@ func (d *demands) hold(of tier.Demand, processes int) {
 	}
 }
 
-// need is hold without anything that follows: who calls it knows when nobody needs the
-// hooks any more.
+// need is hold without keep: the hooks are detached as soon as the number is 0.
 func (d *demands) need(of tier.Demand, more int) {
 	for _, x := range d.all {
 		if x.of == of {
@@ -136,11 +135,11 @@ func (d *demands) ask(x *demand, processes int) {
 	})
 }
 
-// change attaches or detaches hooks by what is so after what does.
-func (d *demands) change(x *demand, what func()) {
+// change updates a demand, and attaches or detaches its hooks accordingly.
+func (d *demands) change(x *demand, update func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	what()
+	update()
 	on := x.asked || x.held > 0
 	if x.on == on {
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/agent/platform"
 	"github.com/tare-trace/tare/agent/tier"
@@ -28,6 +29,41 @@ func TestEveryKernelCounterIsPublished(t *testing.T) {
 		if published[c] != 1 {
 			t.Errorf("counter %d of event.h is published %d times", c, published[c])
 		}
+	}
+}
+
+// Each reason of a loss, and of a call that is not linked, is explained by docs/agent.md or docs/linking.md, and on the page.
+func TestEveryReasonIsExplained(t *testing.T) {
+	script, err := os.ReadFile("../web/page/assets/reasons.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := func(name string) string {
+		_, rest, ok := strings.Cut(string(script), "export const "+name+" = {")
+		text, _, closed := strings.Cut(rest, "\n};")
+		if !ok || !closed {
+			t.Fatalf("reasons.js has no table %s", name)
+		}
+		return text
+	}
+	explained := func(reason, onPage, document string) {
+		t.Helper()
+		if !strings.Contains(onPage, "\n  "+reason+":") {
+			t.Errorf("web/page/assets/reasons.js does not explain %s", reason)
+		}
+		if text, err := os.ReadFile(document); err != nil || !strings.Contains(string(text), "\n| `"+reason+"` |") {
+			t.Errorf("%s has no row for %s (%v)", document, reason, err)
+		}
+	}
+	lost, unlinked := table("lost"), table("unlinked")
+	explained("hook_missed", lost, "../docs/agent.md")
+	for _, k := range kernelCounters {
+		if k.desc == descLost {
+			explained(k.label[0], lost, "../docs/agent.md")
+		}
+	}
+	for reason := uint32(1); event.UnlinkedName(reason) != ""; reason++ {
+		explained(event.UnlinkedName(reason), unlinked, "../docs/linking.md")
 	}
 }
 

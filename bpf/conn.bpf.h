@@ -20,7 +20,7 @@ struct tcp_view {
 	u64 bytes_received, bytes_acked; /* only if cfg_sequence */
 	u32 copied_seq, write_seq, snd_una, rcv_nxt;
 	u16 watched; /* enum watched; only of connected sockets */
-	u8 fails;    /* cfg_early: what is to be sent will not be */
+	u8 fails;    /* cfg_early: this send will fail */
 	u8 disarmed; /* its segments are not shown to sock_ops */
 	u32 mss;     /* bytes of a segment */
 	union {
@@ -147,9 +147,9 @@ INLINE void conn_listens(struct conn *c, const struct port_key *port, const stru
 }
 
 /*
- * It listens no more. Who listens on its port next may be another service, not known yet; another socket of this one on
- * the port is noted again when the agent looks next. Where accepted sockets have no copy of their listener's state
- * (cfg_by_address), that would be too late.
+ * The socket stopped listening. A service that is not known yet may take its port, so the entry goes. If another socket
+ * of the same service listens there, the next scan restores it. With cfg_by_address, accepted sockets inherit nothing
+ * from their listener and need the entry at once, so it stays.
  */
 INLINE void listener_ends(const struct conn *c, const struct port_key *port)
 {
@@ -233,7 +233,7 @@ INLINE void conn_accepted(struct conn *c, const struct tcp_sock *tp, u32 trust,
 	c->msg_end = tp->write_seq;
 }
 
-/* A connection that a traced process opens, before it stands. */
+/* A connection that a traced process opens, before it is established. */
 INLINE void conn_connecting(struct conn *c)
 {
 	__builtin_memset(&c->client, 0, sizeof(c->client));
@@ -245,7 +245,7 @@ INLINE void conn_connecting(struct conn *c)
 	c->tags = 0;
 }
 
-/* It stands. */
+/* The connection is established. */
 INLINE void conn_connected(struct conn *c, const struct tcp_sock *tp, u32 trust)
 {
 	conn_addresses(c, common_of(tp));
@@ -326,20 +326,20 @@ __noinline int conn_settle(struct conn *c, u32 snd_una)
 
 /* ---- tags that came ---- */
 
-/* Requests of the peer that are sampled carry a tag from here on. */
+/* The peer promises tags (mark): its requests without one are not sampled. */
 INLINE void conn_promised(struct conn *c)
 {
 	c->flags = (c->flags | C_PEER_TRACED) & ~C_BEHIND;
 }
 
-/* They may not: the service of that name cannot link what it sends. */
+/* The peer withdraws its promise (longer mark): the service of that name cannot link what it sends. */
 INLINE void conn_behind(struct conn *c, const u8 *name)
 {
 	c->flags = (c->flags | C_BEHIND) & ~C_PEER_TRACED;
 	__builtin_memcpy(c->server.behind, name, MARK_NAME);
 }
 
-/* A request without a tag is not sampled: so its client has decided. */
+/* Does a request without a tag count as not sampled, because a trusted peer promised tags? */
 INLINE bool conn_follows(const struct conn *c)
 {
 	const u32 both = C_PEER_TRACED | C_TRUSTED;

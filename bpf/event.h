@@ -340,10 +340,10 @@ enum counter {
 	TARE_C_METRICS_FULL,  /* requests that were measured as "other": no room for their edge */
 	TARE_C_TAG_NO_PATH,   /* tags not sent: no path for IP options, as far as known */
 	TARE_C_PATH_PASSES,   /* paths that were found to pass IP options on */
-	TARE_C_PATH_DROPS,    /* to drop packets with them */
-	TARE_C_UNIX_OLD,      /* connections over unix sockets that were open before */
-	TARE_C_UNIX_LOST,     /* of them: positions are not known any more */
-	TARE_C_PATH_SILENT,   /* to strip them, or to lead to no traced service */
+	TARE_C_PATH_DROPS,    /* paths that drop packets with IP options */
+	TARE_C_UNIX_OLD,      /* connections over unix sockets that were open before the hooks */
+	TARE_C_UNIX_LOST,     /* connections over unix sockets whose positions got lost */
+	TARE_C_PATH_SILENT,   /* paths that strip IP options, or lead to no traced service */
 	TARE_C_DISARMED,      /* connections whose sock_ops flags another program has cleared */
 	TARE_C_RECORDS,	      /* records that found room */
 	TARE_C_CONTROL_FULL,  /* control records that found none */

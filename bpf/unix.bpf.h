@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Connections over unix stream sockets, within this host. The state machines of server.bpf.h and
- * client.bpf.h run on them as on those of TCP; what a TCP socket tells, both ends count here:
+ * client.bpf.h run on them as on those of TCP. A unix socket has no sequence numbers, so each end counts:
  *
  *	position  of a byte: how many were sent before it in its direction
  *	note      the context of a request, or that its client cannot be linked, with the position
  *		  where it begins; the sender leaves it at the end that receives
  *
- * Only the sender's thread is hooked before the receiver is woken, but its bytes are in the
- * receiver's queue by then: who receives without waiting may overtake the note. Such a request has
- * none at its position. It is of a traced client, so that without a note it is not sampled; its
- * note comes too late, is dropped and counted (TARE_C_TAG_STALE).
+ * The bytes are in the receiver's queue before the sender's hook leaves the note. A receiver that does
+ * not sleep may read them first. Such a request counts as not sampled, because a traced client promises
+ * notes; the late note is dropped and counted (TARE_C_TAG_STALE).
  *
- *	connect       the client's end begins to count, whoever it is of: what was open before is not
+ *	connect       the client's end begins to count, of any process. What was open before is not
  *		      followed, since its positions are not known
- *	first bytes,  the other end begins: it is the peer of a client's. Pairs of sockets have no
- *	either way    client, and are not followed
- *	the end       is told by the other end's receive of nothing, and by a send that fails. What
- *		      nobody does at either end is found by a sweep: the agent runs it every second.
- *		      For that, the state of a connection is kept by its socket's address, and the
- *		      socket's cookie, which no other one ever has, tells whether it is there still
+ *	first bytes,  the accepted end begins to count: its peer is a client's end. socketpair() has
+ *	either way    no client, and is not followed
+ *	the end       shows by a receive of nothing at the other end, or by a send that fails. A close
+ *		      without either is seen by no hook: the agent's sweep finds it within a second.
+ *		      For that, the state of a connection is kept by its socket's address; the socket's
+ *		      cookie, which is never used again, tells whether the socket is still the same
  *
- * There is no socket lock: two threads may be at one end, one that sends and one that receives. So
- * who works on the state of an end holds it, for as long as its hook runs, and never two.
+ * There is no socket lock: one thread may send at an end while another one receives. A hook therefore
+ * locks the end that it works on (held) until it returns. Only a client's hook also locks the other
+ * end, briefly, to leave a note: there is no deadlock.
  */
 #ifndef TARE_UNIX_H
 #define TARE_UNIX_H
@@ -41,16 +41,16 @@ enum unix_role {
 };
 
 struct unix_end {
-	u32 epoch; /* unix_epoch when it began; another one: the hooks have missed something */
+	u32 epoch; /* unix_epoch when it began; of another epoch: not followed */
 	u32 held;
 	u32 sent, received;
-	u32 asked; /* received, at the last send */
+	u32 asked; /* value of received at the last send */
 	u32 calls; /* thread that is within a send; 0: none */
 	u8 role;   /* enum unix_role */
 	u8 lost;   /* positions are not known any more */
 	u8 next;   /* place of the next note */
 	u8 open;   /* a bit for each that is not read */
-	u8 behind; /* when it sent last, the other end had not counted all that was received */
+	u8 behind; /* at the last send, the other end had not counted all that had left its queue */
 	u8 pad[3];
 	struct note notes[UNIX_NOTES];
 };
@@ -78,7 +78,7 @@ struct {
 	__type(value, struct unix_conn);
 } unix_conns SEC(".maps");
 
-/* Another one whenever all hooks are attached, 0 while they are not. */
+/* Number of the period in which all hooks are attached; 0 while they are not. */
 volatile u32 unix_epoch = 0;
 
 /* When the agent was last asked for the hooks, ns. */

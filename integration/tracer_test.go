@@ -58,7 +58,7 @@ func launchAs(t *testing.T, s *sink, env []string, argv ...string) *tracer {
 // network namespace.
 func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string) *tracer {
 	t.Helper()
-	wantOthersTraced(t, argv)
+	wantTestProcessUntraced(t, argv)
 	argv = append(argv, strings.Fields(os.Getenv("TARE_TEST_ARGS"))...) // of `make test-kernels`
 	return &tracer{sink: s, listen: listen, Child: testkit.Spawn(t, "the agent", syscall.SIGTERM, 15*time.Second, append([]string{
 		"PATH=" + os.Getenv("PATH"),
@@ -69,16 +69,16 @@ func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string
 	}, env...), append(argv, "--listen", listen)...)}
 }
 
-// wantOthersTraced requires of a test that runs beside others that no port which its agent is told is one of this
-// process: the requests of all tests would be calls of a traced service then, which decides that they are not sampled.
-func wantOthersTraced(t *testing.T, argv []string) {
+// wantTestProcessUntraced fails a test that runs beside others if its agent is told a port where the test process itself
+// listens. The agent would trace the test process, and requests of all tests would be calls of a traced service.
+func wantTestProcessUntraced(t *testing.T, argv []string) {
 	t.Helper()
 	if isAlone(t) {
 		return
 	}
 	text := strings.Join(argv, " ")
 	if i := slices.Index(argv, "--config"); i >= 0 && i+1 < len(argv) {
-		file, _ := os.ReadFile(argv[i+1]) // the agent says it where there is none
+		file, _ := os.ReadFile(argv[i+1]) // if it is missing, the agent reports it
 		text += string(file)
 	}
 	for _, number := range regexp.MustCompile(`\d+`).FindAllString(text, -1) {

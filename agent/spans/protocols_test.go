@@ -35,7 +35,7 @@ var clients = []struct {
 	// pylibmc 1.6.3, memccat, memcrm and memcexist of libmemcached 1.1.4; memcached 1.6.18
 	{"memcached", "memcached", identifyMemcachedBinary},
 	// redis 7.0.15, with HELLO 3
-	{"redis", "redis", ofText[1]},
+	{"redis", "redis", ofText[0]},
 }
 
 // turn is a request of a client and its response, as far as the kernel side hands

@@ -20,7 +20,7 @@ const (
 	manifestFile    = "manifest.json"
 	resultsFile     = "results.jsonl"
 	packedFile      = "results.jsonl.zst" // in its place, of an experiment that is packed
-	interruptedFile = "interrupted.jsonl" // runs of rounds that were begun anew
+	interruptedFile = "interrupted.jsonl" // runs of groups (plan.go) that --resume repeats
 	lockFile        = ".lock"
 )
 

@@ -47,6 +47,10 @@ export const lost = {
   export_failed: 'refused, or dropped after 2 minutes of retries',
   rejected: 'the receiver took a batch but not this span',
   shutdown: 'not sent within 10 s when the agent ended',
+  http2_given_up: 'an HTTP/2 connection could not be followed any more: its further requests have no spans',
+  http2_headers: 'the headers of an HTTP/2 connection could not be decoded any more: its spans have no names',
+  unix_given_up: 'a connection over a unix socket could not be followed any more: its further requests have no spans',
+  hook_missed: 'the kernel skipped a run of a kernel program, since another run on the same CPU was interrupted',
 };
 
 export const unlinked = {
