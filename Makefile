@@ -288,10 +288,14 @@ fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
 bench: check-go ## all benchmarks, COUNT times; compare two outputs with benchstat
 	@for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -count $(COUNT) $$(go list ./... | grep -v /integration$$)); done
 
+# What readers stumbled over in documents.
+RIDDLES := says so|said so|say so|meanwhile|whoever|refuses to|unasked
+
 .PHONY: lint
-lint: check-go $(GOLANGCI) ## gofmt, golangci-lint (go vet and staticcheck among others), clang-format
+lint: check-go $(GOLANGCI) ## gofmt, golangci-lint (go vet and staticcheck among others), words of documents, clang-format
 	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [[ -z "$$out" ]] || { echo "gofmt -w: $$out" >&2; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOLANGCI) run ./...); done
+	@! git grep -nwE '$(RIDDLES)' -- '*.md' ':!docs/adr' ':!docs/results' || { echo "say it in plain English: subject, verb, object (CONTRIBUTING.md)" >&2; exit 1; }
 	@command -v clang-format-19 >/dev/null || { echo "clang-format-19 is missing: apt-get install clang-format-19" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror $(C_FILES)
 
