@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -34,9 +35,10 @@ func On(host string) (int, error) {
 	return Where(host, func(int) bool { return false })
 }
 
-// free tells whether an address can be listened on. A child that is forked meanwhile would listen there until it has
-// become another program.
+// free returns nil if nobody listens on an address. ForkLock keeps other goroutines from forking: a child inherits the
+// listening socket, and keeps the port in use until it calls exec.
 func free(address string) error {
+	clonedOnce()
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", address)
@@ -45,6 +47,14 @@ func free(address string) error {
 	}
 	return l.Close()
 }
+
+// clonedOnce waits until os has made the one child that it clones without ForkLock, when it looks whether processes have
+// descriptors (Go 1.26, os.checkPidfd).
+var clonedOnce = sync.OnceFunc(func() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = p.Release()
+	}
+})
 
 // Where is On, but for ports that are taken.
 func Where(host string, taken func(port int) bool) (int, error) {

@@ -36,8 +36,8 @@ func TestNoSuchAddress(t *testing.T) {
 	}
 }
 
-// A port that was given is free at once, though children are started meanwhile, which have their parent's sockets until
-// they have become another program.
+// A port can be listened on as soon as it is given, even while other goroutines start children, which inherit sockets
+// until they call exec.
 func TestFreeWhileChildrenStart(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
