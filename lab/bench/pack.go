@@ -25,6 +25,11 @@ const maxUnpacked = 1 << 30
 // report` makes again from them. All that cannot be made again stays. Nothing is removed
 // before what replaces it is on the disk.
 func pack(dir string) (err error) {
+	d, err := lockDir(dir) // before it is read: runs that came later would be lost
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
 	m, runs, err := Read(dir)
 	if err != nil {
 		return err
@@ -32,11 +37,6 @@ func pack(dir string) (err error) {
 	if len(runs) == 0 || m.End.IsZero() {
 		return fmt.Errorf("the experiment in %s is not finished: go on with `tare bench run --resume --out %s`", dir, dir)
 	}
-	d, err := lockDir(dir) // not while it is run
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.close()) }()
 	if err := d.compactManifest(); err != nil {
 		return err
 	}
