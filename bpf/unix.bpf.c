@@ -53,11 +53,12 @@ INLINE bool unix_queue_is_one(struct sock *sk)
 
 /*
  * Bytes are being taken from this socket's queue: they leave it before the hook that counts them. The sender often runs
- * just then, as the kernel wakes it when a buffer is free (unix_stream_read_generic).
+ * just then, as the kernel wakes it when a buffer is free (unix_stream_read_generic). Not known with PREEMPT_RT, whose
+ * mutexes are others.
  */
 INLINE bool unix_is_read(const struct unix_sock *u)
 {
-	return !bpf_core_field_exists(u->iolock.owner) ||
+	return bpf_core_field_exists(u->iolock.owner) &&
 	       ((volatile struct unix_sock *)u)->iolock.owner.counter;
 }
 
