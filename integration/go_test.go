@@ -382,15 +382,18 @@ func pathNumber(t *testing.T) func(*span.Span) int {
 // wantCount requires a number of spans.
 func wantCount(t *testing.T, spans []span.Span, service string, kind span.Kind, want int) {
 	t.Helper()
-	n := 0
+	if n := countOf(spans, service, kind); n != want {
+		t.Errorf("%d %s spans of %s, want %d", n, kind, service, want)
+	}
+}
+
+func countOf(spans []span.Span, service string, kind span.Kind) (n int) {
 	for i := range spans {
 		if spans[i].Resource.Service == service && spans[i].Kind == kind {
 			n++
 		}
 	}
-	if n != want {
-		t.Errorf("%d %s spans of %s, want %d", n, kind, service, want)
-	}
+	return n
 }
 
 // orphans is how many spans have a parent that is not there.
@@ -479,18 +482,11 @@ func lines(addr, path string) error {
 	return nil
 }
 
-// wantFewLinked requires that hardly any call of a way that passes no context is linked. One may be: on the stack of the
-// goroutine that makes it lies a context that an earlier goroutine has left there, of the very request that has started
-// it (go_believed). That it is no other request's, judge requires.
+// wantFewLinked requires that at most 1% of the calls that pass no context are linked. A few are: the goroutine's stack
+// still holds a context of the request that started it (go_believed). That each is linked rightly, judge requires.
 func wantFewLinked(t *testing.T, spans []span.Span, requests int) {
 	t.Helper()
-	linked := 0
-	for i := range spans {
-		if spans[i].Resource.Service == "service" && spans[i].Kind == span.Client {
-			linked++
-		}
-	}
-	if linked > requests/100 {
+	if linked := countOf(spans, "service", span.Client); linked > requests/100 {
 		t.Errorf("%d calls without a context are linked, of %d requests", linked, requests)
 	}
 }

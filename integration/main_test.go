@@ -11,7 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,17 +156,11 @@ func refuse(t *testing.T, format string, args ...any) {
 func alone(t *testing.T, why string) {
 	t.Helper()
 	t.Attr("alone", why)
-	lone.Store(t.Name(), true)
-	t.Cleanup(func() { lone.Delete(t.Name()) })
+	isAlone.Store(true)
+	t.Cleanup(func() { isAlone.Store(false) })
 }
 
-var lone sync.Map // names of tests
-
-func isAlone(t *testing.T) bool {
-	name, _, _ := strings.Cut(t.Name(), "/")
-	_, yes := lone.Load(name)
-	return yes
-}
+var isAlone atomic.Bool // the one test that runs
 
 // atOnce is how many tests run at once, unless -parallel says (make test-integration AT_ONCE=8): two for each CPU, since
 // most wait, and one for every 4 GiB of memory at most.

@@ -73,7 +73,7 @@ func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string
 // listens. The agent would trace the test process, and requests of all tests would be calls of a traced service.
 func wantTestProcessUntraced(t *testing.T, argv []string) {
 	t.Helper()
-	if isAlone(t) {
+	if isAlone.Load() {
 		return
 	}
 	text := strings.Join(argv, " ")
@@ -81,32 +81,38 @@ func wantTestProcessUntraced(t *testing.T, argv []string) {
 		file, _ := os.ReadFile(argv[i+1]) // if it is missing, the agent reports it
 		text += string(file)
 	}
+	ours := listensOn()
 	for _, number := range regexp.MustCompile(`\d+`).FindAllString(text, -1) {
-		if port, err := strconv.Atoi(number); err == nil && listensHere(port) {
-			t.Fatalf("an agent is told port %d, where the process of all tests listens: let a child listen there, or begin the test with alone", port)
+		if ours[number] {
+			t.Fatalf("the agent would trace the test process, which listens on port %s: let a child listen there, or begin the test with alone", number)
 		}
 	}
 }
 
-// listensHere tells whether this process listens on a TCP port.
-func listensHere(port int) bool {
-	listening := map[string]bool{} // inodes
+// listensOn are the TCP ports on which the test process listens.
+func listensOn() map[string]bool {
+	open, _ := os.ReadDir("/proc/self/fd")
+	own := map[string]bool{} // sockets
+	for _, e := range open {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
+			own[to] = true
+		}
+	}
+	ports := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, _ := os.ReadFile("/proc/self/net/" + table)
 		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
-				listening["socket:["+f[9]+"]"] = true
+			f := strings.Fields(line)
+			if len(f) < 10 || f[3] != "0A" || !own["socket:["+f[9]+"]"] { // TCP_LISTEN
+				continue
+			}
+			_, port, _ := strings.Cut(f[1], ":")
+			if n, err := strconv.ParseUint(port, 16, 16); err == nil {
+				ports[strconv.FormatUint(n, 10)] = true
 			}
 		}
 	}
-	if len(listening) == 0 {
-		return false
-	}
-	open, _ := os.ReadDir("/proc/self/fd")
-	return slices.ContainsFunc(open, func(e os.DirEntry) bool {
-		to, err := os.Readlink("/proc/self/fd/" + e.Name())
-		return err == nil && listening[to]
-	})
+	return ports
 }
 
 func (a *tracer) healthy() bool {
