@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // logged is a log that a test reads while it is written.
@@ -71,11 +73,9 @@ func TestWatch(t *testing.T) {
 			r.stop()
 			e.Export(testSpans(1, nil))
 			go func() { _ = e.Flush(ctx) }()
-			for deadline := time.Now().Add(30 * time.Second); strings.Count(log.String(), "does not accept spans") == before; time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("nobody says that it went:\n%s", log)
-				}
-			}
+			testkit.Until(t, 30*time.Second, "the log says that the receiver went", func() bool {
+				return strings.Count(log.String(), "does not accept spans") > before
+			})
 			if e.Reachable() == nil {
 				t.Error("reachable although it went")
 			}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tare-trace/tare/agent/cluster"
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 const (
@@ -288,9 +288,7 @@ func TestWhyTheAPIDoesNotAnswer(t *testing.T) {
 	t.Cleanup(group.Wait)
 	logged.await(t, "level=WARN", "does not answer", address, "connection refused")
 	a := &api{objects: map[string][]runtime.Object{}, streams: map[string]chan event{}, asked: map[string]string{}, closing: make(chan struct{})}
-	if s.Listener, err = net.Listen("tcp", address); err != nil {
-		t.Fatal(err)
-	}
+	s.Listener = testkit.Listen(t, address)
 	s.Config.Handler = a
 	s.Start()
 	t.Cleanup(func() { close(a.closing); s.Close() })
