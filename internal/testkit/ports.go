@@ -20,8 +20,8 @@ func FreePort(t testing.TB) int {
 	return port
 }
 
-// Listen listens on a TCP address where this process may have listened before: a child that was forked meanwhile listens
-// there, too, until it has become another program.
+// Listen listens on a TCP address, also on one where this process listened before. It waits while the address is in use:
+// a child that is being started keeps an inherited socket open until it calls exec.
 func Listen(t testing.TB, address string) (l net.Listener) {
 	t.Helper()
 	Until(t, time.Minute, "nobody listens at "+address, func() bool {
