@@ -119,6 +119,10 @@ func WriteFindings(w io.Writer, m *record.Manifest, s *analysis.Summary) {
 		fmt.Fprintf(&b, "%d more rows: %s\n", left, pageFile)
 	}
 	b.WriteString("\n")
+	for _, n := range analysis.Footnotes {
+		fmt.Fprintln(&b, strings.ReplaceAll(n, "*", ""))
+	}
+	b.WriteString("\n")
 	for _, n := range s.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
