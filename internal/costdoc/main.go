@@ -23,7 +23,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-trace/tare/demo"
 	"github.com/tare-trace/tare/lab/stats"
 )
 
@@ -79,37 +78,37 @@ func run(dir, doc, readme string) error {
 }
 
 // numbers is what README.md shows of the nginx chain.
-func numbers(results map[string]*demo.Result, commit string) string {
+func numbers(results map[string]*demoResult, commit string) string {
 	one, all := results["nginx-0.01"], results["nginx-1"]
 	if one == nil || all == nil {
 		return "`make cost` has not measured nginx at 1% and 100%.\n"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "| nginx before nginx, saturated, %d CPUs, commit %s | 1%% sampled | 100%% sampled |\n|---|---|---|\n", all.Machine.CPUs, commit)
-	row := func(what, cell string, of func(r *demo.Result) []any) {
+	row := func(what, cell string, of func(r *demoResult) []any) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", what, fmt.Sprintf(cell, of(one)...), fmt.Sprintf(cell, of(all)...))
 	}
-	row("CPU of the machine per request, untraced = 1", "%.2f (%.2f–%.2f, n=%d)", func(r *demo.Result) []any {
+	row("CPU of the machine per request, untraced = 1", "%.2f (%.2f–%.2f, n=%d)", func(r *demoResult) []any {
 		return []any{r.Ratio.CPU.Median, r.Ratio.CPU.Lo, r.Ratio.CPU.Hi, r.Ratio.CPU.N}
 	})
-	row("agent: CPU; peak memory", "%.3f cores; %.0f MiB", func(r *demo.Result) []any { return []any{r.Agent.Cores, r.Agent.PeakRSS} })
-	row("complete traces", "%d of %d", func(r *demo.Result) []any { return []any{r.Complete, r.Sampled} })
+	row("agent: CPU; peak memory", "%.3f cores; %.0f MiB", func(r *demoResult) []any { return []any{r.Agent.Cores, r.Agent.PeakRSS} })
+	row("complete traces", "%d of %d", func(r *demoResult) []any { return []any{r.Complete, r.Sampled} })
 	return b.String()
 }
 
 // load reads all results, by "chain-sample".
-func load(dir string) (map[string]*demo.Result, error) {
+func load(dir string) (map[string]*demoResult, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	results := map[string]*demo.Result{}
+	results := map[string]*demoResult{}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			return nil, err
 		}
-		r := &demo.Result{}
+		r := &demoResult{}
 		if err := json.Unmarshal(text, r); err != nil {
 			return nil, fmt.Errorf("%s: %w", f, err)
 		}
@@ -145,7 +144,7 @@ func replace(file, target, text string) error {
 	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
-func machine(r *demo.Result) string {
+func machine(r *demoResult) string {
 	return fmt.Sprintf("%d CPUs, Linux %s, %s", r.Machine.CPUs, r.Machine.Kernel, r.Machine.Arch)
 }
 
@@ -166,7 +165,7 @@ func atMost(v, limit float64) string {
 }
 
 // targets is the first table of docs/cost.md.
-func targets(results map[string]*demo.Result) string {
+func targets(results map[string]*demoResult) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "| | target | measured | |\n|---|---|---|---|")
 	row := func(what, target, measured, judged string) {
@@ -224,7 +223,7 @@ func targets(results map[string]*demo.Result) string {
 }
 
 // costDoc is the body of docs/cost.md.
-func costDoc(results map[string]*demo.Result) string {
+func costDoc(results map[string]*demoResult) string {
 	var b strings.Builder
 	for _, key := range []string{"nginx-0", "nginx-0.01", "nginx-1", "shop-0.01", "shop-1"} {
 		r := results[key]

@@ -191,19 +191,14 @@ func claims(b *strings.Builder, dir string, wanted ...claim) error {
 	if err != nil {
 		return err
 	}
-	b.WriteString("| what | workload | tracer | measured |\n|---|---|---|---|\n")
+	b.WriteString("| metric | workload | base | variant | effect | 95% interval | n | verdict |\n|---|---|---|---|---|---|---|---|\n")
 	for _, w := range withSaid(manifest.Experiment, wanted) {
 		c, err := claimOf(s, dir, w)
 		if err != nil {
 			return err
 		}
-		m, _ := record.MetricOf(c.Metric)
-		for _, f := range c.Findings {
-			tracer := f.Tracer
-			if f.Rate > 0 {
-				tracer += " at " + analysis.RatePercent(f.Rate)
-			}
-			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", m.Name, f.Workload, tracer, f.Text)
+		for i, r := range c.Rows() {
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %d | %s |\n", r.Metric, c.Findings[i].Workload, r.Base, r.Variant, r.Effect, r.Interval, r.N, r.Verdict)
 		}
 	}
 	b.WriteString("\n")

@@ -40,13 +40,7 @@ func resultsIndex(dir, doc string) error {
 			fmt.Fprintf(&answers, "%s\n\n", s.Smoke)
 		}
 		for _, a := range s.Answers {
-			var says []string
-			for _, c := range a.Claims {
-				if c.First {
-					says = append(says, c.Short)
-				}
-			}
-			fmt.Fprintf(&answers, "- %s **%s**\n", a.Ask, strings.Join(says, " "))
+			fmt.Fprintf(&answers, "- **%s** %s\n", a.Ask, a.Sentence())
 		}
 	}
 	if _, err := os.Stat(doc); err != nil {

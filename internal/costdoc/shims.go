@@ -43,9 +43,10 @@ func shims(results, doc string) error {
 		if err != nil {
 			return err
 		}
-		for _, f := range c.Findings {
+		rows := c.Rows()
+		for i, f := range c.Findings {
 			if f.Load == m.Experiment.Loads[0].Name {
-				fmt.Fprintf(&b, "| %s | %s | %s |\n", f.Workload, what, f.Text)
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", f.Workload, what, rows[i])
 			}
 		}
 	}

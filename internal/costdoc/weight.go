@@ -65,8 +65,9 @@ func weight(results, doc string) error {
 		if err != nil {
 			return err
 		}
-		for _, f := range c.Findings {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", w.said, f.Workload, stage(f.Tracer, f.Rate), f.Text)
+		rows := c.Rows()
+		for i, f := range c.Findings {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", w.said, f.Workload, stage(f.Tracer, f.Rate), rows[i])
 		}
 	}
 	fmt.Fprintf(&b, "\n%s Kernel programs were timed in runs of their own, by BPF statistics, which are part of what they measure.\n", measuredOn(m))

@@ -1,7 +1,7 @@
 // Package analysis turns the records of an experiment into comparisons: it
 // excludes runs by the experiment's rules, compares what is left within rounds,
 // compares every effect with the noise floor, by which the untraced baseline
-// differs from itself, and puts the result into sentences and the data of
+// differs from itself, and puts the result into rows of tables and the data of
 // figures. It reads nothing but the records, and equal records give equal
 // summaries. It refuses to compare across rounds, to compare what a rule
 // excluded, and to call an effect distinguishable when the control shows one as
@@ -64,7 +64,7 @@ func Analyse(m *record.Manifest, runs []record.Run) (*Summary, error) {
 		return nil, err
 	}
 	s.Overheads = own(a)
-	s.Smoke, s.Found = found(a, s)
+	s.Smoke = smoke(s)
 	s.Notes = notes(m, s)
 	return s, nil
 }

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,15 +10,17 @@ import (
 	"github.com/tare-trace/tare/lab/stats"
 )
 
-// fewFindings are listed rather than summed up.
-const fewFindings = 3
-
-// answers makes an answer to each question of the experiment.
+// answers are the findings of each question of the experiment. One that asks nothing is asked for the
+// effect of each tracer on its first metric.
 func (a *grid) answers(s *Summary) []Answer {
+	questions := a.e.Questions
+	if len(questions) == 0 && len(a.e.Metrics) > 0 {
+		questions = []experiment.Question{{ID: "effects", Ask: "What does each tracer change?", Claims: []experiment.Claim{{Metric: a.e.Metrics[0]}}}}
+	}
 	var out []Answer
-	for _, q := range a.e.Questions {
+	for _, q := range questions {
 		answer := Answer{ID: q.ID, Ask: q.Ask, Source: q.Source, Claims: []ClaimAnswer{}}
-		// The report begins with the claims that have a sentence, else with the first.
+		// The report begins with the claims that the experiment describes, else with the first.
 		said := slices.ContainsFunc(q.Claims, func(c experiment.Claim) bool { return c.Say != "" })
 		for i, c := range q.Claims {
 			claim := a.claim(s, c)
@@ -33,14 +34,15 @@ func (a *grid) answers(s *Summary) []Answer {
 
 func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 	m, known := record.MetricOf(c.Metric)
-	out := ClaimAnswer{Metric: c.Metric, Against: c.Against, Source: c.Source, Findings: []Finding{}}
+	out := ClaimAnswer{
+		Metric: c.Metric, Subject: subject(c, m, s.NotOffered), Against: c.Against, ShareOfAdded: c.ShareOfAdded,
+		Source: c.Source, Findings: []Finding{},
+	}
 	if out.Against == "" {
 		out.Against = a.baseline
 	}
 	if !known {
-		out.Summary = fmt.Sprintf("there is no metric %q", c.Metric)
-		out.Missing = []string{out.Summary}
-		out.Short = short(s, c, m, &out)
+		out.Missing = []string{fmt.Sprintf("there is no metric %q", c.Metric)}
 		return out
 	}
 	for _, name := range a.cellNames {
@@ -55,7 +57,7 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 			}
 			f, missing := a.finding(s, p, name, b, m, c)
 			if missing != "" {
-				out.Missing = append(out.Missing, fmt.Sprintf("%s, %s: %s", name, a.variantName(b), missing))
+				out.Missing = append(out.Missing, fmt.Sprintf("%s, %s: %s", name, Label(b.name), missing))
 				continue
 			}
 			out.Findings = append(out.Findings, f)
@@ -64,16 +66,46 @@ func (a *grid) claim(s *Summary, c experiment.Claim) ClaimAnswer {
 	if c.OfWorkloads {
 		out.Findings = a.ofWorkloads(out.Findings, m, c)
 	}
-	a.sumUp(&out, m, c.ShareOfAdded || c.AtMost > 0 || c.AtLeast > 0)
-	out.Short = short(s, c, m, &out)
+	for i := range out.Findings {
+		if e := out.Findings[i].Effect; e != nil {
+			out.Comparisons++
+			if e.Verdict.Distinguishable {
+				out.Distinguishable++
+			}
+		}
+	}
 	return out
+}
+
+// subject names what a claim is about, as the experiment describes it or by its metric and variants,
+// without the tracers that need another kernel.
+func subject(c experiment.Claim, m record.Metric, notOffered map[string]string) string {
+	if c.Say != "" {
+		return strings.Replace(c.Say, "{}", "…", 1)
+	}
+	text := m.Name
+	add := func(preposition string, names []string) {
+		if len(names) > 0 {
+			text += preposition + strings.Join(names, ", ")
+		}
+	}
+	add(" with ", slices.DeleteFunc(slices.Clone(c.Where.Tracers), func(tracer string) bool {
+		_, elsewhere := notOffered[tracer]
+		return elsewhere
+	}))
+	add(" on ", c.Where.Workloads)
+	add(" at ", c.Where.Loads)
+	if c.Against != "" {
+		text += ", against " + c.Against
+	}
+	return text
 }
 
 // finding is one comparison of a claim, or why there is none.
 func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Metric, c experiment.Claim) (Finding, string) {
 	against := c.Against
 	f := Finding{Cell: cell, Workload: p.workload, Load: p.load, Variant: b.name, Tracer: b.tracer, Rate: b.rate}
-	said := other{a.baseline, baselineName(a.e)}
+	other := a.baseline
 	var y byRound
 	if against == "" {
 		y = p.untraced(m)
@@ -82,24 +114,22 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 		if o == nil {
 			return f, fmt.Sprintf("%s was not run at the same rate", against)
 		}
-		said = other{o.name, a.variantName(o)}
-		y = o.values(m)
+		other, y = o.name, o.values(m)
 	}
 	x := b.values(m)
 	if b.role == Baseline {
 		x = p.untraced(m)
 	}
 	if c.ShareOfAdded {
-		return f, share(&f, x, y, p.untraced(m), said.said, c.AtMost)
+		return f, share(&f, x, y, p.untraced(m), other, c.AtMost)
 	}
 	if len(both(x, y)) > 0 {
 		as := p.comparedAs(m)
 		if c.As == "added" {
 			as = Difference
 		}
-		f.Effect = a.effect(p, m, as, x, y, said)
-		f.Text = f.Effect.Text
-		f.aims(targetOf(f.Effect, m, c))
+		f.Effect = a.effect(p, m, as, x, y, other)
+		f.Bound, f.Target = targetOf(f.Effect, m, c)
 		if against == "" {
 			f.Effect.Rounds = nil // they are in the cell's table
 		}
@@ -114,9 +144,9 @@ func (a *grid) finding(s *Summary, p *place, cell string, b *bunch, m record.Met
 	case len(x) == 0:
 		return f, fmt.Sprintf("no run that counts has the %s", m.Name)
 	case len(y) == 0:
-		return f, fmt.Sprintf("no run of %s that counts has the %s", said.said, m.Name)
+		return f, fmt.Sprintf("no run of %s that counts has the %s", Label(other), m.Name)
 	}
-	return f, fmt.Sprintf("there is no round in which both it and %s count", said.said)
+	return f, fmt.Sprintf("there is no round in which both it and %s count", Label(other))
 }
 
 // ofWorkloads sums up findings of one variant at one load: of how many workloads is the
@@ -140,82 +170,54 @@ func (a *grid) ofWorkloads(findings []Finding, m record.Metric, c experiment.Cla
 			}
 		}
 		p := proportion(right, n)
-		f.Cell, f.Workload = plural(len(groups[key]), "workload"), ""
+		f.Cell, f.Workload = fmt.Sprintf("%d workloads", len(groups[key])), ""
 		f.Effect, f.Value, f.Proportion = nil, nil, &p
-		f.Text = p.String() + " of the runs"
-		f.aims(targetShare(p, c))
+		f.Bound, f.Target = targetShare(p, c)
 		out = append(out, f)
 	}
 	return out
 }
 
-// aims puts before a finding whether it is as the claim wants it; verdict "": it wants nothing.
-func (f *Finding) aims(bound, verdict string) {
-	f.Target = verdict
-	if verdict != "" {
-		f.Text = fmt.Sprintf("target (%s): %s; %s", bound, verdict, f.Text)
-	}
-}
-
-// targetOf says whether a ratio, or a difference in the metric's own unit, is as the claim wants it.
-// A metric that is only compared by difference because the baseline is 0 somewhere has a target for the
-// ratio, which then says nothing.
+// targetOf says whether a ratio, or a difference in the metric's own unit, is as the claim wants it;
+// verdict "": it wants nothing. A metric that is only compared by difference because the baseline is 0
+// somewhere has a target for the ratio, which then says nothing.
 func targetOf(e *Effect, m record.Metric, c experiment.Claim) (bound, verdict string) {
-	unit := " times"
-	if e.As == Difference {
-		if !inItsUnit(m, c) {
-			return "", ""
-		}
-		unit = unitOf(m)
+	if e.As == Ratio {
+		return target(e.Estimate, c, func(x float64) string { return fmt.Sprintf("%g", x) })
 	}
-	switch {
-	case c.AtMost > 0:
-		return fmt.Sprintf("at most %g%s", c.AtMost, unit), stats.AtMost(e.Estimate, c.AtMost)
-	case c.AtLeast > 0:
-		return fmt.Sprintf("at least %g%s", c.AtLeast, unit), stats.AtLeast(e.Estimate, c.AtLeast)
+	if !m.Additive && c.As != "added" {
+		return "", ""
 	}
-	return "", ""
+	return target(e.Estimate, c, inUnit(m))
 }
 
-// inItsUnit reports whether the target of a claim that compares is in the metric's own unit.
-func inItsUnit(m record.Metric, c experiment.Claim) bool { return m.Additive || c.As == "added" }
+func inUnit(m record.Metric) func(float64) string {
+	return func(x float64) string { return fmt.Sprintf("%g%s", x, unitOf(m)) }
+}
 
 // targetValue says whether a value that is compared with nothing is as the claim wants it.
 func targetValue(v stats.Estimate, m record.Metric, c experiment.Claim) (bound, verdict string) {
-	write := func(x float64) string { return fmt.Sprintf("%g%s", x, unitOf(m)) }
 	if m.Unit == "share" {
-		write = RatePercent
+		return target(v, c, RatePercent)
 	}
+	return target(v, c, inUnit(m))
+}
+
+func target(e stats.Estimate, c experiment.Claim, write func(float64) string) (bound, verdict string) {
 	switch {
 	case c.AtMost > 0:
-		return "at most " + write(c.AtMost), stats.AtMost(v, c.AtMost)
+		return "≤ " + write(c.AtMost), stats.AtMost(e, c.AtMost)
 	case c.AtLeast > 0:
-		return "at least " + write(c.AtLeast), stats.AtLeast(v, c.AtLeast)
+		return "≥ " + write(c.AtLeast), stats.AtLeast(e, c.AtLeast)
 	}
 	return "", ""
 }
 
 // targetShare says whether a share of the traces is as the claim wants it, by its
-// interval.
+// interval, which holds for any number of traces.
 func targetShare(p Proportion, c experiment.Claim) (bound, verdict string) {
-	judged := func(met, missed, leans bool) string {
-		switch {
-		case met:
-			return "met"
-		case missed:
-			return "missed"
-		case leans:
-			return "met, but for the interval"
-		}
-		return "missed, but for the interval"
-	}
-	switch {
-	case c.AtMost > 0:
-		return fmt.Sprintf("at most %g%%", 100*c.AtMost), judged(p.Hi <= c.AtMost, p.Lo > c.AtMost, p.Share <= c.AtMost)
-	case c.AtLeast > 0:
-		return fmt.Sprintf("at least %g%%", 100*c.AtLeast), judged(p.Lo >= c.AtLeast, p.Hi < c.AtLeast, p.Share >= c.AtLeast)
-	}
-	return "", ""
+	e := stats.Estimate{Median: p.Share, Lo: p.Lo, Hi: p.Hi, N: max(p.N, stats.MinSamples)}
+	return target(e, c, RatePercent)
 }
 
 // peer is another tracer at the same rate in the same cell; one without rates is
@@ -237,10 +239,9 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 		if fid.Cell != f.Cell || fid.Variant != f.Variant || fid.Traces == 0 {
 			continue
 		}
-		if part, of, ok := fid.part(m.Key); ok {
+		if part, ok := fid.part(m.Key); ok {
 			f.Proportion = &part
-			f.Text = part.String() + " of the " + of
-			f.aims(targetShare(part, c))
+			f.Bound, f.Target = targetShare(part, c)
 			return true
 		}
 	}
@@ -253,82 +254,51 @@ func (a *grid) alone(s *Summary, f *Finding, b *bunch, m record.Metric, x byRoun
 	}
 	v := stats.Interval(xs)
 	f.Value = &v
-	middle, interval := Number(v)
-	f.Text = fmt.Sprintf("%s%s (%s, n=%d)", middle, unitOf(m), interval, v.N)
-	f.aims(targetValue(v, m, c))
+	f.Bound, f.Target = targetValue(v, m, c)
 	return true
 }
 
-// sumUp makes the sentences about all findings together.
-func (a *grid) sumUp(c *ClaimAnswer, m record.Metric, each bool) {
-	said := baselineName(a.e)
-	switch {
-	case c.Against == a.baseline:
-	case a.rated(c.Against):
-		said = c.Against + " at the same rate"
-	default:
-		said = c.Against
-	}
-	all := a.tallyOf(c.Findings)
-	c.Comparisons, c.Distinguishable = all.comparisons, all.distinguishable
-	c.Summary = all.sentence(m, said)
-	if n := len(c.Findings); n > 1 && (each || n <= fewFindings && !all.equal) {
-		var texts []string
-		for i := range c.Findings {
-			f := &c.Findings[i]
-			texts = append(texts, all.name(f)+": "+f.Text)
-		}
-		c.Summary = strings.Join(texts, "; ")
-		return
-	}
-	for _, by := range []struct {
-		name string
-		key  func(Finding) string
-	}{
-		{"workload", func(f Finding) string { return f.Workload }},
-		{"load", func(f Finding) string { return a.loadName(f.Load) }},
-		{"tracer", func(f Finding) string { return f.Tracer }},
-		{"rate", func(f Finding) string {
-			if !a.rated(f.Tracer) {
-				return ""
+// smoke says what is not measured where no effect rests on enough rounds; "": at least one
+// does. Traces, calls and runs that are counted need no rounds.
+func smoke(s *Summary) string {
+	told, few, effects, rounds := 0, 0, 0, 0 // rounds: the most that an effect of too few rests on
+	for _, q := range s.Answers {
+		for _, c := range q.Claims {
+			n, counted := restsOn(c.Findings)
+			switch {
+			case len(c.Findings) == 0:
+			case n < stats.MinSamples:
+				few, rounds = few+1, max(rounds, n)
+			default:
+				told++
+				if !counted {
+					effects++
+				}
 			}
-			return RatePercent(f.Rate)
-		}},
-	} {
-		c.Ranges = append(c.Ranges, a.ranges(by.name, by.key, c.Findings, m, said)...)
+		}
 	}
+	if few == 0 && (told > 0 || s.Runs.Measured == 0) || effects > 0 { // else the rules may have excluded all
+		return ""
+	}
+	shows := "smoke: shows that it runs."
+	if told > 0 {
+		shows = "Counts alone: what it costs is not measured here."
+	}
+	return fmt.Sprintf("%s An effect needs at least %d rounds to be told from noise, and at most %d count here.", shows, stats.MinSamples, rounds)
 }
 
-// ranges sums up by a dimension, if it has more than one value.
-func (a *grid) ranges(by string, key func(Finding) string, findings []Finding, m record.Metric, said string) []Range {
-	var order []string
-	groups := map[string][]Finding{}
+// restsOn is the number of values that the best of the findings rests on, and whether these
+// are traces or calls, of which a single round has many.
+func restsOn(findings []Finding) (n int, counted bool) {
 	for _, f := range findings {
-		k := key(f)
-		if k == "" {
-			continue
+		switch {
+		case f.Proportion != nil:
+			return max(f.Proportion.N, stats.MinSamples), true
+		case f.Effect != nil:
+			n = max(n, f.Effect.Estimate.N)
+		case f.Value != nil:
+			n = max(n, f.Value.N)
 		}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], f)
 	}
-	if len(order) < 2 || len(order) == len(findings) {
-		return nil // one value, or each finding for itself: nothing to sum up
-	}
-	if by == "rate" {
-		slices.SortStableFunc(order, func(x, y string) int {
-			return cmp.Compare(groups[x][0].Rate, groups[y][0].Rate)
-		})
-	}
-	preposition := map[string]string{"workload": "on ", "load": "at ", "tracer": "with ", "rate": "at a rate of "}[by]
-	var out []Range
-	for _, k := range order {
-		t := a.tallyOf(groups[k])
-		out = append(out, Range{
-			By: by, Key: k, Comparisons: t.comparisons, Distinguishable: t.distinguishable,
-			Text: preposition + k + ": " + t.sentence(m, said),
-		})
-	}
-	return out
+	return n, false
 }

@@ -35,29 +35,18 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// writeAnswers is every sentence that a reader may meet.
+// writeAnswers is every row and sentence that a reader may meet.
 func writeAnswers(s *analysis.Summary) []byte {
 	var b bytes.Buffer
 	if s.Smoke != "" {
 		fmt.Fprintf(&b, "%s\n", s.Smoke)
 	}
-	for _, f := range s.Found {
-		fmt.Fprintf(&b, "found: %s\n", f)
-	}
 	for _, q := range s.Answers {
-		fmt.Fprintf(&b, "\n%s: %s\n", q.ID, q.Ask)
+		fmt.Fprintf(&b, "\n%s: %s\n%s\n", q.ID, q.Ask, q.Sentence())
 		for _, c := range q.Claims {
-			if c.First {
-				fmt.Fprintf(&b, "  first: %s\n", c.Short)
-			} else {
-				fmt.Fprintf(&b, "  short: %s\n", c.Short)
-			}
-			fmt.Fprintf(&b, "  %s: %s\n", c.Metric, c.Summary)
-			for _, r := range c.Ranges {
-				fmt.Fprintf(&b, "    %s\n", r.Text)
-			}
-			for _, f := range c.Findings {
-				fmt.Fprintf(&b, "    - %s %s: %s\n", f.Cell, f.Variant, f.Text)
+			fmt.Fprintf(&b, "  %s\n", c.Subject)
+			for _, r := range c.Rows() {
+				fmt.Fprintf(&b, "    %s\n", strings.Join(r.Texts(), " | "))
 			}
 			for _, m := range c.Missing {
 				fmt.Fprintf(&b, "    missing: %s\n", m)
@@ -71,9 +60,9 @@ func writeAnswers(s *analysis.Summary) []byte {
 	return b.Bytes()
 }
 
-func TestSentences(t *testing.T) {
+func TestRows(t *testing.T) {
 	for _, c := range []struct{ experiment, profile string }{
-		{"thesis", "quick"}, {"coroot", "quick"}, {"coroot", "smoke"}, {"chainscope-nginx", "quick"}, {"null", "quick"},
+		{"coroot", "quick"}, {"coroot", "smoke"}, {"chainscope-nginx", "quick"}, {"null", "quick"}, {"thesis", "quick"},
 	} {
 		m, runs := generate(t, c.experiment, c.profile, analysistest.Model{Seed: 7, Noise: 0.03, Factor: func(workload, load, tracer string, rate float64, metric string) float64 {
 			if metric == record.CPUMachine {
@@ -82,15 +71,18 @@ func TestSentences(t *testing.T) {
 			return growing("api-basic", load, tracer, rate, metric)
 		}})
 		s := analyse(t, m, runs)
-		golden(t, c.experiment+"-"+c.profile+".txt", writeAnswers(s))
+		text := writeAnswers(s)
+		golden(t, c.experiment+"-"+c.profile+".txt", text)
+		for _, bad := range []string{"NaN", "Inf", " -"} {
+			if bytes.Contains(text, []byte(bad)) {
+				t.Errorf("%s %s holds %q", c.experiment, c.profile, bad)
+			}
+		}
 		for _, q := range s.Answers {
 			for _, cl := range q.Claims {
 				// A smoke test does not run all that the claims are about.
-				if cl.Summary == "" || len(cl.Findings)+len(cl.Missing) == 0 && c.profile != "smoke" {
+				if len(cl.Findings)+len(cl.Missing) == 0 && c.profile != "smoke" {
 					t.Errorf("%s %s has no answer: %+v", q.ID, cl.Metric, cl)
-				}
-				if text := cl.Summary; strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "-") && strings.Contains(text, " -") {
-					t.Errorf("%s %s: %s", q.ID, cl.Metric, text)
 				}
 			}
 		}
@@ -153,10 +145,10 @@ func TestAgainstAnotherTracerWithoutAControl(t *testing.T) {
 		}
 		claim := analyse(t, m, runs).Answers[1].Claims[0] // RQ2: CPU of parent against head
 		if claim.Against != "head" || claim.Comparisons != 75 || claim.Distinguishable != c.told {
-			t.Errorf("%s: %d of %d: %s", c.name, claim.Distinguishable, claim.Comparisons, claim.Summary)
+			t.Errorf("%s: %d of %d", c.name, claim.Distinguishable, claim.Comparisons)
 		}
-		if text := claim.Findings[0].Text; strings.Contains(text, "no control") != (c.told > 0) {
-			t.Errorf("%s: %s", c.name, text)
+		if row := claim.Rows()[0]; claim.Findings[0].Effect.NoControl != (c.told > 0) || strings.HasSuffix(row.Verdict, "†") != (c.told > 0) {
+			t.Errorf("%s: %+v", c.name, row)
 		}
 	}
 }
@@ -176,7 +168,7 @@ func TestTheBaselineAgainstAnotherTracer(t *testing.T) {
 	s := analyse(t, m, runs)
 	i := slices.IndexFunc(s.Answers, func(a analysis.Answer) bool { return a.ID == "I1" })
 	c := s.Answers[i].Claims[0]
-	if c.Comparisons != len(s.Cells) || c.Distinguishable != c.Comparisons || !strings.Contains(c.Summary, " against bare in ") {
+	if c.Comparisons != len(s.Cells) || c.Distinguishable != c.Comparisons || c.Rows()[0].Base != "bare" {
 		t.Fatalf("%+v", c)
 	}
 	for _, f := range c.Findings {
@@ -204,9 +196,10 @@ func TestAClaimOfWhatIsAdded(t *testing.T) {
 	}})
 	where := experiment.Subset{Workloads: []string{"body-1MB"}, Tracers: []string{"head"}}
 	m.Experiment.Questions = []experiment.Question{{ID: "Q", Claims: []experiment.Claim{{Metric: record.CPUService, Where: where, As: "added"}}}}
-	f := analyse(t, m, runs).Answers[0].Claims[0].Findings[0]
-	if e := f.Effect; e.As != analysis.Difference || e.Estimate.Median < 60 || e.Estimate.Median > 120 || !strings.Contains(f.Text, " µs/request against no instrumentation") {
-		t.Errorf("half of 180 µs was added: %+v", f.Effect)
+	c := analyse(t, m, runs).Answers[0].Claims[0]
+	row := c.Rows()[0]
+	if e := c.Findings[0].Effect; e.As != analysis.Difference || e.Estimate.Median < 60 || e.Estimate.Median > 120 || !strings.HasSuffix(row.Effect, " µs/request") || row.Base != m.Experiment.Tracers[0].Name {
+		t.Errorf("half of 180 µs was added: %+v, %+v", e, row)
 	}
 }
 
@@ -219,7 +212,7 @@ func TestWhatCannotBeComparedIsSaid(t *testing.T) {
 	}
 	s := analyse(t, m, runs)
 	c := s.Answers[1].Claims[0]
-	if len(c.Findings) != 0 || len(c.Missing) != 2 || !strings.Contains(c.Missing[0], "head at 10%") || c.Summary != "no comparison could be made" {
+	if len(c.Findings) != 0 || len(c.Missing) != 2 || !strings.Contains(c.Missing[0], "head at 10%") || s.Answers[1].Sentence() != "Not measured: "+c.Missing[0]+"." {
 		t.Errorf("%+v", c)
 	}
 }
@@ -245,16 +238,17 @@ func TestFidelityHasWilsonIntervals(t *testing.T) {
 // A share of the traces has a target of its own: nothing is compared with it.
 func TestTargetOfAShare(t *testing.T) {
 	for _, c := range []struct {
-		lost         float64 // of the sampled traces
-		least, most  float64
-		metric, want string
+		lost            float64 // of the sampled traces
+		least, most     float64
+		metric          string
+		effect, verdict string // the effect by its beginning
 	}{
-		{0, 0.999, 0, record.Complete, "target (at least 99.9%): met; 100.000%"},
-		{0.01, 0.999, 0, record.Complete, "target (at least 99.9%): missed; 99.0"},
-		{0.001, 0.999, 0, record.Complete, "target (at least 99.9%): met, but for the interval; 99.90"},
-		{0.0011, 0.999, 0, record.Complete, "target (at least 99.9%): missed, but for the interval; 99.89"},
-		{0, 0, 0.001, record.Wrong, "target (at most 0.1%): met; 0.000%"},
-		{0, 0, 0, record.Wrong, "0.000%"},
+		{0, 0.999, 0, record.Complete, "100.000%", "met (≥ 99.9%)"},
+		{0.01, 0.999, 0, record.Complete, "99.0", "missed (≥ 99.9%)"},
+		{0.001, 0.999, 0, record.Complete, "99.90", "not resolved (≥ 99.9%)"},
+		{0.0011, 0.999, 0, record.Complete, "99.89", "not resolved (≥ 99.9%)"},
+		{0, 0, 0.001, record.Wrong, "0.000%", "met (≤ 0.1%)"},
+		{0, 0, 0, record.Wrong, "0.000%", "–"},
 	} {
 		m, runs := generate(t, "chainscope-hotel", "quick", analysistest.Model{Seed: 3, Noise: 0.01})
 		for i := range runs {
@@ -267,8 +261,8 @@ func TestTargetOfAShare(t *testing.T) {
 		where := experiment.Subset{Loads: []string{"closed-1000"}, Tracers: []string{"tare"}}
 		m.Experiment.Questions = []experiment.Question{{ID: "Q", Claims: []experiment.Claim{{Metric: c.metric, Where: where, AtLeast: c.least, AtMost: c.most}}}}
 		got := analyse(t, m, runs).Answers[0].Claims[0]
-		if len(got.Findings) != 1 || !strings.HasPrefix(got.Findings[0].Text, c.want) || !strings.HasSuffix(got.Findings[0].Text, "n=20000) of the traces") {
-			t.Errorf("%v: %+v, want %s", c, got, c.want)
+		if rows := got.Rows(); len(rows) != 1 || !strings.HasPrefix(rows[0].Effect, c.effect) || rows[0].Verdict != c.verdict || rows[0].N != 20000 {
+			t.Errorf("%v: %+v", c, rows)
 		}
 	}
 }

@@ -45,7 +45,6 @@ type Change struct {
 	Change stats.Estimate `json:"change"`
 	// Verdict compares the change with the same change of the controls.
 	Verdict Verdict `json:"verdict"`
-	Text    string  `json:"text"`
 }
 
 // Compare compares every effect that both sides have. It fails if there is none.
@@ -121,27 +120,9 @@ func changes(cellA, cellB *Cell, a, b *Variant) []Change {
 			noise = between(c.As, values(l.Rounds), values(k.Rounds))
 		}
 		c.Verdict = judge(c.Change, noise, c.As)
-		c.Text = c.sentence(m)
 		out = append(out, c)
 	}
 	return out
-}
-
-// sentence describes how the effect changed.
-func (c *Change) sentence(m record.Metric) string {
-	neutral := c.As.neutral()
-	if c.still() {
-		return fmt.Sprintf("the same in both, none (n=%d)", c.Change.N)
-	}
-	if c.Change.Lo == neutral && c.Change.Hi == neutral {
-		return fmt.Sprintf("the same in both (n=%d)", c.Change.N)
-	}
-	e := Effect{As: c.As, Estimate: c.Change, Verdict: c.Verdict}
-	text := e.sentence(m, "A")
-	if c.Verdict.Warning != "" {
-		text += "; beware: the controls changed as well"
-	}
-	return text
 }
 
 // still says whether there is no effect at all on either side.

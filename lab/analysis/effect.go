@@ -132,12 +132,8 @@ func (p *place) lacks(m record.Metric) bool {
 	return len(first.measured)+len(again.measured) > 0 && len(first.values(m))+len(again.values(m)) == 0
 }
 
-// other is the variant that an effect is against, by its name and as sentences
-// call it.
-type other struct{ name, said string }
-
 // effect compares x with y, and the result with the control.
-func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against other) *Effect {
+func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against string) *Effect {
 	est := as.estimatePairs(x, y)
 	control, _ := p.control(m, as)
 	none := p.lacks(m)
@@ -145,7 +141,7 @@ func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against ot
 		control = stats.Estimate{Median: as.neutral(), Lo: as.neutral(), Hi: as.neutral(), N: est.N}
 	}
 	e := &Effect{
-		Against:   against.name,
+		Against:   against,
 		As:        as,
 		Estimate:  est,
 		Verdict:   judge(est, control, as),
@@ -156,7 +152,6 @@ func (a *grid) effect(p *place, m record.Metric, as As, x, y byRound, against ot
 		r := Ratio.estimatePairs(x, y)
 		e.Relative = &r
 	}
-	e.Text = e.sentence(m, against.said)
 	return e
 }
 
@@ -212,7 +207,6 @@ func (a *grid) controls(p *place) []Control {
 
 func (a *grid) variant(p *place, b *bunch) Variant {
 	v := Variant{Name: b.name, Tracer: b.tracer, Rate: b.rate, Role: b.role, Runs: b.runs, Kept: len(b.measured), Metrics: []Measure{}}
-	base := other{a.baseline, baselineName(a.e)}
 	for _, m := range record.Metrics {
 		xs := b.values(m)
 		if len(xs) == 0 {
@@ -225,11 +219,11 @@ func (a *grid) variant(p *place, b *bunch) Variant {
 		switch b.role {
 		case Traced:
 			if y := p.untraced(m); len(both(xs, y)) > 0 {
-				measure.Effect = a.effect(p, m, p.comparedAs(m), xs, y, base)
+				measure.Effect = a.effect(p, m, p.comparedAs(m), xs, y, a.baseline)
 			}
 		case Again:
 			if y := p.of(Baseline).values(m); len(both(xs, y)) > 0 {
-				measure.Effect = a.effect(p, m, p.comparedAs(m), xs, y, base)
+				measure.Effect = a.effect(p, m, p.comparedAs(m), xs, y, a.baseline)
 			}
 		}
 		v.Metrics = append(v.Metrics, measure)

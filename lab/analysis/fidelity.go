@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/tare-trace/tare/lab/record"
@@ -45,24 +44,24 @@ func (f *Fidelity) add(r *record.Run) {
 	f.Traces += r.Traces()
 }
 
-// part is what a metric counts of the traces or calls, with their name.
-func (f *Fidelity) part(metric string) (p Proportion, of string, ok bool) {
+// part is what a metric counts of the traces or calls.
+func (f *Fidelity) part(metric string) (p Proportion, ok bool) {
 	l := f.Links
 	switch {
 	case metric == record.Complete:
-		return f.Complete, "traces", true
+		return f.Complete, true
 	case metric == record.Wrong:
-		return f.Wrong, "traces", true
+		return f.Wrong, true
 	case l.Calls == 0:
-		return Proportion{}, "", false
+		return Proportion{}, false
 	case metric == record.LinkedShare:
-		return proportion(l.Linked, l.Calls), "calls", true
+		return proportion(l.Linked, l.Calls), true
 	case metric == record.UnlinkedShare:
-		return proportion(l.Calls-l.Linked-l.Wrong, l.Calls), "calls", true
+		return proportion(l.Calls-l.Linked-l.Wrong, l.Calls), true
 	case metric == record.WrongCalls:
-		return proportion(l.Wrong, l.Calls), "calls", true
+		return proportion(l.Wrong, l.Calls), true
 	}
-	return Proportion{}, "", false
+	return Proportion{}, false
 }
 
 // proportion with the interval of Wilson (1927), which holds its level where the
@@ -77,11 +76,4 @@ func proportion(k, n int) Proportion {
 	// Rounding must not exclude the share itself.
 	p.Lo, p.Hi = min(p.Lo, share), max(p.Hi, share)
 	return p
-}
-
-// String writes the share in percent with its interval and n.
-func (p Proportion) String() string {
-	d := min(max(1, decimalsFor(100*(p.Hi-p.Lo)/3)), 4)
-	write := func(x float64) string { return fixed(100*x, d) }
-	return fmt.Sprintf("%s%% (%s–%s%%, n=%d)", write(p.Share), write(p.Lo), write(p.Hi), p.N)
 }

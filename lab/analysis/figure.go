@@ -91,7 +91,7 @@ func (a *grid) dim(it item, dimension string) string {
 		}
 		return ""
 	case "variant":
-		return a.variantName(it.b)
+		return Label(it.b.name)
 	case "size":
 		return Tick(float64(a.sizeOf(it.p.workload)), dimension)
 	}

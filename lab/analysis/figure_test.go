@@ -86,7 +86,7 @@ func TestTheMatrixFillsTheThesisFigures(t *testing.T) {
 	s := analyse(t, m, runs)
 	for _, q := range s.Answers { // of tracers that are not in the matrix
 		if q.ID == "RQ5" || q.ID == "I1" {
-			if got := q.Claims[0].Short; got != "This profile does not measure it." {
+			if got := q.Sentence(); got != "This profile does not measure it." {
 				t.Errorf("%s: %s", q.ID, got)
 			}
 		}

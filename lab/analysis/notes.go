@@ -39,12 +39,8 @@ func notes(m *record.Manifest, s *Summary) []string {
 	if len(none) > 0 {
 		out = append(out, "No run of these counts: "+strings.Join(none, ", ")+".")
 	}
-	if n := len(few); n > 0 {
-		which := strings.Join(few[:min(n, 8)], ", ")
-		if n > 8 {
-			which += fmt.Sprintf(" and %d more", n-8)
-		}
-		out = append(out, fmt.Sprintf("Fewer than %d rounds of these count, so that nothing can be told from noise: %s.", stats.MinSamples, which))
+	if len(few) > 0 {
+		out = append(out, fmt.Sprintf("Fewer than %d rounds of these count, so that nothing can be told from noise: %s.", stats.MinSamples, some(few)))
 	}
 	for _, r := range s.Rules {
 		if r.Unjudged > 0 {
@@ -77,10 +73,14 @@ func biased(s *Summary) []string {
 	if off == 0 {
 		return nil
 	}
-	n := len(which)
-	list := strings.Join(which[:min(n, 8)], ", ")
-	if n > 8 {
-		list += fmt.Sprintf(" and %d more", n-8)
+	return []string{fmt.Sprintf("The baseline differs from itself in %d of %d comparisons (chance alone makes it one in twenty): %s.", off, total, some(which))}
+}
+
+// some of a list of names.
+func some(names []string) string {
+	const most = 8
+	if n := len(names); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
 	}
-	return []string{fmt.Sprintf("The baseline differs from itself in %d of %d comparisons (chance alone makes it one in twenty): %s.", off, total, list)}
+	return strings.Join(names, ", ")
 }

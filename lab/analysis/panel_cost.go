@@ -27,7 +27,7 @@ func (a *grid) sharePanels(s *Summary, f experiment.Figure) []Panel {
 				continue
 			}
 			x := float64(len(panel.Labels))
-			panel.Labels = append(panel.Labels, a.variantName(b))
+			panel.Labels = append(panel.Labels, Label(b.name))
 			for _, c := range prof.Categories {
 				if !some[c.Category] {
 					continue
@@ -115,7 +115,7 @@ func (a *grid) programPanels(s *Summary, f experiment.Figure) []Panel {
 			}
 			x := c.Rate
 			if !numeric {
-				label := a.variantName(b)
+				label := Label(b.name)
 				if !slices.Contains(panel.Labels, label) {
 					panel.Labels = append(panel.Labels, label)
 				}

@@ -3,8 +3,8 @@ package analysis
 import (
 	"fmt"
 	"math"
-	"strings"
 
+	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/stats"
 )
 
@@ -15,7 +15,7 @@ const unbounded = 1e6
 
 // share fills a finding with the share that x adds to the baseline of what y adds,
 // and says whether a target is met (0: there is none). It returns why it cannot.
-func share(f *Finding, x, y, base byRound, said string, target float64) string {
+func share(f *Finding, x, y, base byRound, other string, atMost float64) string {
 	shares, most := byRound{}, math.Inf(-1) // most: of those with a bound
 	for r, b := range base {
 		one, hasX := x[r]
@@ -30,23 +30,16 @@ func share(f *Finding, x, y, base byRound, said string, target float64) string {
 		}
 	}
 	if len(shares) == 0 {
-		return fmt.Sprintf("there is no round in which it, %s and the baseline count", said)
+		return fmt.Sprintf("there is no round in which it, %s and the baseline count", Label(other))
 	}
 	e := stats.Interval(shares.list())
 	if e.Median > most {
-		return fmt.Sprintf("%s adds nothing in half of the rounds", said)
+		return fmt.Sprintf("%s adds nothing in half of the rounds", Label(other))
 	}
-	hi := hundredths(e.Hi)
 	if e.Hi > most { // a limit between two rounds, one of which has no bound, has none
-		e.Hi, hi = unbounded, "unbounded"
+		e.Hi = unbounded
 	}
-	f.Value = &e
-	f.Text = fmt.Sprintf("%s of what %s adds (%s to %s, n=%d)", hundredths(e.Median), said, hundredths(e.Lo), hi, e.N)
-	if target > 0 {
-		f.aims(fmt.Sprintf("at most %g", target), stats.AtMost(e, target))
-	}
+	f.Value, f.Against = &e, other
+	f.Bound, f.Target = target(e, experiment.Claim{AtMost: atMost}, func(x float64) string { return fmt.Sprintf("%g", x) })
 	return ""
 }
-
-// hundredths writes a share, with a minus sign that is one.
-func hundredths(x float64) string { return strings.Replace(fmt.Sprintf("%.2f", x), "-", "−", 1) }

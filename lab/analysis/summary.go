@@ -11,7 +11,7 @@ import (
 )
 
 // Version of summary.json. It changes when a key changes its meaning.
-const Version = 1
+const Version = 2
 
 // Summary is the result of an experiment, as summary.json has it: its keys are
 // stable, and other programs may read it.
@@ -25,10 +25,7 @@ type Summary struct {
 	// Baseline is the variant that all others are compared with.
 	Baseline string `json:"baseline"`
 	// Smoke says that no effect rests on enough rounds; "": at least one does.
-	Smoke string `json:"smoke,omitempty"`
-	// Found are the answers in short, one sentence for each claim, or for each
-	// cell and variant if the experiment asks nothing.
-	Found    []string          `json:"found"`
+	Smoke    string            `json:"smoke,omitempty"`
 	Runs     Runs              `json:"runs"`
 	Cells    []Cell            `json:"cells"`
 	Answers  []Answer          `json:"answers,omitempty"`
@@ -140,7 +137,6 @@ type Effect struct {
 	Relative *stats.Estimate `json:"relative,omitempty"`
 	// Rounds are absent where the same effect is in the table of a cell.
 	Rounds []RoundValue `json:"rounds,omitempty"`
-	Text   string       `json:"text"`
 }
 
 // Verdict is of package stats; a ratio's floor is a share of 1.
@@ -201,27 +197,18 @@ type ClaimAnswer struct {
 	Metric  string `json:"metric"`
 	Against string `json:"against"` // tracer; the baseline's name if the claim names none
 	Source  string `json:"source,omitempty"`
-	// Short is the answer in one plain sentence; First: it is among the report's first ones.
-	Short string `json:"short"`
-	First bool   `json:"first,omitempty"`
+	// Subject is what the claim is about; First: it is among those that the report begins with.
+	Subject string `json:"subject"`
+	First   bool   `json:"first,omitempty"`
+	// ShareOfAdded: values are shares of what Against adds to the baseline.
+	ShareOfAdded bool `json:"share_of_added,omitempty"`
 
 	Comparisons     int       `json:"comparisons"`
 	Distinguishable int       `json:"distinguishable"`
-	Summary         string    `json:"summary"`
-	Ranges          []Range   `json:"ranges,omitempty"`
 	Findings        []Finding `json:"findings"`
 	// Missing are comparisons that were asked for and could not be made, with
 	// the reason.
 	Missing []string `json:"missing,omitempty"`
-}
-
-// Range sums up the findings that share a load, a workload, a tracer or a rate.
-type Range struct {
-	By              string `json:"by"` // load, workload, tracer or rate
-	Key             string `json:"key"`
-	Comparisons     int    `json:"comparisons"`
-	Distinguishable int    `json:"distinguishable"`
-	Text            string `json:"text"`
 }
 
 // Finding is one comparison of a claim. Where the other side has no such metric
@@ -237,9 +224,12 @@ type Finding struct {
 	Effect     *Effect         `json:"effect,omitempty"`
 	Value      *stats.Estimate `json:"value,omitempty"`
 	Proportion *Proportion     `json:"proportion,omitempty"`
-	// Target is whether what the claim wants is met; "": it wants nothing.
+	// Against is the variant of whose added cost the value is a share.
+	Against string `json:"against,omitempty"`
+	// Bound is what the claim wants ("≤ 1.02"), and Target whether that is met, by package stats;
+	// "": it wants nothing.
+	Bound  string `json:"bound,omitempty"`
 	Target string `json:"target,omitempty"`
-	Text   string `json:"text"`
 }
 
 // Figure is the data of a plot.

@@ -84,7 +84,7 @@ func runCommand() *cobra.Command {
 		Long: `Runs an experiment and writes DIR: manifest.json (machine, versions, the experiment
 as it was run), results.jsonl (a line per run, with the configuration that was read
 back from the running process), summary.json, report.html with all tables and figures,
-and report.md, a short page with the answers and one figure.
+and report.md, a short page with the answers, a table and one figure.
 
 Every run is on the disk before the next one begins: what was interrupted goes on with
 --resume. As root, services run in a network namespace of their own, and the bytes that

@@ -221,7 +221,7 @@ type Figure struct {
 	Source string `yaml:"source" json:"source,omitempty"`
 }
 
-// Question is answered in sentences that are generated from the data.
+// Question is answered by a sentence and rows of comparisons.
 type Question struct {
 	ID     string  `yaml:"id" json:"id"`
 	Ask    string  `yaml:"ask" json:"ask"`
@@ -233,8 +233,8 @@ type Question struct {
 // or against another tracer at the same rate. The baseline itself is compared with
 // another tracer where Where names it.
 type Claim struct {
-	// Say is a plain sentence in which {} stands for the outcome ("Tracing every request costs {}
-	// CPU."): reports begin with the claims that have one.
+	// Say is what the claim is about, with {} where the outcome belongs ("Tracing every request costs {}
+	// CPU."): reports begin with the claims that have it.
 	Say     string `yaml:"say" json:"say,omitempty"`
 	Metric  string `yaml:"metric" json:"metric"`
 	Where   Subset `yaml:"where" json:"where"`

@@ -186,6 +186,14 @@ var Metrics = []Metric{
 	{GeneratorLagP99, "lag of the load generator", "ms", "p99 of what the generator itself was late with a free connection", 0, true},
 }
 
+// WithUnit is the name with the unit, which tells metrics of one name apart.
+func (m Metric) WithUnit() string {
+	if m.Unit == "1" {
+		return m.Name
+	}
+	return m.Name + " (" + m.Unit + ")"
+}
+
 // MetricOf finds a metric by its key.
 func MetricOf(key string) (Metric, bool) {
 	for _, m := range Metrics {

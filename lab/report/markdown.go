@@ -16,8 +16,9 @@ const (
 	// maxFigure bounds the figure of the short page, in bytes. A figure that needs more has a
 	// dozen plots or hundreds of bars, which nobody reads on a page that GitHub shows.
 	maxFigure = 20 << 10
-	// maxListed bounds what the short page lists where an experiment asks no questions.
-	maxListed = 20
+	// maxLines bounds the short page. Of these, otherLines are neither a question, nor a row, nor an item of how
+	// it was measured. A terminal has maxRows rows.
+	maxLines, otherLines, maxRows = 60, 18, 40
 	// maxNotes and maxNote, in characters, bound the notes.
 	maxNotes, maxNote = 4, 240
 )
@@ -36,7 +37,8 @@ func (v *view) short(m *record.Manifest, s *analysis.Summary) (map[string][]byte
 	if v.Smoke != "" {
 		w.line("**%s**", escape(v.Smoke))
 	}
-	w.answers(v)
+	measured := v.measured(m, s)
+	w.answers(v, s, maxLines-otherLines-2*min(1, len(v.Smoke))-len(v.Questions)-len(measured))
 	f, svg, err := v.shown()
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func (v *view) short(m *record.Manifest, s *analysis.Summary) (map[string][]byte
 		w.line("![%s](%s)", escape(f.ID+": "+f.Title), name)
 	}
 	w.line("## How it was measured")
-	w.list(v.measured(m, s))
+	w.list(measured)
 	w.line("All tables and figures: `tare bench report DIR`, where DIR is this directory, writes them to `%s`.", pageFile)
 	files[shortFile] = append(bytes.TrimRight(w.b.Bytes(), "\n"), '\n')
 	return files, nil
@@ -89,36 +91,74 @@ func (w *writer) list(items []string) {
 	}
 }
 
-// answers are a line for each question or, where none is asked, for what was found.
-func (w *writer) answers(v *view) {
+// answers are a line for each question, and the rows that it rests on.
+func (w *writer) answers(v *view, s *analysis.Summary, limit int) {
 	var items []string
-	if len(v.Answers) == 0 {
-		w.line("## What was found")
-		for _, f := range v.Found[:min(len(v.Found), maxListed)] {
-			items = append(items, fmt.Sprintf("**%s**: %s", escape(f.Subject), escape(f.Text)))
-		}
-		switch more := len(v.Found) - maxListed; {
-		case len(v.Found) == 0:
-			items = append(items, "Nothing could be compared.")
-		case more > 0:
-			items = append(items, fmt.Sprintf("%d more, in `%s`", more, pageFile))
-		}
-		w.list(items)
-		if v.Meaning != "" {
-			w.line("%s", escape(v.Meaning))
-		}
-		return
-	}
-	w.line("## The answers")
-	for _, a := range v.Answers {
-		text := fmt.Sprintf("**%s: %s** %s", escape(a.ID), escape(a.Ask), escape(strings.Join(a.Says, " ")))
-		if a.Source != "" {
-			text += " Source: " + escape(a.Source)
-		}
-		items = append(items, text)
+	for _, q := range v.Questions {
+		items = append(items, fmt.Sprintf("**%s: %s** %s", escape(q.ID), escape(q.Ask), escape(q.Answer)))
 	}
 	w.list(items)
-	w.line("%sin `%s`.", ends, pageFile)
+	rows, left := shortRows(s, limit)
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(&w.b, "| %s |\n|%s\n", strings.Join(shortHead, " | "), strings.Repeat("---|", len(shortHead)))
+	for _, row := range rows {
+		for i := range row {
+			row[i] = escape(row[i])
+		}
+		fmt.Fprintf(&w.b, "| %s |\n", strings.Join(row, " | "))
+	}
+	text := strings.Join(analysis.Footnotes, " ")
+	if left > 0 {
+		text += fmt.Sprintf(" `%s` has %d more rows.", pageFile, left)
+	}
+	w.b.WriteString("\n")
+	w.line("%s", text)
+}
+
+// shortHead names the columns of shortRows.
+var shortHead = append([]string{"question"}, analysis.Head...)
+
+// shortRows are rows of the claims that the report begins with, no more than limit: all of them or, if these are
+// too many, the least and the greatest of each claim, the greatest alone, or that of the first claims of each
+// question. left counts the rows that are not among them.
+func shortRows(s *analysis.Summary, limit int) (rows [][]string, left int) {
+	all := 0
+	for _, a := range s.Answers {
+		for _, c := range a.Claims {
+			all += len(c.Findings)
+		}
+	}
+	for _, most := range []struct{ ofClaim, claims int }{{all, all}, {2, all}, {1, all}, {1, 3}, {1, 2}, {1, 1}} {
+		rows = nil
+		for i := range s.Answers {
+			rows = append(rows, rowsOf(&s.Answers[i], most.ofClaim, most.claims)...)
+		}
+		if len(rows) <= limit {
+			break
+		}
+	}
+	rows = rows[:min(len(rows), max(limit, 0))]
+	return rows, all - len(rows)
+}
+
+// rowsOf are the rows of a question's first claims.
+func rowsOf(a *analysis.Answer, ofClaim, claims int) [][]string {
+	var rows [][]string
+	for _, c := range a.Claims {
+		if !c.First || len(c.Findings) == 0 || claims == 0 {
+			continue
+		}
+		claims--
+		least, greatest := c.Extremes()
+		for i, r := range c.Rows() {
+			if len(c.Findings) <= ofClaim || i == greatest || i == least && ofClaim > 1 {
+				rows = append(rows, append([]string{a.ID}, r.Texts()...))
+			}
+		}
+	}
+	return rows
 }
 
 // measured says in a few lines what the numbers rest on.

@@ -1,23 +1,23 @@
 // Package report writes what an analysis found for people to read: report.html, which has
-// everything and needs nothing but itself; report.md, a short page with the answers and one
-// figure, for those who come by; and summary.json for programs.
+// everything and needs nothing but itself; report.md, a short page with a sentence for each question,
+// a table and one figure, for those who come by; and summary.json for programs.
 // It refuses to show a number without its interval and n, and to take anything
 // from outside: no script, no font and no picture is fetched.
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/record"
-	"github.com/tare-trace/tare/lab/stats"
 )
 
 // Write writes the report into the directory of the results, which is made if it
@@ -98,45 +98,33 @@ func removeOthers(figures string, files map[string][]byte) error {
 	return nil
 }
 
-// distinguishable says what the word means, once in every report that uses it.
-var distinguishable = fmt.Sprintf("“Distinguishable” means statistically significant (the 95%% interval excludes no effect), greater than the noise floor, and measured in at least %d rounds. What is not distinguishable may still be there. “No control”: untraced runs have none of it, and the interval alone decides.", stats.MinSamples)
-
-func explains(s *analysis.Summary) bool {
-	return slices.ContainsFunc(s.Found, func(f string) bool { return strings.Contains(f, "distinguishable") })
-}
-
-// WriteFindings writes the answers in short, for a terminal.
+// WriteFindings writes the answers with their rows, for a terminal.
 func WriteFindings(w io.Writer, m *record.Manifest, s *analysis.Summary) {
-	title := s.Title
-	if title == "" {
-		title = s.Experiment
-	}
-	text := fmt.Sprintf("%s\n%s; %d of %d measured runs count\n\n", title, where(m), s.Runs.MeasuredKept, s.Runs.Measured)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s; %d of %d measured runs count\n", cmp.Or(s.Title, s.Experiment), where(m), s.Runs.MeasuredKept, s.Runs.Measured)
 	if s.Smoke != "" {
-		text += "  " + s.Smoke + "\n"
+		fmt.Fprintf(&b, "\n%s\n", s.Smoke)
 	}
 	for _, a := range s.Answers {
-		text += fmt.Sprintf("\n  %s: %s\n", a.ID, a.Ask)
-		for _, says := range first(a, "").Says {
-			text += "    " + says + "\n"
-		}
+		fmt.Fprintf(&b, "\n%s: %s\n%s\n", a.ID, a.Ask, a.Sentence())
 	}
-	if len(s.Answers) == 0 {
-		for _, f := range s.Found {
-			text += "  " + f + "\n"
-		}
-		if len(s.Found) == 0 {
-			text += "  nothing could be compared\n"
-		}
-		if explains(s) {
-			text += "\n" + distinguishable + "\n"
-		}
+	rows, left := shortRows(s, maxRows)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{shortHead}, rows...) {
+		_, _ = fmt.Fprintln(t, strings.Join(row, "\t")) // a builder takes everything
 	}
-	if len(s.Notes) > 0 {
-		text += "\n"
+	b.WriteString("\n")
+	_ = t.Flush()
+	if left > 0 {
+		fmt.Fprintf(&b, "%d more rows: %s\n", left, pageFile)
 	}
+	b.WriteString("\n")
+	for _, n := range analysis.Footnotes {
+		fmt.Fprintln(&b, strings.ReplaceAll(n, "*", ""))
+	}
+	b.WriteString("\n")
 	for _, n := range s.Notes {
-		text += "  note: " + n + "\n"
+		fmt.Fprintf(&b, "note: %s\n", n)
 	}
-	_, _ = io.WriteString(w, text) // there is nobody to tell that the terminal is gone
+	_, _ = io.WriteString(w, b.String()) // there is nobody to tell that the terminal is gone
 }

@@ -33,7 +33,7 @@ func (v *view) cells(m *record.Manifest, s *analysis.Summary) {
 		for i := range c.Variants {
 			x := &c.Variants[i]
 			r := row{
-				Name:    variantName(x.Tracer, x.Name, x.Rate),
+				Name:    analysis.Label(x.Name),
 				About:   fmt.Sprintf("n=%d", x.Kept),
 				Control: x.Role == analysis.Again,
 			}
@@ -101,25 +101,17 @@ func (v *view) controls(m *record.Manifest, s *analysis.Summary) {
 			}
 			e := analysis.Effect{As: k.As, Estimate: k.Estimate}
 			change, interval := e.Change(metric)
-			v.Controls.Rows = append(v.Controls.Rows, []string{c.Name, withUnit(metric),
+			v.Controls.Rows = append(v.Controls.Rows, []string{c.Name, metric.WithUnit(),
 				fmt.Sprintf("%s (%s, n=%d)", change, interval, k.Estimate.N),
 				analysis.FloorText(k.Floor, k.As, metric)})
 		}
 	}
 }
 
-// withUnit tells metrics of one name apart.
-func withUnit(m record.Metric) string {
-	if m.Unit == "1" {
-		return m.Name
-	}
-	return m.Name + " (" + m.Unit + ")"
-}
-
 // costs are the CPU profiles, the kernel programs and the ground truth.
 func (v *view) costs(s *analysis.Summary) {
 	for _, p := range s.CPU {
-		c := captioned{Caption: fmt.Sprintf("%s, %s (n=%d)", p.Cell, variantText(s, p.Cell, p.Variant), p.N), Table: cpuTable("category", p.Categories)}
+		c := captioned{Caption: fmt.Sprintf("%s, %s (n=%d)", p.Cell, analysis.Label(p.Variant), p.N), Table: cpuTable("category", p.Categories)}
 		if p.Added != nil {
 			c.Table.Rows = append(c.Table.Rows, []string{"all together", "", estimate(*p.Added, ""), ""})
 		}
@@ -130,12 +122,12 @@ func (v *view) costs(s *analysis.Summary) {
 	}
 	v.Programs.Head = []string{"cell", "variant", "program", "ns per run", "runs per request"}
 	for _, p := range s.Programs {
-		v.Programs.Rows = append(v.Programs.Rows, []string{p.Cell, variantName(p.Tracer, p.Variant, p.Rate), p.Program,
+		v.Programs.Rows = append(v.Programs.Rows, []string{p.Cell, analysis.Label(p.Variant), p.Program,
 			estimate(p.NsPerRun, ""), estimate(p.RunsPerRequest, "")})
 	}
 	v.Fidelity.Head = []string{"cell", "variant", "complete", "wrong", "calls linked, and wrongly, of all", "by class"}
 	for _, f := range s.Fidelity {
-		v.Fidelity.Rows = append(v.Fidelity.Rows, []string{f.Cell, variantText(s, f.Cell, f.Variant), f.Complete.String(), f.Wrong.String(), links(f.Links), counts(f.Classes)})
+		v.Fidelity.Rows = append(v.Fidelity.Rows, []string{f.Cell, analysis.Label(f.Variant), f.Complete.String(), f.Wrong.String(), links(f.Links), counts(f.Classes)})
 	}
 }
 
@@ -151,7 +143,7 @@ func (v *view) planted(s *analysis.Summary) {
 				head[0] = "kind"
 			}
 			for _, part := range p.Of {
-				head = append(head, variantText(s, p.Cell, part.Variant))
+				head = append(head, analysis.Label(part.Variant))
 			}
 			v.Planted = append(v.Planted, captioned{Caption: captions[p.Group] + ", " + p.Cell, Table: table{Head: head}})
 		}
@@ -190,17 +182,6 @@ func cpuTable(what string, parts []analysis.CPUCategory) table {
 		t.Rows = append(t.Rows, []string{k.Category, estimate(k.Value, ""), added, share})
 	}
 	return t
-}
-
-func variantText(s *analysis.Summary, cell, variant string) string {
-	for _, c := range s.Cells {
-		for _, x := range c.Variants {
-			if c.Name == cell && x.Name == variant {
-				return variantName(x.Tracer, x.Name, x.Rate)
-			}
-		}
-	}
-	return variant
 }
 
 // links writes how many calls are linked; a dash where no call was expected.
@@ -265,7 +246,7 @@ func (v *view) lost(runs []record.Run) {
 	}
 	for i := range runs {
 		r := &runs[i]
-		k := key{r.Cell, variantName(r.Tracer, r.Variant, r.Rate)}
+		k := key{r.Cell, analysis.Label(r.Variant)}
 		add(lost, k, r.Lost)
 		add(failed, k, r.Errors)
 	}

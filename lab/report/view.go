@@ -19,11 +19,9 @@ type view struct {
 	Title, Description string
 	Where              string // machine, kernel, when
 	Smoke              string // that nothing rests on enough rounds
-	Answers            []answer
 	First              *figure
-	Found              []finding
-	Meaning            string // of "distinguishable", where it is said
 	Questions          []question
+	Footnotes          []string // of the rows
 	Figures            []figure
 	Cells              []cell
 	Controls           table
@@ -49,21 +47,6 @@ type view struct {
 
 type pair struct{ Key, Value string }
 
-// answer to a question in plain sentences, for the first screen.
-type answer struct {
-	ID, Anchor, Ask, Source string
-	Says                    []string
-}
-
-// ends explains the numbers of the answers.
-const ends = "From the lower end of the lowest 95% interval to the upper end of the highest, of the comparisons that can be told from noise or, where none or no more than chance makes can, of all; the interval of each comparison is "
-
-// Ends is ends, for the page.
-func (*view) Ends() string { return ends + "below." }
-
-// finding is a sentence whose subject is set off.
-type finding struct{ Subject, Text string }
-
 // table of texts; the first column names the row.
 type table struct {
 	Head []string
@@ -76,15 +59,17 @@ type captioned struct {
 	Folded  table // by package, of a CPU profile
 }
 
+// question with the sentence that answers it, and the rows of each of its claims.
 type question struct {
-	ID, Anchor, Ask, Source string
-	Claims                  []claim
+	ID, Anchor, Ask, Source, Answer string
+	Claims                          []claim
 }
 
 type claim struct {
-	Subject, Source, Summary string
-	Ranges, Missing          []string
-	Findings                 table
+	Subject, Source string
+	Missing         []string
+	Findings        table
+	Folded          bool // many rows
 }
 
 type figure struct {
@@ -141,14 +126,10 @@ func newView(m *record.Manifest, s *analysis.Summary) *view {
 	}
 	v.Hollow = "Error bars are 95% intervals. Hollow or pale: not distinguishable from " + base +
 		". Grey: the noise floor, the greatest of the cells shown."
-	if explains(s) {
-		v.Meaning = distinguishable
+	for _, note := range analysis.Footnotes {
+		v.Footnotes = append(v.Footnotes, strings.ReplaceAll(note, "*", ""))
 	}
-	for _, f := range s.Found {
-		subject, text, _ := strings.Cut(f, ": ")
-		v.Found = append(v.Found, finding{subject, text})
-	}
-	v.questions(m, s)
+	v.questions(s)
 	v.figures(s)
 	v.cells(m, s)
 	v.controls(m, s)
@@ -182,13 +163,6 @@ func where(m *record.Manifest) string {
 	return strings.Join(parts, ", ")
 }
 
-func metricName(key string) string {
-	if m, ok := record.MetricOf(key); ok {
-		return m.Name
-	}
-	return key
-}
-
 // estimate writes a value with its interval and n.
 func estimate(e stats.Estimate, unit string) string {
 	if e.N == 0 {
@@ -198,67 +172,19 @@ func estimate(e stats.Estimate, unit string) string {
 	return fmt.Sprintf("%s%s (%s, n=%d)", middle, unit, interval, e.N)
 }
 
-func (v *view) questions(m *record.Manifest, s *analysis.Summary) {
-	for i, a := range s.Answers {
-		q := question{ID: a.ID, Anchor: anchor("question-", a.ID), Ask: a.Ask, Source: a.Source}
-		for j, c := range a.Claims {
-			where := m.Experiment.Questions[i].Claims[j].Where
-			metric, _ := record.MetricOf(c.Metric)
-			cl := claim{
-				Subject: metricName(c.Metric) + analysis.Subject(where, s.NotOffered),
-				Source:  c.Source, Summary: c.Summary, Missing: c.Missing,
+func (v *view) questions(s *analysis.Summary) {
+	const unfolded = 12
+	for _, a := range s.Answers {
+		q := question{ID: a.ID, Anchor: anchor("question-", a.ID), Ask: a.Ask, Source: a.Source, Answer: a.Sentence()}
+		for _, c := range a.Claims {
+			cl := claim{Subject: c.Subject, Source: c.Source, Missing: c.Missing, Findings: table{Head: analysis.Head}, Folded: len(c.Findings) > unfolded}
+			for _, r := range c.Rows() {
+				cl.Findings.Rows = append(cl.Findings.Rows, r.Texts())
 			}
-			if c.Against != s.Baseline {
-				cl.Subject += ", against " + c.Against
-			}
-			for _, r := range c.Ranges {
-				if c.Distinguishable == 0 && c.Comparisons > 0 {
-					break // each part would say once more what the whole says
-				}
-				cl.Ranges = append(cl.Ranges, r.Text)
-			}
-			cl.Findings = findingsTable(c.Findings, metric)
 			q.Claims = append(q.Claims, cl)
 		}
 		v.Questions = append(v.Questions, q)
-		v.Answers = append(v.Answers, first(a, q.Anchor))
 	}
-}
-
-// first are the sentences that answer a question before anything else. What the source has to
-// say is of these claims, or of the whole question.
-func first(a analysis.Answer, anchor string) answer {
-	out := answer{ID: a.ID, Anchor: anchor, Ask: a.Ask}
-	var sources []string
-	for _, c := range a.Claims {
-		if !c.First {
-			continue
-		}
-		out.Says = append(out.Says, c.Short)
-		if c.Source != "" && !slices.Contains(sources, c.Source) {
-			sources = append(sources, c.Source)
-		}
-	}
-	if out.Source = strings.Join(sources, "; "); out.Source == "" {
-		out.Source = a.Source
-	}
-	return out
-}
-
-func findingsTable(findings []analysis.Finding, m record.Metric) table {
-	t := table{Head: []string{"cell", "variant", m.Name}}
-	for _, f := range findings {
-		t.Rows = append(t.Rows, []string{f.Cell, variantName(f.Tracer, f.Variant, f.Rate), f.Text})
-	}
-	return t
-}
-
-// variantName writes tracer@rate with a percentage.
-func variantName(tracer, variant string, rate float64) string {
-	if variant != tracer && strings.HasPrefix(variant, tracer+"@") {
-		return tracer + " at " + analysis.RatePercent(rate)
-	}
-	return variant
 }
 
 // anchor makes an id of a heading.

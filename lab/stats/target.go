@@ -1,30 +1,34 @@
 package stats
 
-import "fmt"
+// What became of a target.
+const (
+	Met         = "met"
+	Missed      = "missed"
+	NotResolved = "not resolved" // by as many rounds as there were
+	NotMeasured = "not measured"
+)
 
-// AtMost says in words whether an estimate meets an upper bound: "met" or "missed"
-// need the whole interval on one side; else the median tells which way it leans.
+// AtMost says whether an estimate meets an upper bound: Met and Missed need the
+// whole interval on one side, and at least MinSamples values.
 func AtMost(e Estimate, bound float64) string {
-	return judged(e, e.Hi <= bound, e.Lo > bound, e.Median <= bound)
+	return judged(e, e.Hi <= bound, e.Lo > bound)
 }
 
 // AtLeast is AtMost of a lower bound.
 func AtLeast(e Estimate, bound float64) string {
-	return judged(e, e.Lo >= bound, e.Hi < bound, e.Median >= bound)
+	return judged(e, e.Lo >= bound, e.Hi < bound)
 }
 
-func judged(e Estimate, met, missed, leans bool) string {
+func judged(e Estimate, met, missed bool) string {
 	switch {
 	case e.N == 0:
-		return "not measured"
+		return NotMeasured
 	case e.N < MinSamples:
-		return fmt.Sprintf("too few rounds to tell, at least %d are needed", MinSamples)
+		return NotResolved
 	case met:
-		return "met"
+		return Met
 	case missed:
-		return "missed"
-	case leans:
-		return "met by the median, not by the whole interval"
+		return Missed
 	}
-	return "missed by the median, not by the whole interval"
+	return NotResolved
 }
