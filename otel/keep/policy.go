@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -168,7 +169,7 @@ func (l *Learn) complete() error {
 		l.Operations = 256
 	}
 	if l.After == 0 {
-		l.After = int(20 / (1 - l.Quantile))
+		l.After = int(math.Ceil(20/(1-l.Quantile) - 1e-6)) // 1-0.99 is not exactly 0.01
 	}
 	return nil
 }
