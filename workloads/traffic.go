@@ -69,21 +69,14 @@ const SpansPerTrace = 9
 // the second host's.
 const SpansPerBody = TracesPerBody * SpansPerTrace
 
-func newTraffic() *traffic { return newTrafficOf(TracesPerBody) }
+// trafficStart is when the first traces start, in Unix ns.
+const trafficStart = 1 << 60
 
-// WholeTraces is the body of an OTLP request with so many of the traces that a
-// chain "collector" is sent, each whole and starting at [WholeTracesStart]. It
-// is for measurements of what takes whole traces, such as the store.
-func WholeTraces(traces int) []byte { return newTrafficOf(traces).template }
-
-// WholeTracesStart is when the traces of WholeTraces start, in Unix ns.
-const WholeTracesStart = 1 << 60
-
-func newTrafficOf(traces int) *traffic {
-	t := &traffic{base: WholeTracesStart}
+func newTraffic() *traffic {
+	t := &traffic{base: trafficStart}
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // ids of a test's traces
 	spans := make([][]*span.Span, len(trafficServices))
-	for range traces {
+	for range TracesPerBody {
 		var trace span.TraceID
 		binary.BigEndian.PutUint64(trace[:8], rng.Uint64())
 		binary.BigEndian.PutUint64(trace[8:], rng.Uint64())

@@ -57,16 +57,6 @@ func CityOf(n uint64) int { return int((n/cycle*7 + n%cycle*61%cycle) % uint64(l
 // InMemory reports whether services keep the data of a city.
 func InMemory(city string) bool { return city != Cities[len(Cities)-1] }
 
-// CityIndex finds a city.
-func CityIndex(city string) (int, bool) {
-	for i, c := range Cities {
-		if c == city {
-			return i, true
-		}
-	}
-	return 0, false
-}
-
 // Where a hotel is: latitude and longitude in degrees.
 func Where(id int) (latitude, longitude float64) {
 	city := id / HotelsOfACity
