@@ -29,7 +29,7 @@ var goTargets = []goTarget{
 	{"CPU that is added to all services of the hotel mesh at 1%, by what the official SDK adds", "≤ 1/10", "chainscope-hotel", "tare@0.01", "", claim{"Q1", 2}},
 	{"the same at 100%", "≤ 1/4", "chainscope-hotel", "tare@1", "", claim{"Q1", 3}},
 	{"root cause: the right service first, over 50 placements, 10% sampled", "≥ 95%", "chainscope-rootcause", "tare@0.1", "", claim{"Q5", 2}},
-	{"CPU of a Go service with nothing sampled", "not more", "coroot", "tare@0", "", claim{"C1", 5}},
+	{"CPU of a Go service with nothing sampled", "neither more nor less", "coroot", "tare@0", "", claim{"C1", 5}},
 }
 
 // goLinking writes into cost the targets of linking Go, with what was measured, and into doc the calls of each way.
