@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/stats"
@@ -28,7 +27,7 @@ func (c *Comparison) rows() [][]string {
 		m, _ := record.MetricOf(ch.Metric)
 		side := func(of stats.Estimate) string {
 			middle, interval := (&Effect{As: ch.As, Estimate: of}).Change(m)
-			return fmt.Sprintf("%s (%s, n=%d)", middle, interval, of.N)
+			return measured(middle, interval, of.N)
 		}
 		f := Finding{Effect: &Effect{As: ch.As, Estimate: ch.Change, Verdict: ch.Verdict}}
 		change, interval, n := f.text(m)
@@ -69,11 +68,7 @@ func (c *Change) size() float64 {
 func (c *Comparison) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", strings.Join(c.lines(), "\n"))
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{columns}, c.rows()...) {
-		_, _ = fmt.Fprintln(t, strings.Join(row, "\t")) // a builder takes everything
-	}
-	_ = t.Flush()
+	b.WriteString(TextTable(columns, c.rows()))
 	c.only(&b, "")
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -85,13 +80,7 @@ func (c *Comparison) WriteMarkdown(w io.Writer) error {
 	for _, line := range c.lines() {
 		fmt.Fprintf(&b, "- %s\n", escape(line))
 	}
-	fmt.Fprintf(&b, "\n| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
-	for _, row := range c.rows() {
-		for i := range row {
-			row[i] = escape(row[i])
-		}
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
-	}
+	b.WriteString("\n" + MarkdownTable(columns, c.rows(), escape))
 	c.only(&b, "- ")
 	_, err := io.WriteString(w, b.String())
 	return err

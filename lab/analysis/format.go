@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -155,7 +154,7 @@ func (a *grid) loadName(load string) string {
 // String writes the share in percent with its interval and n.
 func (p Proportion) String() string {
 	share, interval := p.text()
-	return fmt.Sprintf("%s (%s, n=%d)", share, interval, p.N)
+	return measured(share, interval, p.N)
 }
 
 func (p Proportion) text() (share, interval string) {

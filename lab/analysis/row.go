@@ -32,11 +32,16 @@ func (r Row) Texts() []string {
 
 // String writes a row for a cell of another table: "+12% (1.10–1.14, n=20): more".
 func (r Row) String() string {
-	text := fmt.Sprintf("%s (%s, n=%d)", r.Effect, r.Interval, r.N)
+	text := measured(r.Effect, r.Interval, r.N)
 	if r.Verdict == none {
 		return text
 	}
 	return text + ": " + r.Verdict
+}
+
+// measured writes a middle with its interval and n.
+func measured(middle, interval string, n int) string {
+	return fmt.Sprintf("%s (%s, n=%d)", middle, interval, n)
 }
 
 // none stands in a row for what there is not.
@@ -58,22 +63,25 @@ var Footnotes = []string{
 
 // Rows are the findings of a claim.
 func (c *ClaimAnswer) Rows() []Row {
-	m, _ := record.MetricOf(c.Metric)
-	name := m.Name
-	if c.ShareOfAdded {
-		name += ", share of what the base adds"
-	}
-	rows := make([]Row, 0, len(c.Findings))
-	for i := range c.Findings {
-		f := &c.Findings[i]
-		r := Row{Cell: f.Cell, Metric: name, Base: none, Variant: Label(f.Variant), Verdict: f.verdict()}
-		r.Effect, r.Interval, r.N = f.text(m)
-		if against := f.base(); against != "" {
-			r.Base = Label(against)
-		}
-		rows = append(rows, r)
+	rows := make([]Row, len(c.Findings))
+	for i := range rows {
+		rows[i] = c.row(i)
 	}
 	return rows
+}
+
+func (c *ClaimAnswer) row(i int) Row {
+	f := &c.Findings[i]
+	m, _ := record.MetricOf(c.Metric)
+	r := Row{Cell: f.Cell, Metric: m.Name, Base: none, Variant: Label(f.Variant), Verdict: f.verdict()}
+	if c.ShareOfAdded {
+		r.Metric += ", share of what the base adds"
+	}
+	r.Effect, r.Interval, r.N = f.text(m)
+	if against := f.base(); against != "" {
+		r.Base = Label(against)
+	}
+	return r
 }
 
 func (f *Finding) base() string {
@@ -173,25 +181,23 @@ func (a *Answer) Sentence() string {
 		return "Not measured."
 	}
 	c := &a.Claims[i]
-	m, _ := record.MetricOf(c.Metric)
 	switch n := len(c.Findings); {
 	case n == 0 && len(c.Missing) > 0:
 		return "Not measured: " + c.Missing[0] + "."
 	case n == 0:
 		return "This profile does not measure it."
 	}
-	r := c.Rows()[0]
-	metric := strings.ToUpper(r.Metric[:1]) + r.Metric[1:]
-	if len(c.Findings) == 1 {
-		return fmt.Sprintf("%s, %s: %s (%s, n=%d)", metric, r.Variant, r.Effect, r.Interval, r.N) + outcomes(c.Findings) + a.targets(i)
-	}
 	least, greatest := c.Extremes()
-	lo, _, _ := c.Findings[least].text(m)
-	hi, _, _ := c.Findings[greatest].text(m)
-	if lo != hi {
-		lo += " to " + hi
+	lo, hi := c.row(least), c.row(greatest)
+	of, effect := fmt.Sprintf("%d comparisons", len(c.Findings)), lo.Effect
+	switch {
+	case len(c.Findings) == 1:
+		of, effect = lo.Variant, measured(lo.Effect, lo.Interval, lo.N)
+	case lo.Effect != hi.Effect:
+		effect += " to " + hi.Effect
 	}
-	return fmt.Sprintf("%s, %d comparisons: %s", metric, len(c.Findings), lo) + outcomes(c.Findings) + a.targets(i)
+	metric := strings.ToUpper(lo.Metric[:1]) + lo.Metric[1:]
+	return fmt.Sprintf("%s, %s: %s", metric, of, effect) + outcomes(c.Findings) + a.targets(i)
 }
 
 // outcomes counts what became of findings: "; 2 met, 1 not resolved by 20 rounds."

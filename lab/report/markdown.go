@@ -102,13 +102,7 @@ func (w *writer) answers(v *view, s *analysis.Summary, limit int) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(&w.b, "| %s |\n|%s\n", strings.Join(shortHead, " | "), strings.Repeat("---|", len(shortHead)))
-	for _, row := range rows {
-		for i := range row {
-			row[i] = escape(row[i])
-		}
-		fmt.Fprintf(&w.b, "| %s |\n", strings.Join(row, " | "))
-	}
+	w.b.WriteString(analysis.MarkdownTable(shortHead, rows, escape))
 	text := strings.Join(analysis.Footnotes, " ")
 	if left > 0 {
 		text += fmt.Sprintf(" `%s` has %d more rows.", pageFile, left)

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/record"
@@ -109,12 +108,7 @@ func WriteFindings(w io.Writer, m *record.Manifest, s *analysis.Summary) {
 		fmt.Fprintf(&b, "\n%s: %s\n%s\n", a.ID, a.Ask, a.Sentence())
 	}
 	rows, left := shortRows(s, maxRows)
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{shortHead}, rows...) {
-		_, _ = fmt.Fprintln(t, strings.Join(row, "\t")) // a builder takes everything
-	}
-	b.WriteString("\n")
-	_ = t.Flush()
+	b.WriteString("\n" + analysis.TextTable(shortHead, rows))
 	if left > 0 {
 		fmt.Fprintf(&b, "%d more rows: %s\n", left, pageFile)
 	}
