@@ -406,10 +406,13 @@ int BPF_PROG(tare_destroy, struct sock *sk)
 		return 0;
 	if (cfg_measure)
 		measure_closed(c, sk->sk_err);
-	struct tcp_sock *tp = sk->sk_lock.owned ? bpf_skc_to_tcp_sock(sk) : 0;
-	if (tp && cfg_tag == TARE_TAG_IP && c->flags & C_SERVER && c->flags & C_MARK)
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	bool owned = tp && sk->sk_lock.owned;
+	if (tp && c->flags & C_CLIENT && c->tags)
+		tx_prune(c, tp->snd_una); /* counts what was sent without its tag */
+	if (owned && cfg_tag == TARE_TAG_IP && c->flags & C_SERVER && c->flags & C_MARK)
 		conn_settle(c, tp->snd_una);
-	if (tp && c->flags & C_CLIENT)
+	if (owned && c->flags & C_CLIENT)
 		worker_closes(c, tp->copied_seq);
 	conn_ends(c, sk->sk_err);
 	conn_forget(sk);

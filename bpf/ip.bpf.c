@@ -176,6 +176,8 @@ INLINE bool again(struct conn *c, const struct segment *s, struct tx_tag *tag)
 	bool probe = c->path.carries == PATH_PROBED && tag->written == 1;
 	if (probe || (good && tag->written == TX_MOST))
 		path_lost(c);
+	if (tag->written != TX_NEVER)
+		count(TARE_C_TAG_NO_PATH);
 	tag->written = TX_NEVER;
 	return false;
 }

@@ -153,10 +153,11 @@ INLINE void path_close(struct path *p, u64 until)
 __noinline int path_lost(struct conn *c)
 {
 	struct path *p = c ? path_of(c, path_port(c)) : 0;
+	bool probed = c && c->path.carries == PATH_PROBED;
 	if (c)
 		c->path.carries = PATH_SHUT;
-	if (!p || (p->good && __sync_fetch_and_add(&p->lost, 1) + 1 < PATH_LOST))
-		return 0;
+	if (!p || (p->good ? __sync_fetch_and_add(&p->lost, 1) + 1 != PATH_LOST : !probed))
+		return 0; /* not bad yet, or another connection has found out */
 	u64 until = bpf_ktime_get_ns() + PATH_BAD_NS;
 	path_close(p, until);
 	p = path_create(c, 0);

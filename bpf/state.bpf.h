@@ -122,7 +122,7 @@ struct rx_tag {
 struct tx_tag {
 	struct tag_context ctx;
 	u32 start;
-	u32 written; /* TARE_TAG_IP: how often, up to TX_MOST */
+	u32 written; /* TARE_TAG_IP: how often, up to TX_MOST; then TX_NEVER */
 };
 
 #define TX_MOST	 3

@@ -190,6 +190,33 @@ func TestIPHeadersRefused(t *testing.T) {
 	}
 }
 
+// A path that was known to pass options on drops them from now on. The requests that
+// were sent with a tag in vain arrive without it, and are counted.
+func TestIPHeadersDroppedLater(t *testing.T) {
+	t.Parallel()
+	for _, v := range []family{ipv4, ipv6} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			w := twoHosts(t, v)
+			s := newSink(t)
+			a, b, before := w.agentsByIP(t, s)
+			earlier := a.mustMetrics().lost("tag_no_path")
+			w.hosts.dropIPOptions(t)
+			const requests = 500
+			send(t, load.Options{Addr: w.entry, Connections: 8, Requests: requests, AppendPath: numbered})
+			m, mb := a.settle(), b.settle()
+			t.Logf("proxy's agent:\n%vbackend's agent:\n%v", m, mb)
+			r := judge(t, s.since(before), shapeOf(t, "nginx"))
+			if n := m.lost("tag_no_path") - earlier; n < requests-r.Complete || n == 0 {
+				t.Errorf("%d of %d requests complete, and %d tags counted as not sent", r.Complete, requests, n)
+			}
+			if m.paths("drop") != 1 {
+				t.Errorf("the path was found to drop packets %d times, want once", m.paths("drop"))
+			}
+		})
+	}
+}
+
 // Databases, proxies and services on one host, over the loopback device.
 func TestIPHeadersOnOneHost(t *testing.T) {
 	t.Parallel()
