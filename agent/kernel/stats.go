@@ -42,7 +42,7 @@ type ProgramStats struct {
 	Hook    string // where it is attached
 	Runs    uint64
 	Runtime time.Duration
-	Missed  uint64 // calls that the kernel left out, since another run on this CPU was interrupted; always counted
+	Missed  uint64 // calls that the kernel left out and that lose something (tier.Program.Skippable); always counted
 }
 
 // Programs lists all programs that are attached, in the order of their tier.
@@ -53,9 +53,13 @@ func (t *Tracer) Programs() ([]ProgramStats, error) {
 		if err != nil {
 			return nil, fmt.Errorf("statistics of %s: %w", p.Name, err)
 		}
+		missed := s.RecursionMisses
+		if p.Skippable {
+			missed = 0
+		}
 		list = append(list, ProgramStats{
 			Name: strings.TrimPrefix(p.Name, "tare_"), Hook: strings.TrimPrefix(p.Hook.String(), "tp_btf/"),
-			Runs: s.RunCount, Runtime: s.Runtime, Missed: s.RecursionMisses,
+			Runs: s.RunCount, Runtime: s.Runtime, Missed: missed,
 		})
 	}
 	return list, nil

@@ -149,10 +149,18 @@ var All = []Tier{
 var unixSockets = []Program{
 	ofUnix("tare_unix_connects", Hook{ebpf.CGroupSockAddr, ebpf.AttachCgroupUnixConnect, ""}, "",
 		"connections that are opened over unix sockets"),
-	ofUnix("tare_unix_sends", Tracepoint("sk_data_ready"), Unix, "messages sent over unix sockets"),
+	unixSends(),
 	ofUnix("tare_unix_sent", Tracepoint("sock_send_length"), Unix, "how much is sent over unix sockets"),
 	ofUnix("tare_unix_received", Tracepoint("sock_recv_length"), Unix, "messages received over unix sockets"),
 	ofUnix("tare_unix_sweep", Run, "", "the end of requests whose unix socket was closed"),
+}
+
+// unixSends is skippable: what interrupts it is a packet that is queued to a TCP or UDP
+// socket, which it leaves alone.
+func unixSends() Program {
+	p := ofUnix("tare_unix_sends", Tracepoint("sk_data_ready"), Unix, "messages sent over unix sockets")
+	p.Skippable = true
+	return p
 }
 
 func ofUnix(name string, hook Hook, of Demand, what string) Program {
@@ -206,7 +214,10 @@ func programs(own ...Program) []Program {
 			For: "the end of requests whose connection closes",
 		},
 		{
-			Name: "tare_state", Hook: Tracepoint("inet_sock_set_state"),
+			// What interrupts it is a packet that ends another connection, and tare_destroy
+			// ends what is left of that. The kernel destroys sockets with bottom halves off,
+			// so nothing interrupts tare_destroy.
+			Name: "tare_state", Hook: Tracepoint("inet_sock_set_state"), Skippable: true,
 			For: "connections that services open, and the end of requests that are closed without an answer",
 		},
 		{

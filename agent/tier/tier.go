@@ -38,6 +38,10 @@ type Program struct {
 	Capability string
 	Without    string // what the loss costs
 	Until      string // the Linux version that needs no such hook any more; its absence costs nothing
+
+	// The kernel leaves a program out where it would interrupt another run of itself on
+	// the same CPU. Skippable programs lose nothing by that.
+	Skippable bool
 }
 
 // Demand is what hooks are attached for that cost something for all of a host.
