@@ -68,6 +68,8 @@ var (
 		"Root decisions at entry sockets.", []string{"sampled"}, nil)
 	descAdopted = prometheus.NewDesc("tare_adopted_total",
 		"Requests whose traceparent header was adopted.", nil, nil)
+	descOwnCalls = prometheus.NewDesc("tare_own_calls_total",
+		"Sampled calls that no request of their service caused: their client spans are the roots of traces.", nil, nil)
 	descTags = prometheus.NewDesc("tare_tags_total",
 		"Tags written (retransmissions included) and tags that began a request.", []string{"direction"}, nil)
 	descIgnored = prometheus.NewDesc("tare_tags_ignored_total",
@@ -118,6 +120,7 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_ROOTS_SAMPLED, descRoots, []string{"true"}},
 	{bpf.TareCounterTARE_C_ROOTS_UNSAMPLED, descRoots, []string{"false"}},
 	{bpf.TareCounterTARE_C_ADOPTED, descAdopted, nil},
+	{bpf.TareCounterTARE_C_OWN_CALLS, descOwnCalls, nil},
 	{bpf.TareCounterTARE_C_TAG_SENT, descTags, []string{"sent"}},
 	{bpf.TareCounterTARE_C_TAG_RECEIVED, descTags, []string{"received"}},
 	{bpf.TareCounterTARE_C_RECORDS, descRecords, []string{"kernel"}},

@@ -52,7 +52,10 @@ INLINE bool client_may_tag(struct conn *c, const struct tcp_view *v)
 	return false;
 }
 
-/* A request begins at c, caused by a->ctx; a->ends: the span that it ends. */
+/*
+ * A request begins at c, caused by the request of a->ctx, or by none (TARE_F_ROOT: a->ctx.span is 0); a->ends: the span
+ * that it ends.
+ */
 INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, struct start *a)
 {
 	struct client_exchange *x = &c->client.x;
@@ -143,8 +146,8 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	if (why && fresh && !(why = header_asks(c, v, &a->b, why, &a->ctx)))
 		a->flags = TARE_F_HEADER;
 	bool have = !more && !why && a->ctx.span;
-	if (have && fresh && x->span && c->flags & C_HTTP && a->ctx.span == x->caller.span &&
-	    peek(&a->b) != PAYLOAD_HTTP_REQUEST)
+	bool same = have ? a->ctx.span == x->caller.span : why && !x->caller.span;
+	if (fresh && x->span && same && c->flags & C_HTTP && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
 		fresh = false; /* the response began before the body was sent */
 	if (!fresh) {
 		if (x->span && (!have || a->ctx.span == x->caller.span)) {
@@ -168,6 +171,10 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	if (have && !in_flight(&a->ctx)) {
 		why = TARE_UNLINKED_STALE;
 		have = false;
+	}
+	if (why && fresh) {
+		why = own_call(c, why, a);
+		have = a->flags & TARE_F_ROOT;
 	}
 	if (why && fresh)
 		not_linked(c, why);

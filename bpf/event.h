@@ -315,6 +315,7 @@ enum counter {
 	TARE_C_ROOTS_SAMPLED = 0,
 	TARE_C_ROOTS_UNSAMPLED,
 	TARE_C_ADOPTED,	       /* traceparent taken over */
+	TARE_C_OWN_CALLS,      /* calls that no request caused: roots of traces, if sampled */
 	TARE_C_TAG_SENT,       /* tags written, retransmissions included */
 	TARE_C_TAG_RECEIVED,   /* tags that began a request */
 	TARE_C_RING_FULL,      /* records that found no room */

@@ -83,6 +83,46 @@ INLINE bool any_in_flight(void)
 	return *(volatile u64 *)&live_requests || in_grace();
 }
 
+/* A sampled request of the service is in flight, or counts as that. */
+INLINE bool service_busy(const struct service_state *svc)
+{
+	return svc->in_flight || in_grace();
+}
+
+/*
+ * A service's own calls, by its jobs and timers, begin traces. Not known of event loops, which remember no request that is
+ * not sampled.
+ */
+INLINE bool has_own_calls(const struct conn *c)
+{
+	return c->linking != TARE_LINK_LOOP && c->linking != TARE_LINK_NONE;
+}
+
+/*
+ * Draws for what is sent next, before it is known what caused it: most of what is not sampled need not be looked at then.
+ * Returns whether it is sampled, should nothing have caused it.
+ */
+INLINE bool own_drawn(struct conn *c)
+{
+	u64 threshold = sampling_threshold;
+	if (!has_own_calls(c))
+		return false;
+	c->client.own = 0;
+	if (threshold > RANDOM_MASK)
+		return false;
+	u64 low = draw();
+	if ((low & RANDOM_MASK) < threshold)
+		return false;
+	c->client.own = low;
+	return true;
+}
+
+/* Nothing that is sent now can be sampled: no request of the service is, nor would be a call of its own. */
+INLINE bool nothing_sampled(const struct conn *c, const struct service_state *svc)
+{
+	return !service_busy(svc) && !c->client.own;
+}
+
 /* A sampled request begins. 0: too many at once; it is not traced then. */
 __noinline int exchange_begin(struct conn *c, struct server_exchange *x, struct context *ctx)
 {

@@ -207,7 +207,7 @@ __noinline int go_asks(struct conn *c, u32 stream, struct context *ctx)
 	if (!c || !ctx)
 		return 0;
 	struct service_state *svc = service_of(c->service);
-	if (!svc || !(svc->in_flight || in_grace()))
+	if (!svc || nothing_sampled(c, svc))
 		return 0;
 	struct go_scratch *s = go_scratch_of(HOOK_SENDS);
 	u32 tgid = go_tgid();

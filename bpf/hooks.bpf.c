@@ -198,19 +198,19 @@ INLINE bool server_is_idle(const struct conn *c, u64 size)
 }
 
 /* What this client sends must be looked at. */
-INLINE bool client_looks(const struct conn *c, u64 size)
+INLINE bool client_looks(struct conn *c, u64 size)
 {
-	return c->opening != OPENING_DONE || any_in_flight() || size == PAYLOAD_GOODBYE_SIZE ||
-	       c->flags & C_HTTP2;
+	return own_drawn(c) || c->opening != OPENING_DONE || any_in_flight() ||
+	       size == PAYLOAD_GOODBYE_SIZE || c->flags & C_HTTP2;
 }
 
-INLINE enum fetch fetch_for(const struct conn *c, u64 size)
+INLINE enum fetch fetch_for(struct conn *c, u64 size)
 {
 	if (!(c->flags & (C_SERVER | C_STANDS)) || !size)
 		return FETCH_NOTHING;
 	if (c->flags & C_SERVER)
 		return cfg_measure || !server_is_idle(c, size) ? FETCH_BYTES : FETCH_NOTHING;
-	return cfg_measure || client_looks(c, size) ? FETCH_BYTES : FETCH_VIEW;
+	return client_looks(c, size) || cfg_measure ? FETCH_BYTES : FETCH_VIEW;
 }
 
 INLINE void sent(struct conn *c, struct tcp_view *v, struct bytes *b)

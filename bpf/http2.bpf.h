@@ -216,11 +216,14 @@ __noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struc
 	if (!why && a->ctx.span && !in_flight(&a->ctx))
 		why = TARE_UNLINKED_STALE;
 	if (why)
+		why = own_call(c, why, a);
+	if (why) {
 		not_linked(c, why);
-	if (why)
 		scratch->unlinked = 1;
+	}
 	conn_promise(c, !scratch->unlinked, v, f->at > 0 ? f->at : 0, size);
-	if (why || !a->ctx.span) {
+	bool root = a->flags & TARE_F_ROOT;
+	if (why || !(a->ctx.span || root)) {
 		c->http2.gaps |= sampling_threshold != 0;
 		return headers_alone(c, f, HOOK_SENDS, true);
 	}
@@ -240,7 +243,8 @@ __noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struc
 		told = (f->at >= 0 && tx_push(c, &a->ctx, seq, v->snd_una)) || named;
 	}
 	frame_head(a->head, f);
-	a->flags = TARE_F_HTTP2 | (told ? 0 : TARE_F_UNTAGGED) | (by_header ? TARE_F_HEADER : 0);
+	a->flags = TARE_F_HTTP2 | (root ? TARE_F_ROOT : 0) | (told ? 0 : TARE_F_UNTAGGED) |
+		   (by_header && !root ? TARE_F_HEADER : 0);
 	a->role = TARE_CLIENT;
 	a->now = bpf_ktime_get_ns();
 	if (cfg_sequence || streams_apart(c))

@@ -213,6 +213,7 @@ struct client_half {
 	u32 why;      /* C_BOUND: enum unlinked, why no caller was bound */
 	struct client_exchange x;
 	u64 token;  /* shim.bpf.h: that of the last request */
+	u64 own;    /* drawn for what is sent now, should nothing have caused it; 0: not sampled */
 	u64 shared; /* when one was sent before the answer to the one before, ns */
 	struct tx_tag tx[TAGS];
 };

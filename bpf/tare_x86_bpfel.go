@@ -194,44 +194,45 @@ const (
 	TareCounterTARE_C_ROOTS_SAMPLED   TareCounter = 0
 	TareCounterTARE_C_ROOTS_UNSAMPLED TareCounter = 1
 	TareCounterTARE_C_ADOPTED         TareCounter = 2
-	TareCounterTARE_C_TAG_SENT        TareCounter = 3
-	TareCounterTARE_C_TAG_RECEIVED    TareCounter = 4
-	TareCounterTARE_C_RING_FULL       TareCounter = 5
-	TareCounterTARE_C_REQUESTS_FULL   TareCounter = 6
-	TareCounterTARE_C_STORAGE_FULL    TareCounter = 7
-	TareCounterTARE_C_TAG_NO_ROOM     TareCounter = 8
-	TareCounterTARE_C_TAG_QUEUE_FULL  TareCounter = 9
-	TareCounterTARE_C_TAG_UNTRUSTED   TareCounter = 10
-	TareCounterTARE_C_TAG_MALFORMED   TareCounter = 11
-	TareCounterTARE_C_TAG_REPLAYED    TareCounter = 12
-	TareCounterTARE_C_TAG_STALE       TareCounter = 13
-	TareCounterTARE_C_TAG_OVERFLOW    TareCounter = 14
-	TareCounterTARE_C_CONGESTION      TareCounter = 15
-	TareCounterTARE_C_UNARMED         TareCounter = 16
-	TareCounterTARE_C_ARMED           TareCounter = 17
-	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 18
-	TareCounterTARE_C_PIPELINED       TareCounter = 19
-	TareCounterTARE_C_NOT_REQUEST     TareCounter = 20
-	TareCounterTARE_C_HTTP2           TareCounter = 21
-	TareCounterTARE_C_HTTP2LOST       TareCounter = 22
-	TareCounterTARE_C_HEADERS_LOST    TareCounter = 23
-	TareCounterTARE_C_STREAMS_APART   TareCounter = 24
-	TareCounterTARE_C_METRICS_FULL    TareCounter = 25
-	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 26
-	TareCounterTARE_C_PATH_PASSES     TareCounter = 27
-	TareCounterTARE_C_PATH_DROPS      TareCounter = 28
-	TareCounterTARE_C_UNIX_OLD        TareCounter = 29
-	TareCounterTARE_C_UNIX_LOST       TareCounter = 30
-	TareCounterTARE_C_PATH_SILENT     TareCounter = 31
-	TareCounterTARE_C_DISARMED        TareCounter = 32
-	TareCounterTARE_C_RECORDS         TareCounter = 33
-	TareCounterTARE_C_CONTROL_FULL    TareCounter = 34
-	TareCounterTARE_C_MAX             TareCounter = 35
+	TareCounterTARE_C_OWN_CALLS       TareCounter = 3
+	TareCounterTARE_C_TAG_SENT        TareCounter = 4
+	TareCounterTARE_C_TAG_RECEIVED    TareCounter = 5
+	TareCounterTARE_C_RING_FULL       TareCounter = 6
+	TareCounterTARE_C_REQUESTS_FULL   TareCounter = 7
+	TareCounterTARE_C_STORAGE_FULL    TareCounter = 8
+	TareCounterTARE_C_TAG_NO_ROOM     TareCounter = 9
+	TareCounterTARE_C_TAG_QUEUE_FULL  TareCounter = 10
+	TareCounterTARE_C_TAG_UNTRUSTED   TareCounter = 11
+	TareCounterTARE_C_TAG_MALFORMED   TareCounter = 12
+	TareCounterTARE_C_TAG_REPLAYED    TareCounter = 13
+	TareCounterTARE_C_TAG_STALE       TareCounter = 14
+	TareCounterTARE_C_TAG_OVERFLOW    TareCounter = 15
+	TareCounterTARE_C_CONGESTION      TareCounter = 16
+	TareCounterTARE_C_UNARMED         TareCounter = 17
+	TareCounterTARE_C_ARMED           TareCounter = 18
+	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 19
+	TareCounterTARE_C_PIPELINED       TareCounter = 20
+	TareCounterTARE_C_NOT_REQUEST     TareCounter = 21
+	TareCounterTARE_C_HTTP2           TareCounter = 22
+	TareCounterTARE_C_HTTP2LOST       TareCounter = 23
+	TareCounterTARE_C_HEADERS_LOST    TareCounter = 24
+	TareCounterTARE_C_STREAMS_APART   TareCounter = 25
+	TareCounterTARE_C_METRICS_FULL    TareCounter = 26
+	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 27
+	TareCounterTARE_C_PATH_PASSES     TareCounter = 28
+	TareCounterTARE_C_PATH_DROPS      TareCounter = 29
+	TareCounterTARE_C_UNIX_OLD        TareCounter = 30
+	TareCounterTARE_C_UNIX_LOST       TareCounter = 31
+	TareCounterTARE_C_PATH_SILENT     TareCounter = 32
+	TareCounterTARE_C_DISARMED        TareCounter = 33
+	TareCounterTARE_C_RECORDS         TareCounter = 34
+	TareCounterTARE_C_CONTROL_FULL    TareCounter = 35
+	TareCounterTARE_C_MAX             TareCounter = 36
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [35]uint64
+	N        [36]uint64
 	Unlinked [32]uint64
 	Slots    uint64
 }

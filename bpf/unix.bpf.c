@@ -68,6 +68,7 @@ INLINE void unix_asks(struct conn *c, struct unix_end *e, struct unix_end *to, s
 {
 	u64 before = c->client.x.span;
 	unix_wanted();
+	own_drawn(c);
 	client_send(c, v, b);
 	if (c->flags & C_HTTP2) {
 		count(TARE_C_HTTP2_LOST);

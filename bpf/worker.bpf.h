@@ -32,7 +32,7 @@
 INLINE void service_not_linked(u16 service, enum unlinked why)
 {
 	struct service_state *svc = service_of(service);
-	if (!svc || !(svc->in_flight || in_grace()))
+	if (!svc || !service_busy(svc))
 		return;
 	struct counters *n = counters_here();
 	u32 i = why;
@@ -57,6 +57,31 @@ INLINE enum unlinked service_unlinked(struct conn *c)
 		return 0;
 	struct service_state *svc = service_of(c->service);
 	return svc ? svc->refused : 0;
+}
+
+/*
+ * Nothing is known to have caused what is sent. If no sampled request of the service can have, it is the service's own
+ * call, and the root of a trace. Returns why it is not linked, or 0 if it is such a call; a->flags tells if it is sampled.
+ */
+__noinline int own_call(struct conn *c, int why, struct start *a)
+{
+	struct service_state *svc = c ? service_of(c->service) : 0;
+	if (!svc || !a || !has_own_calls(c) || service_busy(svc))
+		return why;
+	if (why != TARE_UNLINKED_NO_REQUEST && why != TARE_UNLINKED_STALE &&
+	    why != TARE_UNLINKED_NO_MATCH && why != TARE_UNLINKED_TASK)
+		return why;
+	if (c->flags & C_HTTP && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
+		return 0; /* no request: the protocol was switched */
+	if (!c->client.own || !in_turn(bpf_ktime_get_ns()))
+		return 0;
+	a->ctx.hi = random_id();
+	a->ctx.lo = bpf_cpu_to_be64(c->client.own);
+	a->ctx.span = 0;
+	a->threshold = sampling_threshold;
+	a->flags = TARE_F_ROOT;
+	count(TARE_C_OWN_CALLS);
+	return 0;
 }
 
 /* None of its sends is linked, and it promises no tags. */
@@ -529,9 +554,9 @@ __noinline int guarded_asks(struct conn *c, const struct tcp_view *v, u32 fresh,
 		return TARE_UNLINKED_RUNTIME;
 	if (guarded(c) && svc->refused)
 		return svc->refused;
-	if (c->linking == TARE_LINK_TASK && (svc->linked || !unproven(c)) && !svc->in_flight &&
-	    !in_grace())
-		return 0; /* whoever works, it is for no sampled request */
+	if (c->linking == TARE_LINK_TASK && (svc->linked || !unproven(c)) &&
+	    nothing_sampled(c, svc))
+		return 0;
 	int why = c->linking == TARE_LINK_TASK ? task_sends(&w) : 0;
 	if (why)
 		return why;
@@ -577,7 +602,7 @@ __noinline int some_worker_asks(struct conn *c, const struct tcp_view *v, const 
 		return go_asks(c, 0, ctx);
 	case TARE_LINK_QUEUE: {
 		struct look look = {};
-		if (!fresh || !any_in_flight())
+		if (!fresh || !(any_in_flight() || c->client.own))
 			return 0;
 		look_at(b, &look);
 		return queue_take(&look, ctx);
@@ -639,7 +664,8 @@ INLINE int worker_asks_stream(struct conn *c, u32 stream, struct context *ctx)
 /* The send that follows may carry a tag; only worker_asks knows. */
 INLINE bool worker_may_ask(struct conn *c)
 {
-	if (!any_in_flight() || service_silent(c))
+	if (!(any_in_flight() || (has_own_calls(c) && sampling_threshold <= RANDOM_MASK)) ||
+	    service_silent(c))
 		return false;
 	if (c->flags & C_BOUND)
 		return c->client.x.caller.span != 0;

@@ -110,11 +110,18 @@ func (c *coroutines) drive(t *testing.T, connections int, linked bool) {
 	}
 }
 
-// linkedLate are calls that were made after the answer, and are below a request nevertheless.
+// linkedLate are calls that were made after the answer, and are below a request nevertheless: they may only begin traces.
 func linkedLate(spans []span.Span) (late []span.Span) {
+	isLate := func(sp *span.Span) bool {
+		path, _ := sp.Attr("url.path")
+		return strings.HasPrefix(path.Str, "/late/")
+	}
+	own := map[span.TraceID]bool{}
 	for i := range spans {
-		path, _ := spans[i].Attr("url.path")
-		if strings.HasPrefix(path.Str, "/late/") && (spans[i].Kind == span.Client || spans[i].Parent != (span.ID{})) {
+		own[spans[i].TraceID] = own[spans[i].TraceID] || spans[i].Parent.IsZero() && isLate(&spans[i])
+	}
+	for i := range spans {
+		if isLate(&spans[i]) && !own[spans[i].TraceID] {
 			late = append(late, spans[i])
 		}
 	}

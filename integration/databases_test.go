@@ -45,7 +45,7 @@ func TestDatabases(t *testing.T) {
 			send(t, load.Options{Addr: loopback(c.entry), Connections: 32, Requests: requests, AppendPath: numbered})
 			m := a.settle()
 			// A connection to the database is opened for each of the service's, before its
-			// first request: what is said then belongs to no request.
+			// first request: what is said then belongs to no request, and begins traces.
 			spans := below(s.all(), "service")
 			want := branch{service: "service", kind: span.Server, name: "GET", below: []branch{{service: "service", kind: span.Client, name: d.named,
 				below: []branch{{service: name, kind: span.Server, name: d.named}}}}}
@@ -71,11 +71,11 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// below are the spans of traces whose root is of a service.
+// below are the spans of traces that begin with a request of a service.
 func below(spans []span.Span, service string) []span.Span {
 	roots := map[span.TraceID]bool{}
 	for i := range spans {
-		if spans[i].Parent.IsZero() && spans[i].Resource.Service == service {
+		if spans[i].Parent.IsZero() && spans[i].Kind == span.Server && spans[i].Resource.Service == service {
 			roots[spans[i].TraceID] = true
 		}
 	}

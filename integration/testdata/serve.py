@@ -438,7 +438,28 @@ def resetting(listener):
     each_connection(listener, handle)
 
 
-MODES = (threads, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
+def jobs(listener):
+    """Threads, and one of the service's own: at each SIGUSR1 it asks JOBS times, about numbers that go on."""
+    asked, due = peers(), queue.SimpleQueue()
+
+    def work():
+        n = 0
+        while True:
+            due.get()
+            for n in range(n, n + int(os.environ["JOBS"])):
+                for p in asked:
+                    p.ask(n)
+            n += 1
+            print("jobs done:", n, flush=True)
+
+    signal.signal(signal.SIGUSR1, lambda *_: due.put(None))
+    threading.Thread(target=work, daemon=True).start()
+    threading.Thread(target=threads, args=(listener,), daemon=True).start()
+    while True:
+        signal.pause()
+
+
+MODES = (threads, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
 
 
 def main():

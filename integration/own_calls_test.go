@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tare-trace/tare/internal/testkit"
+	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/workloads"
+)
+
+// A call that no request caused, as by a job or a timer, is the root of a trace, and is sampled as such. While requests
+// are in flight it may have been caused by one of them; then the callee begins the trace.
+func TestOwnCalls(t *testing.T) {
+	t.Parallel()
+	need(t, "nginx", "redis-server", "memcached")
+	const jobs = 200
+	goes := func(c *servers) *workloads.Process {
+		return c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(c.backend)), os.Args[0])
+	}
+	python := func(c *servers) *workloads.Process {
+		return c.service("service", "", c.env, "/usr/bin/python3", testdata("serve.py"), "jobs", itoa(c.entry))
+	}
+	for _, v := range []struct {
+		name, linking string
+		start         func(c *servers) *workloads.Process
+	}{
+		{"go", "", goes}, {"python", "", python}, {"python", "auto", python}, {"python", "thread", python},
+	} {
+		t.Run(v.name+" "+v.linking, func(t *testing.T) {
+			t.Parallel()
+			c, s := newServers(t, "backend", "redis", "memcached"), newSink(t)
+			c.env = append(c.env, "JOBS="+itoa(jobs))
+			p := v.start(c)
+			c.answers(p)
+			args := c.ports
+			if v.linking != "" {
+				args = append(args, "--linking", "service="+v.linking)
+			}
+			a := trace(t, s, nil, args...)
+			done := 0
+			work := func() (from, to int) {
+				t.Helper()
+				from, done = done, done+jobs
+				if err := syscall.Kill(p.PID(), syscall.SIGUSR1); err != nil {
+					t.Fatal(err)
+				}
+				testkit.Until(t, time.Minute, "the jobs are done", func() bool {
+					return strings.HasSuffix(p.Output(), "jobs done: "+itoa(done))
+				})
+				return from, done
+			}
+
+			from, to := work() // before any request
+			before, m := 0, a.settle()
+			spans := s.since(before)
+			wantOwnCalls(t, spans, from, to, to-from)
+			if m.unlinked() > 0 {
+				t.Errorf("%d calls are not linked\n%v", m.unlinked(), m)
+			}
+
+			before = s.count() // between requests
+			send(t, load.Options{Addr: loopback(c.entry), Connections: 4, Requests: 40, First: 1 << 20, AppendPath: numbered})
+			a.settle()
+			from, to = work()
+			a.settle()
+			wantOwnCalls(t, s.since(before), from, to, to-from)
+
+			before = s.count() // among requests
+			l := keepSending(t, load.Options{Addr: loopback(c.entry), Connections: 4, First: 1 << 30, AppendPath: numbered})
+			l.more(20)
+			from, to = work()
+			l.end()
+			a.settle()
+			wantOwnCalls(t, s.since(before), from, to, 0)
+		})
+	}
+}
+
+// Of a service's own calls as many are sampled as of its requests.
+func TestOwnCallsSampled(t *testing.T) {
+	t.Parallel()
+	need(t, "nginx", "redis-server", "memcached")
+	const jobs = 4000
+	c, s := newServers(t, "backend", "redis", "memcached"), newSink(t)
+	c.env = append(c.env, "JOBS="+itoa(jobs))
+	p := c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(c.backend)), os.Args[0])
+	c.answers(p)
+	a := trace(t, s, nil, append(c.ports, ratio("0.25")...)...)
+	if err := syscall.Kill(p.PID(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, time.Minute, "the jobs are done", func() bool {
+		return strings.HasSuffix(p.Output(), "jobs done: "+itoa(jobs))
+	})
+	m := a.settle()
+	own := m.int("tare_own_calls_total")
+	wantRate(t, own, 3*jobs, 0.25)
+	spans := s.all()
+	if roots := countRoots(spans, span.Client); roots != own || len(spans) != 2*roots {
+		t.Errorf("%d roots are client spans, of %d; %d spans", roots, own, len(spans))
+	}
+}
+
+func countRoots(spans []span.Span, kind span.Kind) (n int) {
+	for i := range spans {
+		if spans[i].Kind == kind && spans[i].Parent.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// wantOwnCalls requires one server span of the backend and one of redis for each number, and that so many of each are
+// children of client spans that are roots; the others are roots themselves.
+func wantOwnCalls(t *testing.T, spans []span.Span, from, to, below int) {
+	t.Helper()
+	roots := map[span.ID]*span.Span{}
+	for i := range spans {
+		if sp := &spans[i]; sp.Kind == span.Client && sp.Parent.IsZero() {
+			roots[sp.ID] = sp
+			if sp.Resource.Service != "service" {
+				t.Errorf("a root of another service: %s", describe(sp))
+			}
+		}
+	}
+	for _, asked := range []struct{ service, attribute, before string }{
+		{"backend", "url.path", "/n/"}, {"redis", "db.query.text", "GET n:"},
+	} {
+		seen, linked := map[string]int{}, 0
+		for i := range spans {
+			sp := &spans[i]
+			text, _ := sp.Attr(asked.attribute)
+			if sp.Resource.Service != asked.service || sp.Kind != span.Server {
+				continue
+			}
+			seen[text.Str]++
+			root := roots[sp.Parent]
+			if root != nil && root.TraceID == sp.TraceID {
+				linked++
+				if was, _ := root.Attr(asked.attribute); asked.service == "redis" && was.Str != text.Str {
+					t.Errorf("%s is below %s", describe(sp), describe(root))
+				}
+			}
+		}
+		for n := from; n < to; n++ {
+			if key := asked.before + itoa(n); seen[key] != 1 {
+				t.Errorf("%s: %d server spans of %s", asked.service, seen[key], key)
+				break
+			}
+		}
+		if linked < below {
+			t.Errorf("%s: %d of %d calls are roots of traces", asked.service, linked, below)
+		}
+	}
+}
