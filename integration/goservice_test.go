@@ -113,7 +113,8 @@ func newGoService() *goService {
 	}}
 	if port := os.Getenv("REDIS"); port != "" {
 		s.redis = redis.NewClient(&redis.Options{
-			Addr: net.JoinHostPort("127.0.0.1", port), PoolSize: pooled, MinIdleConns: pooled, ConnMaxIdleTime: -1, PoolTimeout: time.Minute,
+			Addr: net.JoinHostPort("127.0.0.1", port), PoolSize: pooled, MinIdleConns: pooled, ConnMaxIdleTime: -1,
+			PoolTimeout: time.Minute, DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 		})
 	}
 	if port := os.Getenv("MEMCACHED"); port != "" {
