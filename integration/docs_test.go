@@ -65,7 +65,7 @@ func blocks(t *testing.T) (all []block) {
 }
 
 func TestDocuments(t *testing.T) {
-	t.Parallel() // no other test of these has a machine: one agent without an instance is on a host
+	alone(t, "its commands start the host's agent, and trace every nginx")
 	need(t, "python3", "make", "go")
 	m := newMachine(t)
 	m.file("/tmp/tools/sudo", "#!/bin/sh\n[ \"$1\" = -E ] && shift\nexec \"$@\"\n")
