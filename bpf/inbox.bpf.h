@@ -67,10 +67,15 @@ struct {
 /* Notes that are not read yet; the gate of the receive path. */
 u64 notes_unread __attribute__((aligned(64))) SEC(".data.live");
 
+INLINE struct inbox *inbox_at(const struct streams *s)
+{
+	struct streams key = *s;
+	return bpf_map_lookup_elem(&inboxes, &key);
+}
+
 INLINE struct inbox *inbox_of(const struct conn *c)
 {
-	struct streams key = c->streams;
-	return bpf_map_lookup_elem(&inboxes, &key);
+	return inbox_at(&c->streams);
 }
 
 INLINE u64 inbox_owner(const struct streams *s)
@@ -84,9 +89,9 @@ INLINE u64 inbox_owner(const struct streams *s)
  * What is deleted may be another connection's at once, while a writer still holds it. So the last
  * one deletes it: the server, or a writer that has taken a place.
  */
-INLINE void inbox_delete(struct inbox *in, const struct conn *c)
+INLINE void inbox_delete(struct inbox *in, const struct streams *s)
 {
-	struct streams key = c->streams;
+	struct streams key = *s;
 	u64 owner = inbox_owner(&key);
 	u32 ready = __sync_fetch_and_add(&in->ready, 0);
 	if (!(ready & INBOX_CLOSED) ||
@@ -110,7 +115,7 @@ INLINE void inbox_close(struct conn *c)
 		unread += ready >> i & 1;
 	if (unread)
 		__sync_fetch_and_add(&notes_unread, -unread);
-	inbox_delete(in, c);
+	inbox_delete(in, &c->streams);
 }
 
 INLINE void inbox_free(struct inbox *in, u32 place)
@@ -119,7 +124,7 @@ INLINE void inbox_free(struct inbox *in, u32 place)
 }
 
 /* A place for a note; NOTES: there is none. */
-INLINE u32 inbox_place(struct inbox *in, const struct conn *c)
+INLINE u32 inbox_place(struct inbox *in, const struct streams *s)
 {
 	u32 i = 0;
 	while (i < NOTES &&
@@ -129,39 +134,31 @@ INLINE u32 inbox_place(struct inbox *in, const struct conn *c)
 		count(TARE_C_TAG_QUEUE_FULL);
 		return NOTES;
 	}
-	struct streams key = c->streams;
+	struct streams key = *s;
 	u64 of = __sync_fetch_and_add((u64 *)&in->of, 0);
 	if (of == inbox_owner(&key) && !(__sync_fetch_and_add(&in->ready, 0) & INBOX_CLOSED))
 		return i;
 	inbox_free(in, i);
-	inbox_delete(in, c);
+	inbox_delete(in, s);
 	return NOTES;
 }
 
-/*
- * ctx: of a tag, else name. The data of a note lie in what it came from as they lie in the note.
- * Returns whether the reader will see it.
- */
-INLINE bool inbox_write(struct inbox *in, const struct conn *c, u32 kind, u32 start,
-			const struct tag_context *ctx, const u8 *name)
+/* Returns whether the reader will see it. */
+__noinline int inbox_write(struct inbox *in, const struct streams *s, const struct note *note)
 {
-	u32 i = inbox_place(in, c);
+	if (!in || !s || !note)
+		return 0;
+	u32 i = inbox_place(in, s);
 	if (i >= NOTES)
-		return false;
-	struct note *n = &in->notes[i & (NOTES - 1)];
-	n->start = start;
-	n->kind = kind;
-	if (ctx)
-		n->ctx = *ctx;
-	else if (name)
-		__builtin_memcpy(n->name, name, MARK_NAME);
+		return 0;
+	in->notes[i & (NOTES - 1)] = *note;
 	__sync_fetch_and_add(&notes_unread, 1);
 	if (__sync_fetch_and_or(&in->ready, 1u << i) & INBOX_CLOSED) {
 		__sync_fetch_and_add(&notes_unread, -1);
-		inbox_delete(in, c);
-		return false;
+		inbox_delete(in, s);
+		return 0;
 	}
-	return true;
+	return 1;
 }
 
 /*
@@ -188,23 +185,29 @@ INLINE bool early(const struct conn *c, u32 seeks)
 	return (c->flags & (C_NEAR | C_LOCAL)) == C_NEAR && c->seeks == seeks;
 }
 
-/* Returns whether it was told, here or in the inbox, which may have been opened meanwhile. */
+/* Returns whether it was told, here or in the inbox, which may have been opened by now. */
+__noinline int early_leave(const struct streams *s, const struct note *n)
+{
+	if (!s || !n)
+		return 0;
+	struct streams key = *s;
+	if (bpf_map_update_elem(&early_notes, &key, n, BPF_ANY))
+		return 0;
+	struct inbox *in = inbox_at(s);
+	return !in || bpf_map_delete_elem(&early_notes, &key) || inbox_write(in, s, n);
+}
+
 __noinline int early_tell(const struct conn *c, u32 kind, u32 start, const struct tag_context *ctx)
 {
 	struct service_state *svc = c ? service_of(c->service) : 0;
 	struct note n = {.start = start, .kind = kind};
 	if (!svc)
 		return 0;
-	struct streams key = c->streams;
 	if (ctx)
 		n.ctx = *ctx;
 	else
 		__builtin_memcpy(n.name, svc->name, MARK_NAME);
-	if (bpf_map_update_elem(&early_notes, &key, &n, BPF_ANY))
-		return 0;
-	struct inbox *in = inbox_of(c);
-	if (in && !bpf_map_delete_elem(&early_notes, &key) &&
-	    !inbox_write(in, c, kind, start, ctx, n.name))
+	if (!early_leave(&c->streams, &n))
 		return 0;
 	if (ctx)
 		count(TARE_C_TAG_SENT);
@@ -223,7 +226,7 @@ __noinline int early_take(const struct conn *c)
 		return 0;
 	struct note n = *told;
 	if (!bpf_map_delete_elem(&early_notes, &key))
-		inbox_write(in, c, n.kind, n.start, n.kind == NOTE_TAG ? &n.ctx : 0, n.name);
+		inbox_write(in, &c->streams, &n);
 	return 0;
 }
 
@@ -237,7 +240,7 @@ INLINE void inbox_open(struct conn *c)
 	struct inbox *in = inbox_of(c);
 	if (in)
 		__sync_lock_test_and_set((u64 *)&in->of, inbox_owner(&key));
-	if (c->flags & C_NEAR)
+	if (c->flags & C_NEAR || cfg_tag == TARE_TAG_IP)
 		early_take(c);
 }
 
@@ -246,11 +249,14 @@ __noinline int inbox_tag(const struct conn *c, const struct context *ctx, u32 st
 {
 	if (!c || !ctx)
 		return 0;
-	struct tag_context t = {.hi = ctx->hi, .lo = ctx->lo, .span = ctx->span};
+	struct note n = {.start = start, .kind = NOTE_TAG};
+	n.ctx.hi = ctx->hi;
+	n.ctx.lo = ctx->lo;
+	n.ctx.span = ctx->span;
 	if (!(c->flags & C_LOCAL))
-		return early(c, 1) && early_tell(c, NOTE_TAG, start, &t);
+		return early(c, 1) && early_tell(c, NOTE_TAG, start, &n.ctx);
 	struct inbox *in = inbox_of(c);
-	bool left = in && inbox_write(in, c, NOTE_TAG, start, &t, 0);
+	bool left = in && inbox_write(in, &c->streams, &n);
 	if (left)
 		count(TARE_C_TAG_SENT);
 	else if (!in) /* else it was full, and counted, or is being closed */
@@ -266,7 +272,11 @@ __noinline int inbox_promise(const struct conn *c, u32 silent, u32 start)
 	u32 kind = silent ? NOTE_BEHIND : NOTE_PROMISE;
 	if (!in && c && early(c, 0))
 		early_tell(c, kind, start, 0);
-	return svc && inbox_write(in, c, kind, start, 0, svc->name);
+	if (!svc)
+		return 0;
+	struct note n = {.start = start, .kind = kind};
+	__builtin_memcpy(n.name, svc->name, MARK_NAME);
+	return inbox_write(in, &c->streams, &n);
 }
 
 /*
@@ -288,6 +298,29 @@ INLINE bool inbox_has_mark(const struct inbox *in, u32 kind, u32 start)
 	return same;
 }
 
+/*
+ * The same of a connection's first bytes, while another CPU handles what completes its handshake: there
+ * is no inbox yet.
+ */
+__noinline int early_came(const struct streams *s, const struct ip_said *said)
+{
+	if (!s || !said || (said->tag && said->tag != 1 + TAG_OK))
+		return 0;
+	struct note n = {.start = s->up, .kind = NOTE_WIRE};
+	if (said->tag) {
+		if (!in_turn(bpf_ktime_get_ns()))
+			return 0;
+		n.kind |= NOTE_TAG;
+		n.start += said->offset;
+		n.ctx = said->ctx;
+	} else {
+		n.kind |= said->mark > MARK_LEN ? NOTE_BEHIND : NOTE_PROMISE;
+		__builtin_memcpy(n.name, said->name, MARK_NAME);
+	}
+	early_leave(s, &n);
+	return 0;
+}
+
 /* What an IP header said of bytes from seq on, of those that the application has not read. */
 __noinline int inbox_came(const struct conn *c, const struct ip_said *said, u32 seq, u32 copied)
 {
@@ -295,26 +328,26 @@ __noinline int inbox_came(const struct conn *c, const struct ip_said *said, u32 
 	if (!in)
 		return 0;
 	bool tag = said->tag == 1 + TAG_OK, mine = tag && in_turn(bpf_ktime_get_ns());
+	struct note n = {
+	    .start = seq + said->offset, .kind = NOTE_TAG | NOTE_WIRE, .ctx = said->ctx};
 	if (mine) {
-		u32 start = seq + said->offset;
-		bool copy = said->ctx.span == in->last && !before(start, in->last_start);
-		if (before(start, copied)) {
+		bool copy = said->ctx.span == in->last && !before(n.start, in->last_start);
+		if (before(n.start, copied)) {
 			if (!copy && !tag_noted(said->ctx.span))
 				count(TARE_C_TAG_STALE);
 		} else if (!copy) {
 			in->last = said->ctx.span;
-			in->last_start = start;
-			inbox_write(in, c, NOTE_TAG | NOTE_WIRE, start, &said->ctx, 0);
+			in->last_start = n.start;
+			inbox_write(in, &c->streams, &n);
 		}
 	}
 	/* not sampled, says another tracer; or not here */
-	if ((said->tag == 1 + TAG_UNSAMPLED || (tag && !mine)) && !said->mark)
-		inbox_write(in, c, NOTE_PROMISE | NOTE_WIRE, seq, 0, 0);
-	if (said->mark) {
-		u32 kind = (said->mark > MARK_LEN ? NOTE_BEHIND : NOTE_PROMISE) | NOTE_WIRE;
-		if (!inbox_has_mark(in, kind, seq))
-			inbox_write(in, c, kind, seq, 0, said->name);
-	}
+	bool promise = (said->tag == 1 + TAG_UNSAMPLED || (tag && !mine)) && !said->mark;
+	n.start = seq;
+	n.kind = (said->mark > MARK_LEN ? NOTE_BEHIND : NOTE_PROMISE) | NOTE_WIRE;
+	__builtin_memcpy(n.name, said->name, MARK_NAME);
+	if (promise || (said->mark && !inbox_has_mark(in, n.kind, seq)))
+		inbox_write(in, &c->streams, &n);
 	return 0;
 }
 

@@ -29,6 +29,7 @@
 
 struct segment {
 	u32 seq;
+	u32 ack;    /* acknowledgement number */
 	u32 size;   /* bytes of data */
 	u32 header; /* of TCP */
 };
@@ -36,6 +37,7 @@ struct segment {
 INLINE void segment_read(struct segment *s, const u8 *tcp, u32 size)
 {
 	s->seq = (u32)tcp[4] << 24 | (u32)tcp[5] << 16 | (u32)tcp[6] << 8 | tcp[7];
+	s->ack = (u32)tcp[8] << 24 | (u32)tcp[9] << 16 | (u32)tcp[10] << 8 | tcp[11];
 	s->header = (tcp[12] >> 4) * 4;
 	s->size = size > s->header ? size - s->header : 0;
 }
@@ -308,7 +310,8 @@ int tare_ingress(struct __sk_buff *skb)
 	struct bpf_sock *sk = skb->sk;
 	sk = sk ? bpf_sk_fullsock(sk) : 0;
 	struct conn *c = sk ? conn_find(sk) : 0;
-	struct tcp_sock *tp = c && c->flags & (C_SERVER | C_CLIENT) ? bpf_skc_to_tcp_sock(sk) : 0;
+	struct tcp_sock *tp =
+	    c && c->flags & (C_SERVER | C_CLIENT | C_LISTENER) ? bpf_skc_to_tcp_sock(sk) : 0;
 	if (!tp)
 		return 1;
 	struct ip_area area = {};
@@ -322,7 +325,13 @@ int tare_ingress(struct __sk_buff *skb)
 	__builtin_memset(&said, 0, sizeof(said));
 	read_area(&area, size, l.options == IP6_HEADER, &said);
 	segment_read(&s, tcp, l.length - l.tcp);
-	came(c, tp, &said, &s);
+	/* on another CPU the handshake may be about to be completed: c may be the listener's copy */
+	if (sk->state != TCP_SYN_RECV) {
+		came(c, tp, &said, &s);
+	} else if (s.size && said.tag | said.mark) {
+		struct streams of = {.up = s.seq, .down = s.ack};
+		early_came(&of, &said);
+	}
 	return 1;
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/load"
 )
 
@@ -21,13 +22,11 @@ const tagIP = "--tag=ip"
 func (w wired) agentsByIP(t *testing.T, s *sink) (a, b *tracer, before int) {
 	t.Helper()
 	a, b = w.agents(t, s, tagIP)
-	send(t, load.Options{Addr: w.entry, Connections: 1, Requests: 20, AppendPath: numbered})
-	a.settle()
-	before, mb := s.count(), b.settle()
-	if a.mustMetrics().paths("pass") != 1 || mb.paths("pass") != 1 {
-		t.Fatalf("the way there or back is not known to pass options on:\n%vbackend's agent:\n%v", a.mustMetrics(), mb)
-	}
-	return a, b, before
+	testkit.Until(t, deadline, "the way there and back is known to pass options on", func() bool {
+		send(t, load.Options{Addr: w.entry, Connections: 1, Requests: 20, AppendPath: numbered})
+		return a.settle().paths("pass") == 1 && b.settle().paths("pass") == 1
+	})
+	return a, b, s.count()
 }
 
 func (m metrics) paths(result string) int {
@@ -59,19 +58,40 @@ func TestIPHeaders(t *testing.T) {
 	}
 }
 
-// Each connection has one request, which completes its handshake: the socket that its
-// option is for is not there yet when the packet comes in.
-func TestIPHeadersCompleteHandshakes(t *testing.T) {
+// Each connection has one request. It completes the handshake: the socket that its option is
+// for is not there yet when the packet comes in. Or it comes while another CPU handles the
+// packet that does: the socket is there, and not yet known to be a connection.
+func TestIPHeadersWithHandshakes(t *testing.T) {
 	t.Parallel()
-	h := newHosts(t)
-	w := wireTo(t, h, ipv4, h.b4, proxyAnew, answerDeferred)
-	s := newSink(t)
-	a, b := w.agents(t, s, tagIP)
-	const requests = 1000
-	send(t, load.Options{Addr: w.entry, Connections: 1, Requests: requests, AppendPath: numbered})
-	m, mb := a.settle(), b.settle()
-	t.Logf("proxy's agent:\n%vbackend's agent:\n%v", m, mb)
-	wantComplete(t, judge(t, s.all(), shapeOf(t, "nginx")), m.and(mb), requests, 0.999)
+	for _, v := range []struct {
+		name        string
+		family      family
+		answer      func(listen string) string
+		connections int
+		lossy       bool
+	}{
+		{"deferred, IPv4", ipv4, answerDeferred, 1, false},
+		{"deferred, IPv6", ipv6, answerDeferred, 1, false},
+		{"at once", ipv4, answer, 32, false},
+		{"at once and lost, IPv4", ipv4, answer, 32, true},
+		{"at once and lost, IPv6", ipv6, answer, 32, true},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHosts(t)
+			w := wireTo(t, h, v.family, h.addressB(v.family), proxyAnew, v.answer)
+			s := newSink(t)
+			a, b, before := w.agentsByIP(t, s)
+			if v.lossy {
+				h.lose(t)
+			}
+			const requests = 3000
+			send(t, load.Options{Addr: w.entry, Connections: v.connections, Requests: requests, AppendPath: numbered})
+			m, mb := a.settle(), b.settle()
+			t.Logf("proxy's agent:\n%vbackend's agent:\n%v", m, mb)
+			wantComplete(t, judge(t, s.since(before), shapeOf(t, "nginx")), m.and(mb), requests, 0.999)
+		})
+	}
 }
 
 // Bodies of 1 MB: the packet with the beginning of a request is cut into many, each of
