@@ -146,8 +146,8 @@ __noinline int client_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 	if (why && fresh && !(why = header_asks(c, v, &a->b, why, &a->ctx)))
 		a->flags = TARE_F_HEADER;
 	bool have = !more && !why && a->ctx.span;
-	bool same = have ? a->ctx.span == x->caller.span : why && !x->caller.span;
-	if (fresh && x->span && same && c->flags & C_HTTP && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
+	if (fresh && x->span && c->flags & C_HTTP && (have || why) &&
+	    a->ctx.span == x->caller.span && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
 		fresh = false; /* the response began before the body was sent */
 	if (!fresh) {
 		if (x->span && (!have || a->ctx.span == x->caller.span)) {

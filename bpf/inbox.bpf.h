@@ -191,7 +191,8 @@ __noinline int early_leave(const struct streams *s, const struct note *n)
 	if (!s || !n)
 		return 0;
 	struct streams key = *s;
-	if (bpf_map_update_elem(&early_notes, &key, n, BPF_ANY))
+	struct note note = *n; /* Linux 6.1 takes no pointer here that a function was given */
+	if (bpf_map_update_elem(&early_notes, &key, &note, BPF_ANY))
 		return 0;
 	struct inbox *in = inbox_at(s);
 	return !in || bpf_map_delete_elem(&early_notes, &key) || inbox_write(in, s, n);
