@@ -224,12 +224,21 @@ PAYLOAD_INLINE __u32 payload_bytes(__u8 *out, const __u8 *digits, __u64 *bad)
 	return v;
 }
 
-/* W3C trace context 3.2: version 00, no all-zero id. p holds TRACEPARENT_VALUE bytes. */
+/* Two hexadecimal digits. */
+PAYLOAD_INLINE __u32 payload_byte(const __u8 *p, __u64 *bad)
+{
+	return payload_hex(0x3030303030300000ULL | (__u64)p[1] << 8 | p[0], bad) & 0xff;
+}
+
+/*
+ * W3C trace context 3.2 and 4.1: no all-zero id; of later versions than 00 what 00 has. p holds
+ * TRACEPARENT_VALUE bytes. Returns 1 more than the version.
+ */
 PAYLOAD_INLINE int payload_traceparent(const __u8 *p, struct payload_parent *out)
 {
 	__u64 bad = 0;
-	__u32 id = 0, span = 0;
-	if (p[0] != '0' || p[1] != '0' || p[2] != '-' || p[35] != '-' || p[52] != '-')
+	__u32 id = 0, span = 0, version = payload_byte(p, &bad);
+	if (version == 0xff || p[2] != '-' || p[35] != '-' || p[52] != '-')
 		return 0;
 	PAYLOAD_ONE_BY_ONE
 	for (int i = 0; i < 4; i++)
@@ -237,11 +246,11 @@ PAYLOAD_INLINE int payload_traceparent(const __u8 *p, struct payload_parent *out
 	PAYLOAD_ONE_BY_ONE
 	for (int i = 0; i < 2; i++)
 		span |= payload_bytes(out->span_id + 4 * i, p + 36 + 8 * i, &bad);
-	__u32 flags = payload_hex(0x3030303030300000ULL | (__u64)p[54] << 8 | p[53], &bad);
+	__u32 flags = payload_byte(p + 53, &bad);
 	if (bad || !id || !span)
 		return 0;
 	out->sampled = flags & 1;
-	return 1;
+	return 1 + version;
 }
 
 #define PAYLOAD_SPACES 4 /* spaces and tabs around a value that are put up with; RFC 9110 5.6.3 */

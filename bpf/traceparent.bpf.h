@@ -22,8 +22,10 @@ __noinline int parse_value(u32 at, u32 len, struct payload_parent *out)
 	if (at + space + TRACEPARENT_VALUE >= len)
 		return SCAN_BAD;
 	u8 *value = &sc->bytes[at + space];
-	if (payload_traceparent(value, out) && payload_line_ends(value + TRACEPARENT_VALUE))
-		return SCAN_FOUND;
+	int version = payload_traceparent(value, out);
+	u8 *end = value + TRACEPARENT_VALUE;
+	if (version && (payload_line_ends(end) || (version > 1 && end[0] == '-')))
+		return SCAN_FOUND; /* later versions may go on */
 	return SCAN_BAD;
 }
 

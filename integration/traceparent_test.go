@@ -79,6 +79,8 @@ func TestTraceparentAdopted(t *testing.T) {
 		{"behind others", filler + "traceparent: " + parent + "\r\n", true},
 		{"before others", "traceparent: " + parent + "\r\n" + filler, true},
 		{"random flag, too", "traceparent: 00-" + parentTrace + "-" + parentSpan + "-03\r\n", true},
+		{"a later version", "traceparent: cc" + parent[2:] + "\r\n", true},
+		{"a later version, with more", "traceparent: cc" + parent[2:] + "-more\r\n", true},
 		{"not sampled", "traceparent: 00-" + parentTrace + "-" + parentSpan + "-00\r\n", false},
 		{"none", "", false},
 	}

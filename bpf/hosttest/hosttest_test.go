@@ -220,7 +220,7 @@ func TestTraceparent(t *testing.T) {
 		t.Error("flags 00: must be read, and say not sampled")
 	}
 	for _, bad := range []string{
-		"", "00", "01" + good[2:], "ff" + good[2:], strings.ToUpper(good), strings.Replace(good, "-", "_", 1),
+		"", "00", "ff" + good[2:], strings.ToUpper(good), strings.Replace(good, "-", "_", 1),
 		"00-00000000000000000000000000000000-b7ad6b7169203331-01",
 		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
 		good[:54] + "g", good[:53] + "/0", strings.Replace(good, "a", "`", 1), strings.Replace(good, "a", ":", 1),
@@ -234,15 +234,15 @@ func TestTraceparent(t *testing.T) {
 		for b := range 256 {
 			text := []byte(good)
 			text[at] = byte(b)
-			if _, _, ok := Traceparent(text); ok != grammar.Match(text) {
+			if _, _, ok := Traceparent(text); ok != (grammar.Match(text) && string(text[:2]) != "ff") {
 				t.Fatalf("%q: believed %v", text, ok)
 			}
 		}
 	}
 }
 
-// W3C trace context 3.2, version 00; all-zero ids are excluded besides.
-var grammar = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+// W3C trace context 3.2 and 4.1; the version ff and all-zero ids are excluded besides.
+var grammar = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // The W3C's rules, as a whole request; the libraries are held against the same table.
 func TestSpecificationTraceparent(t *testing.T) {
@@ -250,12 +250,12 @@ func TestSpecificationTraceparent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cases []struct{ Name, Header, Flags, Kernel string }
+	var cases []struct{ Name, Header, Flags string }
 	if err := json.Unmarshal(text, &cases); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
-		want := c.Flags != "" && c.Kernel == ""
+		want := c.Flags != ""
 		for _, where := range []string{"%s\r\nHost: x\r\nAccept: */*\r\n", "Host: x\r\n%s\r\n", strings.Repeat("X: 1234567\r\n", 40) + "%s\r\n"} {
 			request := "GET / HTTP/1.1\r\n" + fmt.Sprintf(where, c.Header) + "\r\n"
 			got, sampled, ok := FindTraceparent([]byte(request))
@@ -298,12 +298,14 @@ func FuzzFindTraceparent(f *testing.F) {
 
 func FuzzTraceparent(f *testing.F) {
 	f.Add([]byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+	f.Add([]byte("ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+	f.Add([]byte("0A-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if len(value) != 55 {
 			return
 		}
 		c, _, ok := Traceparent(value)
-		valid := grammar.Match(value) && c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
+		valid := grammar.Match(value) && string(value[:2]) != "ff" && c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
 		if ok != valid {
 			t.Errorf("%q: believed %v, want %v", value, ok, valid)
 		}

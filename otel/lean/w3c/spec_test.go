@@ -88,9 +88,8 @@ func TestSpecificationTraceparent(t *testing.T) {
 	}
 }
 
-// table is what the parser of the kernel side is held against, too (bpf/hosttest): it
-// reads version 00 only, which Kernel says.
-func table(t *testing.T) (cases []struct{ Name, Header, Flags, Kernel string }) {
+// table is what the parser of the kernel side is held against, too (bpf/hosttest).
+func table(t *testing.T) (cases []struct{ Name, Header, Flags string }) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/traceparent.json")
 	if err != nil {
