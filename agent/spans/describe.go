@@ -222,6 +222,10 @@ func texts(sp *span.Span, pairs ...string) {
 
 func describeHTTP(sp *span.Span, f facts, server bool, full string) {
 	sp.Name = f.operation
+	if f.operation == otherFailure {
+		sp.Name = "HTTP"
+		sp.Attrs = append(sp.Attrs, span.String("http.request.method_original", f.original))
+	}
 	sp.Attrs = append(sp.Attrs,
 		span.String("http.request.method", f.operation),
 		span.String("url.path", f.target),

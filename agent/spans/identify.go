@@ -23,7 +23,8 @@ const (
 // facts are what the beginnings of a request and its response tell.
 type facts struct {
 	protocol   protocol
-	operation  string // HTTP method, database command
+	operation  string // HTTP method (otherFailure: it is original), database command
+	original   string // HTTP method that is none of httpMethods
 	target     string // path without query string; command with its key, query without values
 	version    string // of HTTP; of a request to Kafka
 	status     int    // of HTTP, 0 if unknown
@@ -43,7 +44,8 @@ type facts struct {
 	group       string // of consumers
 }
 
-// otherFailure is an error whose kind is not known, by the conventions for error.type.
+// otherFailure is an error whose kind is not known, by the conventions for error.type;
+// and a method that is not known, by those for http.request.method.
 const otherFailure = "_OTHER"
 
 // ofText are protocols that begin with a word, beside HTTP; ofLengths those that have none.
@@ -104,9 +106,6 @@ func identifyHTTP(x exchange, f *facts) bool {
 		return false
 	}
 	method, ok := known(httpMethods, request[:n])
-	if !ok {
-		return false
-	}
 	line := request[n+1:]
 	if i := bytes.Index(line, crlf); i >= 0 {
 		line = line[:i]
@@ -115,16 +114,43 @@ func identifyHTTP(x exchange, f *facts) bool {
 	if i := bytes.IndexByte(line, ' '); i >= 0 {
 		target, version = line[:i], line[i+1:]
 	}
+	answered := len(response) >= 12 && string(response[:7]) == "HTTP/1."
+	if !ok {
+		if !otherMethod(request[:n], target, version, response, answered) {
+			return false
+		}
+		method, f.original = otherFailure, printable(request[:n])
+	}
 	f.protocol, f.operation, f.target = protocolHTTP, method, httpPath(target, x.texts)
 	f.version = "1.1"
 	if string(version) == "HTTP/1.0" {
 		f.version = "1.0"
 	}
-	// "HTTP/1.1 200"
-	if len(response) >= 12 && string(response[:7]) == "HTTP/1." {
+	if answered { // "HTTP/1.1 200"
 		f.status = statusOf([3]byte(response[9:]))
 	}
 	return true
+}
+
+// maxMethod is how long a method is believed to be, in bytes.
+const maxMethod = 32
+
+// otherMethod says whether a line with a word that is no known method is a request of
+// HTTP: its other parts or the response say so, and it is no command of memcached,
+// unless HTTP answers it.
+func otherMethod(method, target, version, response []byte, answered bool) bool {
+	if len(method) == 0 || len(method) > maxMethod || len(target) == 0 || target[0] != '/' && target[0] != '*' && !bytes.Contains(target, []byte("://")) {
+		return false
+	}
+	upper := true
+	for _, c := range method { // of RFC 9110 5.6.2
+		letter := c >= 'A' && c <= 'Z'
+		upper = upper && (letter || c == '-' || c == '_')
+		if !letter && (c < 'a' || c > 'z') && (c < '0' || c > '9') && !bytes.ContainsRune([]byte("!#$%&'*+-.^_`|~"), rune(c)) {
+			return false
+		}
+	}
+	return answered || upper && len(response) == 0 && (string(version) == "HTTP/1.1" || string(version) == "HTTP/1.0")
 }
 
 var crlf = []byte("\r\n")
