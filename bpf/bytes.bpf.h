@@ -45,6 +45,17 @@ INLINE u64 sent_bytes(struct bytes *b, u8 type, u64 base, u64 offset)
 
 #define ITER_BASE(it, type, GET) (IS_UBUF(type) ? (u64)GET(it, ubuf) : (u64)GET(it, __iov))
 
+INLINE u8 buffers_of(u64 n)
+{
+	return n < 256 ? n : 0;
+}
+
+/* Where the last of n struct iovec is, 0: unknown; second: what sent_bytes has returned. */
+INLINE u64 last_buffer(u64 second, u8 n)
+{
+	return second && n > 1 ? second + (n - 2) * sizeof(struct iovec) : 0;
+}
+
 INLINE u64 old_iter_base(const struct iov_iter *it)
 {
 	return (u64)BPF_CORE_READ((struct iov_iter___before64 *)it, iov);
@@ -149,6 +160,45 @@ INLINE u32 read_head(u8 *head, const struct bytes *b)
 	if (!cfg_payload || !b->data || !len || bpf_probe_read_user(head, len, b->data))
 		return 0;
 	return len;
+}
+
+/* A body in chunks ends with an empty one: "0\r\n\r\n"; RFC 9112 7.1. */
+#define LAST_CHUNK (PAYLOAD_EIGHT(0, 0, 0, '0', '\r', '\n', '\r', '\n'))
+
+INLINE u8 is_http(const struct conn *c)
+{
+	return c->flags / C_HTTP & 1;
+}
+
+/*
+ * More of a response, or its beginning; last: where the kernel has the struct iovec of its last
+ * buffer, 0: unknown if there are several. Returns TARE_NO_LAST_CHUNK if it is known not to end as a
+ * body in chunks does, and 0.
+ */
+__noinline int chunks_go_on(struct conn *c, const struct bytes *b, u64 last, u32 begins)
+{
+	if (!c || !b || !b->size || !is_http(c))
+		return 0;
+	if (begins)
+		c->tail = 0;
+	u64 at = (u64)b->data, len = b->len, word = 0;
+	if (len < b->size) {
+		struct iovec v = {};
+		if (last && !bpf_probe_read_kernel(&v, sizeof(v), (void *)last)) {
+			at = (u64)v.iov_base;
+			len = v.iov_len;
+		} else {
+			at = 0;
+		}
+		c->tail = 0;
+	}
+	u64 n = AT_MOST(len, sizeof(word));
+	if (!cfg_payload || !at || !n || bpf_probe_read_user(&word, n, (void *)(at + len - n))) {
+		c->tail = 0;
+		return 0;
+	}
+	c->tail = n < 8 ? c->tail >> 8 * n | word << 8 * (8 - n) : word;
+	return c->tail >> 24 == LAST_CHUNK >> 24 ? 0 : TARE_NO_LAST_CHUNK;
 }
 
 /* What a message looks like. */

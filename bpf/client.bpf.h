@@ -15,21 +15,37 @@ INLINE void client_heard(struct conn *c, u32 snd_una)
 		path_unanswered(c);
 }
 
+/* More of a response. Not of what the connection is used for once it is switched to another protocol. */
+__noinline int client_response(struct conn *c, struct bytes *b)
+{
+	if (!c || !b)
+		return 0;
+	struct client_exchange *x = &c->client.x;
+	struct more m = {.span = x->span, .direction = TARE_RECEIVED};
+	bool first = !x->responding;
+	m.http = is_http(c);
+	if (first || m.http)
+		received_bytes(c, b);
+	m.direction |= chunks_go_on(c, b, 0, first);
+	m.flags = (c->flags & C_PEER_TRACED ? TARE_D_PEER_TRACED : 0) | (first ? TARE_D_FIRST : 0);
+	m.b = *b;
+	if (!first)
+		m.b.data = 0;
+	m.now = bpf_ktime_get_ns();
+	emit_data(&m);
+	x->responding = 1;
+	if (first && m.http && peek(b) == PAYLOAD_HTTP_SWITCH) {
+		emit_end(x->span, TARE_END_SWITCHED, 0);
+		x->span = 0;
+	}
+	return 0;
+}
+
 INLINE void client_received(struct conn *c, struct bytes b)
 {
-	struct client_exchange *x = &c->client.x;
 	c->flags &= ~C_BOUND; /* what was sent first has not been seen: Fast Open */
-	if (x->span) {
-		struct more m = {.span = x->span, .direction = TARE_RECEIVED, .b = b};
-		m.flags = c->flags & C_PEER_TRACED ? TARE_D_PEER_TRACED : 0;
-		if (!x->responding) {
-			received_bytes(c, &m.b);
-			m.flags |= TARE_D_FIRST;
-		}
-		m.now = bpf_ktime_get_ns();
-		emit_data(&m);
-		x->responding = 1;
-	}
+	if (c->client.x.span)
+		client_response(c, &b);
 	worker_resumed(c);
 }
 

@@ -19,7 +19,8 @@ struct tcp_view {
 	u64 sock;			 /* its address, as an identity */
 	u64 bytes_received, bytes_acked; /* only if cfg_sequence */
 	u32 copied_seq, write_seq, snd_una, rcv_nxt;
-	u16 watched; /* enum watched; only of connected sockets */
+	u8 watched;  /* enum watched; only of connected sockets */
+	u8 buffers;  /* sends: how many there are; 0: unknown */
 	u8 fails;    /* cfg_early: this send will fail */
 	u8 disarmed; /* its segments are not shown to sock_ops */
 	u32 mss;     /* bytes of a segment */

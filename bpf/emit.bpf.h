@@ -141,6 +141,7 @@ struct more {
 	struct bytes b; /* b.data 0: without its beginning */
 	u8 direction;
 	u8 flags;		   /* enum data_flags */
+	u8 http;		   /* its payload is the beginning of a response of HTTP/1 */
 	u8 head[FRAME_HEADER + 1]; /* TARE_D_HEADERS: what the payload begins with */
 };
 
@@ -166,6 +167,12 @@ __noinline int emit_data(struct more *a)
 		if (!e)
 			return 0;
 		e->payload_len = headers_payload(e->payload, a->head, &a->b);
+	} else if (cfg_payload && a->b.data && a->http && a->b.len > TARE_PAYLOAD_DATA) {
+		e = record_reserve(sizeof(*e));
+		if (!e)
+			return 0;
+		len = AT_MOST(a->b.len, TARE_PAYLOAD_HEAD);
+		e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;
 	} else if (cfg_payload && a->b.data && len) {
 		e = record_reserve(TARE_DATA_USUAL);
 		if (!e)

@@ -53,6 +53,8 @@ enum role {
 enum direction {
 	TARE_RECEIVED = 1,
 	TARE_SENT = 2,
+	TARE_NO_LAST_CHUNK =
+	    4, /* with one of them: the bytes do not end as a body in chunks does */
 };
 
 /* How a service's receives are linked to its sends. The numbers are part of the loader's API. */
@@ -160,10 +162,12 @@ enum end_reason {
 	TARE_END_PIPELINED = 3, /* another request was sent before the response */
 	TARE_END_STREAM = 4,	/* the response is whole: HTTP/2 says so */
 	TARE_END_LOST = 5,	/* what goes on is not seen any more */
+	TARE_END_SWITCHED = 6,	/* what goes on is another protocol: status 101 */
 };
 
 #define TARE_PAYLOAD_START 192 /* bytes of a request's beginning */
 #define TARE_PAYLOAD_DATA  48  /* bytes of a response's beginning */
+#define TARE_PAYLOAD_HEAD  248 /* the same of HTTP/1: its header says where it ends */
 #define TARE_UNIX_PATH	   108
 #define TARE_NAME	   24 /* bytes of a service's name that a peer is told */
 
@@ -204,10 +208,10 @@ struct data_record {
 	__u32 bytes;
 	__u64 ts;
 	__u64 span_id;
-	__u8 payload[TARE_PAYLOAD_START]; /* TARE_D_HEADERS; of others there is less */
+	__u8 payload[TARE_PAYLOAD_HEAD];
 };
 
-/* TARE_DATA records without the payload, to keep long bodies cheap, and with a response's beginning. */
+/* TARE_DATA records without the payload, to keep long bodies cheap, and with most responses' beginning. */
 #define TARE_DATA_SHORT 24
 #define TARE_DATA_USUAL (TARE_DATA_SHORT + TARE_PAYLOAD_DATA)
 

@@ -120,7 +120,7 @@ INLINE bool own_drawn(struct conn *c)
 /* Nothing that is sent now can be sampled: no request of the service is, nor would be a call of its own. */
 INLINE bool nothing_sampled(const struct conn *c, const struct service_state *svc)
 {
-	return !service_busy(svc) && !c->client.own;
+	return !(svc->in_flight | c->client.own) && !in_grace();
 }
 
 /* A sampled request begins. 0: too many at once; it is not traced then. */

@@ -249,6 +249,7 @@ INLINE void send_on(struct conn *c, struct sock *sk, const struct msghdr *msg)
 				    bpf_core_field_exists(it->__iov) ? ITER_BASE(it, type, LOAD)
 								     : old_iter_base(it),
 				    it->iov_offset);
+		v.buffers = buffers_of(it->nr_segs);
 	}
 	if (c->flags & C_CLIENT && guarded(c))
 		v.watched = watched(sk);
@@ -296,9 +297,9 @@ int BPF_PROG(tare_sendpages, struct sock *sk, void *page, int offset, u64 size)
 #endif
 
 /* The same where no pointer may be followed. */
-INLINE void sent_read(struct conn *c, struct sock *sk, struct bytes *b, u64 more)
+INLINE void sent_read(struct conn *c, struct sock *sk, struct bytes *b, u64 more, u8 buffers)
 {
-	struct tcp_view v = {.more = more};
+	struct tcp_view v = {.more = more, .buffers = buffers};
 	view_read(&v, sk);
 	if (c->flags & C_CLIENT && guarded(c))
 		v.watched = watched_read(sk);
@@ -312,6 +313,7 @@ INLINE int sent_by(struct pt_regs *regs, struct bytes *b, const struct iov_iter 
 	struct conn *c = conn_at((u64)sk);
 	enum fetch fetch = c ? fetch_for(c, b->size) : FETCH_NOTHING;
 	u64 more = 0;
+	u8 buffers = 0;
 	if (!fetch) {
 		weigh_ends(began, c);
 		return 0;
@@ -323,8 +325,9 @@ INLINE int sent_by(struct pt_regs *regs, struct bytes *b, const struct iov_iter 
 			       bpf_core_field_exists(it->__iov) ? ITER_BASE(it, type, BPF_CORE_READ)
 								: old_iter_base(it),
 			       BPF_CORE_READ(it, iov_offset));
+		buffers = buffers_of(BPF_CORE_READ(it, nr_segs));
 	}
-	sent_read(c, sk, b, more);
+	sent_read(c, sk, b, more, buffers);
 	weigh_ends(began, c);
 	return 0;
 }

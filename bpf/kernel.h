@@ -242,6 +242,7 @@ struct iov_iter {
 	const struct iovec *__iov;
 	void *ubuf;
 	unsigned long count;
+	unsigned long nr_segs;
 };
 
 struct msghdr {

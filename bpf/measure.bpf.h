@@ -146,6 +146,8 @@ __noinline int measure_response(struct conn *c, const struct bytes *b, u32 seq)
 	measure_head(&h, b);
 	if (h.kind == PAYLOAD_HTTP_INTERIM)
 		return 0;
+	if (h.kind == PAYLOAD_HTTP_SWITCH)
+		h.kind = PAYLOAD_HTTP_RESPONSE;
 	if (!m->asking) { /* a further response: that of a pipelined request */
 		if (h.kind != PAYLOAD_HTTP_RESPONSE || seq == m->answer_seq)
 			return 0; /* or the same again: there was no room for it to be sent */

@@ -21,10 +21,11 @@ enum payload_kind {
 	PAYLOAD_HTTP_INTERIM = 3,  /* 1xx */
 	PAYLOAD_TLS_HANDSHAKE = 4, /* handshake or alert: no request */
 	PAYLOAD_TLS_DATA = 6,
-	PAYLOAD_HTTP_PIECE = 5, /* too short to tell; may begin a request */
-	PAYLOAD_HTTP2 = 7,	/* the beginning of HTTP/2's preface; RFC 9113 3.4 */
-	PAYLOAD_FASTCGI = 8,	/* FCGI_BEGIN_REQUEST; FastCGI specification 5.1 */
-	PAYLOAD_GOODBYE = 9,	/* ends a connection to a database, and is not answered */
+	PAYLOAD_HTTP_PIECE = 5,	  /* too short to tell; may begin a request */
+	PAYLOAD_HTTP2 = 7,	  /* the beginning of HTTP/2's preface; RFC 9113 3.4 */
+	PAYLOAD_FASTCGI = 8,	  /* FCGI_BEGIN_REQUEST; FastCGI specification 5.1 */
+	PAYLOAD_GOODBYE = 9,	  /* ends a connection to a database, and is not answered */
+	PAYLOAD_HTTP_SWITCH = 10, /* 101: a response, and what follows is another protocol */
 };
 
 #define PAYLOAD_WORD(a, b, c, d)                                                                   \
@@ -69,8 +70,8 @@ PAYLOAD_INLINE enum payload_kind payload_kind(const __u8 *p, __u32 len)
 		return len >= 8 && p[4] == 0 && p[5] == 8 ? PAYLOAD_FASTCGI : PAYLOAD_OTHER;
 	case PAYLOAD_WORD('H', 'T', 'T', 'P'):
 		/* "HTTP/1.1 100": RFC 9110 15.2; 101 is final */
-		if (len >= 12 && p[9] == '1' && p[11] != '1')
-			return PAYLOAD_HTTP_INTERIM;
+		if (len >= 12 && p[9] == '1')
+			return p[11] == '1' ? PAYLOAD_HTTP_SWITCH : PAYLOAD_HTTP_INTERIM;
 		return PAYLOAD_HTTP_RESPONSE;
 	}
 	if (payload_is_goodbye(p, len))

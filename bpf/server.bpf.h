@@ -381,7 +381,7 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		return 0;
 	}
 	c->msg_end = v->write_seq + b->size;
-	bool begins = !x->responding, waited = false;
+	bool begins = !x->responding, waited = false, switches = false;
 	if (cfg_payload && (sampled || b->size == INTERIM_SIZE)) {
 		int kind = peek(b);
 		if (kind == PAYLOAD_HTTP_INTERIM ||
@@ -390,13 +390,15 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 			return 0;
 		}
 		if (sampled && c->flags & C_HTTP)
-			begins = kind == PAYLOAD_HTTP_RESPONSE;
+			begins = kind == PAYLOAD_HTTP_RESPONSE || kind == PAYLOAD_HTTP_SWITCH;
+		switches = kind == PAYLOAD_HTTP_SWITCH;
 	}
 	if (begins && c->flags & C_WAITING) {
 		c->flags &= ~C_WAITING;
 		waited = queue_drop(c->server.waiting, v->sock);
 	}
 	struct more m = {.direction = TARE_SENT, .b = *b};
+	m.direction |= chunks_go_on(c, b, last_buffer(v->more, v->buffers), begins);
 	if (x->ctx.span && begins) {
 		m.now = c->sent_at = bpf_ktime_get_ns();
 		m.span = x->ctx.span;
@@ -415,7 +417,12 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		worker_answered(c, b);
 		x->responding = x->ctx.span;
 		x->ctx.span = 0;
+		m.http = is_http(c);
 		emit_data(&m);
+		if (switches) {
+			emit_end(x->responding, TARE_END_SWITCHED, 0);
+			x->responding = 0;
+		}
 	} else {
 		if (begins)
 			worker_answered(c, b);

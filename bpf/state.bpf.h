@@ -293,6 +293,7 @@ struct conn {
 	u8 opening;
 	u8 seeks; /* client: how often the other end's inbox was looked for */
 	u8 pad;
+	u64 tail; /* the last bytes of the response so far; bytes.bpf.h */
 	union {
 		struct server_half server;
 		struct client_half client;

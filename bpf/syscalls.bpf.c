@@ -186,7 +186,7 @@ int tare_call_sends(void *ctx)
 		return 0;
 	call_bytes(&b);
 	if (b.size && fetch_for(c, b.size))
-		sent_read(c, sk, &b, 0);
+		sent_read(c, sk, &b, 0, 0);
 	weigh_ends(began, c);
 	return 0;
 }

@@ -48,6 +48,7 @@ type TareConn struct {
 	Opening    uint8
 	Seeks      uint8
 	Pad        uint8
+	Tail       uint64
 	Server     struct {
 		_       structs.HostLayout
 		SentSeq uint32
@@ -254,14 +255,15 @@ type TareDataRecord struct {
 	Bytes      uint32
 	Ts         uint64
 	SpanId     uint64
-	Payload    [192]uint8
+	Payload    [248]uint8
 }
 
 type TareDirection uint32
 
 const (
-	TareDirectionTARE_RECEIVED TareDirection = 1
-	TareDirectionTARE_SENT     TareDirection = 2
+	TareDirectionTARE_RECEIVED      TareDirection = 1
+	TareDirectionTARE_SENT          TareDirection = 2
+	TareDirectionTARE_NO_LAST_CHUNK TareDirection = 4
 )
 
 type TareEndReason uint32
@@ -272,6 +274,7 @@ const (
 	TareEndReasonTARE_END_PIPELINED TareEndReason = 3
 	TareEndReasonTARE_END_STREAM    TareEndReason = 4
 	TareEndReasonTARE_END_LOST      TareEndReason = 5
+	TareEndReasonTARE_END_SWITCHED  TareEndReason = 6
 )
 
 type TareEndRecord struct {

@@ -85,11 +85,12 @@ const (
 // Services is how many indices of services the kernel side has room for.
 const Services = 4096
 
-// Bytes of payload that the records have room for, Data's unless it has headers of
-// HTTP/2; FrameRest is the type of the rest of a frame with headers. As in event.h.
+// Bytes of payload that the records have: Start's, most Data's, and Data's that begin a
+// response of HTTP/1; FrameRest is the type of the rest of a frame with headers. As in event.h.
 const (
 	TarePayloadStart = len(Start{}.Payload)
 	TarePayloadData  = 48
+	TarePayloadHead  = len(Data{}.Payload)
 	FrameRest        = 0xff
 	FramePath        = 0xfe
 )

@@ -59,6 +59,11 @@ INLINE enum unlinked service_unlinked(struct conn *c)
 	return svc ? svc->refused : 0;
 }
 
+/* Why a service's own call is not linked. */
+#define OWN_REASONS                                                                                \
+	(1u << TARE_UNLINKED_NO_REQUEST | 1u << TARE_UNLINKED_STALE |                              \
+	 1u << TARE_UNLINKED_NO_MATCH | 1u << TARE_UNLINKED_TASK)
+
 /*
  * Nothing is known to have caused what is sent. If no sampled request of the service can have, it is the service's own
  * call, and the root of a trace. Returns why it is not linked, or 0 if it is such a call; a->flags tells if it is sampled.
@@ -68,8 +73,7 @@ __noinline int own_call(struct conn *c, int why, struct start *a)
 	struct service_state *svc = c ? service_of(c->service) : 0;
 	if (!svc || !a || !has_own_calls(c) || service_busy(svc))
 		return why;
-	if (why != TARE_UNLINKED_NO_REQUEST && why != TARE_UNLINKED_STALE &&
-	    why != TARE_UNLINKED_NO_MATCH && why != TARE_UNLINKED_TASK)
+	if (!(OWN_REASONS >> (why & 31) & 1))
 		return why;
 	if (c->flags & C_HTTP && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
 		return 0; /* no request: the protocol was switched */

@@ -12,7 +12,7 @@ import (
 func TestSizes(t *testing.T) {
 	for name, tc := range map[string]struct{ got, want int }{
 		"start":      {StartSize, 352},
-		"data":       {DataSize, 216},
+		"data":       {DataSize, 272},
 		"end":        {EndSize, 24},
 		"published":  {PublishedSize, 40},
 		"path":       {PathSize, 128},

@@ -54,10 +54,10 @@ type Config struct {
 	TraceState func(threshold uint64) string
 	// MaxOpen is how many spans may be open, default 65536.
 	MaxOpen int
-	// Quiet is how long after the last byte of its response a span is
-	// finished where its protocol shows no end, default 500 ms.
+	// Quiet is how long after the last byte of its response a span is finished, unless
+	// its protocol shows that the response goes on; default 500 ms.
 	Quiet time.Duration
-	// MaxAge is how long a span without a response may be silent, default 5 minutes.
+	// MaxAge is how long a span whose response is not over may be silent, default 5 minutes.
 	MaxAge time.Duration
 	// Sequence gives every span its offset in the connection's stream and its
 	// local address; the kernel side must have been told, too. Without it those
@@ -98,7 +98,8 @@ type Builder struct {
 	offset uint64 // wall clock minus CLOCK_MONOTONIC, ns
 	built  uint64
 
-	connections map[uint64]link // of databases' finished spans
+	pushing     map[uint64]struct{} // spans of subscriptions, finished or not, on whose connection more may come
+	connections map[uint64]link     // of databases' finished spans
 	statements  map[preparedKey]statement
 
 	threshold uint64 // for which state is the tracestate
@@ -128,7 +129,7 @@ type open struct {
 	sent       uint64 // bytes
 	received   uint64 // bytes
 	request    [bpf.TarePayloadStart]byte
-	response   [bpf.TarePayloadData]byte
+	response   [bpf.TarePayloadHead]byte
 	requestN   int
 	responseN  int
 	unlinked   uint32 // server: enum unlinked, why calls of it were not linked
@@ -138,6 +139,9 @@ type open struct {
 	calls      int  // server: client spans begun below it
 	byHeader   bool // server: one of them was linked by a correlation header
 	peerTraced bool
+	framing    framing // once it was needed
+	chunksOpen bool    // what came last of the response does not end a body in chunks
+	pushes     bool    // what follows the first bytes of the response is not counted
 	offset     uint64
 	sequence   uint32
 	http2      uint64 // its connection
@@ -168,7 +172,7 @@ func New(cfg Config) *Builder {
 		cfg.TraceState = func(uint64) string { return "" }
 	}
 	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{all: map[addressKey]string{}}, offset: clockOffset(),
-		http2: connections{}, connections: map[uint64]link{}, statements: map[preparedKey]statement{}}
+		http2: connections{}, connections: map[uint64]link{}, pushing: map[uint64]struct{}{}, statements: map[preparedKey]statement{}}
 }
 
 // Open is how many spans are in progress.
@@ -202,6 +206,7 @@ func (b *Builder) Handle(raw []byte) {
 			b.finish(o, reason, r.End.Error)
 		}
 		delete(b.connections, r.End.SpanId)
+		delete(b.pushing, r.End.SpanId)
 	}
 }
 
@@ -211,6 +216,7 @@ func (b *Builder) begin(s *bpf.Start) {
 		return
 	}
 	if s.Ends != 0 {
+		delete(b.pushing, s.Ends)
 		if o := b.open[s.Ends]; o != nil {
 			b.finish(o, bpf.TareEndReasonTARE_END_NEXT, 0)
 		}
@@ -281,10 +287,15 @@ func (b *Builder) traceState(threshold uint64) string {
 func (b *Builder) data(d *bpf.Data) {
 	o := b.open[d.SpanId]
 	if o == nil {
-		b.cfg.Lost(LostOrphan, 1)
+		if _, ok := b.pushing[d.SpanId]; !ok {
+			b.cfg.Lost(LostOrphan, 1)
+		}
 		return
 	}
-	sent := bpf.TareDirection(d.Direction) == bpf.TareDirectionTARE_SENT
+	sent := bpf.TareDirection(d.Direction)&bpf.TareDirectionTARE_SENT != 0
+	if o.responded && o.pushes {
+		return
+	}
 	if sent {
 		o.sent += uint64(d.Bytes)
 	} else {
@@ -311,6 +322,12 @@ func (b *Builder) data(d *bpf.Data) {
 		if !o.responded {
 			o.responded = true
 			o.responseN = copy(o.response[:], d.Payload[:d.PayloadLen])
+			if o.pushes = isSubscription(o.request[:o.requestN]); o.pushes && len(b.pushing) < b.cfg.MaxOpen {
+				b.pushing[o.id] = struct{}{}
+			}
+		}
+		if d.Bytes > 0 {
+			o.chunksOpen = bpf.TareDirection(d.Direction)&bpf.TareDirectionTARE_NO_LAST_CHUNK != 0
 		}
 	}
 }
@@ -365,7 +382,7 @@ func (b *Builder) take() *open {
 
 // unfinish emits a span before its request is over, as far as it is known.
 func (b *Builder) unfinish(o *open, why string) {
-	if !o.responded {
+	if !o.responded || o.goesOn() {
 		o.unfinished = true
 		b.cfg.Unfinished(why)
 	}
@@ -391,7 +408,7 @@ func (b *Builder) Sweep() {
 	for _, o := range b.open {
 		idle := time.Duration(int64(now - o.last))
 		switch {
-		case o.responded && idle > b.cfg.Quiet && !o.has(bpf.TareStartFlagsTARE_F_HTTP2): // streams have an end
+		case o.responded && idle > b.cfg.Quiet && !o.has(bpf.TareStartFlagsTARE_F_HTTP2) && !o.goesOn(): // streams have an end
 			b.finish(o, 0, 0)
 		case o.transport == bpf.TareTransportTARE_OVER_UDP && idle > lookupTime:
 			b.finish(o, 0, 0)

@@ -458,12 +458,13 @@ func FuzzHandle(f *testing.F) {
 	fx.start(1, server, 1, "GET / HTTP/1.1\r\n", nil)
 	f.Add(raw(bpf.Start{Type: 1, Role: 1, Service: 1}), []byte("GET /x HTTP/1.1\r\n"), []byte("HTTP/1.1 200 OK"))
 	f.Add(raw(bpf.End{Type: 3}), []byte("*2\r\n$3\r\nGET\r\n$1\r\nx\r\n"), []byte("-ERR x"))
+	f.Add(raw(bpf.End{Type: 3}), []byte("GET / HTTP/1.1\r\n\r\n"), []byte("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: x, chunked\r\n\r\n"))
 	f.Add(raw(bpf.Published{Type: 4, SpanId: 1, SdkTrace: [16]byte{1}, SdkSpan: [8]byte{1}}), []byte("GET / HTTP/1.1\r\n"), []byte(""))
 	f.Fuzz(func(t *testing.T, record, request, response []byte) {
 		b := newFixture(Config{MaxOpen: 4})
 		b.Handle(record)
 		b.start(1, server, 1, string(request[:min(len(request), bpf.TarePayloadStart)]), nil)
-		b.data(1, sent, 2, string(response[:min(len(response), bpf.TarePayloadData)]))
+		b.data(1, sent, 2, string(response[:min(len(response), bpf.TarePayloadHead)]))
 		b.FinishAll()
 		for _, s := range b.spans {
 			for _, a := range append(s.Attrs, span.String("the name", s.Name)) {

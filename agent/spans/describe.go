@@ -106,10 +106,10 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 
 	b.describePublished(o)
-	if !o.responded && sp.Status != span.Error {
+	if o.unfinished && sp.Status != span.Error {
+		sp.Attrs = append(sp.Attrs, span.Bool(semconv.Unfinished, true))
+	} else if !o.responded && sp.Status != span.Error {
 		switch {
-		case o.unfinished:
-			sp.Attrs = append(sp.Attrs, span.Bool(semconv.Unfinished, true))
 		case f.unanswered, server && o.received == 0:
 			// nothing was asked that could have been answered
 		case reason == bpf.TareEndReasonTARE_END_PIPELINED:

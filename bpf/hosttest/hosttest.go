@@ -87,6 +87,7 @@ const (
 	HTTPRequest  = int(C.PAYLOAD_HTTP_REQUEST)
 	HTTPResponse = int(C.PAYLOAD_HTTP_RESPONSE)
 	HTTPInterim  = int(C.PAYLOAD_HTTP_INTERIM)
+	HTTPSwitch   = int(C.PAYLOAD_HTTP_SWITCH)
 	TLSHandshake = int(C.PAYLOAD_TLS_HANDSHAKE)
 	TLSData      = int(C.PAYLOAD_TLS_DATA)
 	HTTPPiece    = int(C.PAYLOAD_HTTP_PIECE)

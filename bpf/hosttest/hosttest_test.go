@@ -191,7 +191,7 @@ func TestPayloadKind(t *testing.T) {
 		"HTTP/1.1 200 OK":               HTTPResponse,
 		"HTTP/1.1 100 Continue":         HTTPInterim,
 		"HTTP/1.1 103 Early Hints":      HTTPInterim,
-		"HTTP/1.1 101 Switching":        HTTPResponse,
+		"HTTP/1.1 101 Switching":        HTTPSwitch,
 		"\x16\x03\x01\x02\x00\x01":      TLSHandshake,
 		"\x14\x03\x03\x00\x01\x01":      TLSHandshake,
 		"\x17\x03\x03\x00\x35\x01":      TLSData,
