@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"crypto/sha256"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,21 +12,23 @@ import (
 	"github.com/tare-trace/tare/span/otlp/otlptest"
 )
 
-// sink is an OTLP/HTTP receiver that keeps every span.
+// sink is an OTLP/HTTP receiver that keeps every span. A batch that is sent again, because
+// its answer took longer than the sender waits, is kept once.
 type sink struct {
 	url  string
 	away atomic.Bool // it breaks connections off
 
 	mu    sync.Mutex
 	spans []span.Span
-	taken int // spans that are not kept any more
+	seen  map[[sha256.Size]byte]bool // batches
+	taken int                        // spans that are not kept any more
 	bad   error
 }
 
 func newSink(t *testing.T) *sink {
 	t.Helper()
 	l := testkit.Listen(t, loopback(testkit.FreePort(t)))
-	s := &sink{url: "http://" + l.Addr().String()}
+	s := &sink{url: "http://" + l.Addr().String(), seen: map[[sha256.Size]byte]bool{}}
 	t.Cleanup(func() {
 		if s.bad != nil {
 			t.Errorf("the sink received what is not OTLP: %v", s.bad)
@@ -47,7 +50,10 @@ func (s *sink) keep(e testkit.Export) (*testkit.ExportAnswer, error) {
 		s.bad = err
 		return nil, err
 	}
-	s.spans = append(s.spans, spans...)
+	if sum := sha256.Sum256(e.Raw); !s.seen[sum] {
+		s.seen[sum] = true
+		s.spans = append(s.spans, spans...)
+	}
 	return nil, nil //nolint:nilnil // no remark is OTLP's answer to a success
 }
 
