@@ -413,7 +413,7 @@ int BPF_PROG(tare_destroy, struct sock *sk)
 	bool owned = tp && sk->sk_lock.owned;
 	if (tp && c->flags & C_CLIENT && c->tags)
 		tx_prune(c, tp->snd_una); /* counts what was sent without its tag */
-	if (owned && cfg_tag == TARE_TAG_IP && c->flags & C_SERVER && c->flags & C_MARK)
+	if (tp && cfg_tag == TARE_TAG_IP && c->flags & C_SERVER && c->flags & C_MARK)
 		conn_settle(c, tp->snd_una);
 	if (owned && c->flags & C_CLIENT)
 		worker_closes(c, tp->copied_seq);
