@@ -106,12 +106,12 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 
 	b.describePublished(o)
-	if o.unfinished && sp.Status != span.Error {
-		sp.Attrs = append(sp.Attrs, span.Bool(semconv.Unfinished, true))
-	} else if !o.responded && sp.Status != span.Error {
+	if sp.Status != span.Error {
 		switch {
-		case f.unanswered, server && o.received == 0:
-			// nothing was asked that could have been answered
+		case o.unfinished:
+			sp.Attrs = append(sp.Attrs, span.Bool(semconv.Unfinished, true))
+		case o.responded, f.unanswered, server && o.received == 0:
+			// it is answered, or nothing was asked that could have been
 		case reason == bpf.TareEndReasonTARE_END_PIPELINED:
 			sp.Attrs = append(sp.Attrs, span.Bool(semconv.Pipelined, true))
 		case o.transport == bpf.TareTransportTARE_OVER_UDP:
