@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,15 +105,19 @@ func TestUnix(t *testing.T) {
 		}
 		dir := t.TempDir()
 		s := &said{tracer, map[uint64]int{}}
-		expect := func(want string, live uint64) {
+		check := func(got, want string, live uint64) {
 			t.Helper()
-			if got := s.take(t); got != want {
+			if got != want {
 				t.Errorf("records:\n%s\nwant:\n%s", got, want)
 			}
 			var n uint64
 			if err := tracer.objs.LiveRequests.Get(&n); err != nil || n != live {
 				t.Errorf("%d requests in flight, want %d: %v", n, live, err)
 			}
+		}
+		expect := func(want string, live uint64) {
+			t.Helper()
+			check(s.take(t), want, live)
 		}
 		write := func(fd int, text string) {
 			t.Helper()
@@ -135,44 +140,46 @@ func TestUnix(t *testing.T) {
 
 		c1, s1 := unixEnds(t, filepath.Join(dir, "one"), unix.SOCK_STREAM)
 		c2, s2 := unixEnds(t, "@two", unix.SOCK_STREAM)
-		write(c1, request) // of nobody's request
+		write(c1, request) // its own call: no request caused it
 		read(s1)
-		expect("1<0 serves, 1 at one", 1)
+		expect("1<0 asks, 1 at one, 2<1 serves, 2 at one", 1)
 		write(c2, request) // of the first
 		read(s2)
-		expect("2<1 asks, 2 at \x00two, 3<2 serves, 3 at \x00two", 2)
+		expect("3<2 asks, 3 at \x00two, 4<3 serves, 4 at \x00two", 2)
 		write(s2, response)
 		read(c2)
 		write(s1, response)
 		read(c1)
-		expect("3 19 bytes, 2 19 bytes, 1 19 bytes", 0)
+		expect("4 19 bytes, 3 19 bytes, 2 19 bytes, 1 19 bytes", 0)
 		write(c1, request) // the same connections again, and both are given up
 		read(s1)
 		write(c2, request)
 		read(s2)
-		expect("4<0 serves after 1, 4 at one, 5<4 asks after 2, 5 at \x00two, 6<5 serves after 3, 6 at \x00two", 2)
+		expect("5<0 asks after 1, 5 at one, 6<5 serves after 2, 6 at one, 7<6 asks after 3, 7 at \x00two, 8<7 serves after 4, 8 at \x00two", 2)
 		closes(s2)
 		if n, err := unix.Read(c2, make([]byte, 1)); n > 0 || err != nil {
 			t.Fatal(n, err)
 		}
-		expect("5 ends, 6 ends", 1) // the client has heard of it
+		expect("7 ends, 8 ends", 1) // the client has heard of it
 		closes(c1, s1)
 		expect("", 1) // nobody has
 		if err := tracer.SweepUnix(); err != nil {
 			t.Fatal(err)
 		}
-		expect("4 ends", 0)
+		ended := strings.Split(s.take(t), ", ")
+		slices.Sort(ended) // the sweep walks a hash map
+		check(strings.Join(ended, ", "), "5 ends, 6 ends", 0)
 		closes(c2)
 
 		c1, s1 = unixEnds(t, filepath.Join(dir, "three"), unix.SOCK_STREAM)
 		write(c1, request)
 		read(s1)
-		expect("7<0 serves, 7 at three", 1)
+		expect("9<0 asks, 9 at three, 10<9 serves, 10 at three", 1)
 		closes(c1)
 		if _, err := unix.SendmsgN(s1, []byte(response), nil, nil, unix.MSG_NOSIGNAL); err != unix.EPIPE {
 			t.Fatal(err)
 		}
-		expect("7 ends", 0) // its client had left
+		expect("10 ends", 0) // its client had left
 		closes(s1)
 
 		// What was open before the hooks were attached is not followed, nor are other kinds.
