@@ -170,6 +170,12 @@ INLINE u8 is_http(const struct conn *c)
 	return c->flags / C_HTTP & 1;
 }
 
+/* The same behind trailers: "value\r\n\r\n". A chunk may end so, too, but few do. */
+INLINE bool chunks_end(u64 tail)
+{
+	return tail >> 32 == PAYLOAD_WORD('\r', '\n', '\r', '\n') && (tail >> 24 & 0xff) != '\n';
+}
+
 /*
  * More of a response, or its beginning; last: where the kernel has the struct iovec of its last
  * buffer, 0: unknown if there are several. Returns TARE_NO_LAST_CHUNK if it is known not to end as a
@@ -198,7 +204,8 @@ __noinline int chunks_go_on(struct conn *c, const struct bytes *b, u64 last, u32
 		return 0;
 	}
 	c->tail = n < 8 ? c->tail >> 8 * n | word << 8 * (8 - n) : word;
-	return c->tail >> 24 == LAST_CHUNK >> 24 ? 0 : TARE_NO_LAST_CHUNK;
+	bool ends = begins ? c->tail >> 24 == LAST_CHUNK >> 24 : chunks_end(c->tail);
+	return ends ? 0 : TARE_NO_LAST_CHUNK;
 }
 
 /* What a message looks like. */
@@ -230,8 +237,8 @@ INLINE bool header_ends(const struct bytes *b)
 
 #define REST_OF_HEADER 0xffffffff
 
-/* Eight bytes hold a line end. */
-INLINE bool has_newline(u64 w)
+/* Whether eight bytes hold a line end: the high bit of the first one's byte, and perhaps of others. */
+INLINE u64 has_newline(u64 w)
 {
 	return payload_equal(w, '\n');
 }
@@ -246,29 +253,56 @@ __noinline int length_number(u32 at)
 	return 0;
 }
 
-/*
- * Looks at the header lines of what was read that begin behind one of the 8 bytes at: notes what
- * Content-Length announces; returns where the header ends, if it does. A global function: verified
- * once, not per call.
- */
-__noinline int length_lines(u32 at)
+/* Looks at the header line that begins behind a line end: whether the header ends there, or what announces a body. */
+INLINE u32 framing_line(struct scratch *sc, const u8 *p)
+{
+	u32 at = p - sc->bytes;
+	if (p[0] != '\n')
+		return 0;
+	if (p[1] == '\r' && p[2] == '\n')
+		return at + 3;
+	if (payload_is_length_key(p + 1))
+		sc->length_at = at + 1 + PAYLOAD_LENGTH_KEY;
+	else if (payload_is_encoding_key(p + 1))
+		sc->chunks = 1;
+	return 0;
+}
+
+/* The lines that begin in the next 8 bytes, two at most: others are shorter than a header's can be that matter. */
+static long framing_step(u64 i, u32 *end)
 {
 	u32 zero = 0;
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
-	if (!sc || at > SCRATCH)
-		return 0;
-	for (u32 i = 0; i < 8; i++) {
-		u8 *p = &sc->bytes[at + i];
-		if (p[0] != '\n')
-			continue;
-		if (p[1] == '\r' && p[2] == '\n')
-			return at + i + 3;
-		if (payload_is_length_key(p + 1)) {
-			length_number(at + i + 1 + PAYLOAD_LENGTH_KEY);
-			return 0; /* no other line begins so near */
-		}
+	if (!sc || i >= SCRATCH / 8)
+		return 1;
+	u64 lines = has_newline(*(u64 *)&sc->bytes[8 * i]);
+	for (u32 j = 0; j < 2 && lines && !*end; j++) {
+		u64 below = (lines & -lines) - 1;
+		u64 k = ((below & PAYLOAD_ONES) * PAYLOAD_ONES >> 56) - 1 & 7;
+		OPAQUE(k); /* the verifier of Linux 6.1 knows no bound of 8 * i | k */
+		*end = framing_line(sc, sc->bytes + 8 * i + k);
+		lines &= lines - 1;
 	}
-	return 0;
+	return *end != 0;
+}
+
+/* Reads the first KiB of a header of HTTP/1 into the scratch, and its framing; returns where it ends, if it does there. */
+__noinline int header_framing(const struct bytes *b)
+{
+	u32 zero = 0, end = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	if (!sc || !b || !cfg_payload || !b->data)
+		return 0;
+	u64 len = AT_MOST(b->len, SCRATCH);
+	sc->body = sc->length_at = sc->chunks = 0;
+	if (len < HEAD || bpf_probe_read_user(sc->bytes, len, b->data))
+		return 0;
+	bpf_loop((len + 7) / 8, framing_step, &end, 0);
+	if (end > len)
+		return 0;
+	if (end && sc->length_at)
+		length_number(sc->length_at);
+	return end;
 }
 
 /*
@@ -282,25 +316,63 @@ __noinline int request_rest(const struct bytes *b)
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
 	if (!sc || !b || !cfg_payload || !b->data || b->len < b->size)
 		return 0;
-	u64 len = AT_MOST(b->len, SCRATCH);
-	if (len < HEAD || bpf_probe_read_user(sc->bytes, HEAD, b->data))
+	if (b->len < HEAD || bpf_probe_read_user(sc->bytes, HEAD, b->data))
 		return 0;
 	u32 word = payload_word(sc->bytes);
 	if (word != PAYLOAD_WORD('P', 'O', 'S', 'T') && word != PAYLOAD_WORD('P', 'U', 'T', ' ') &&
 	    word != PAYLOAD_WORD('P', 'A', 'T', 'C'))
 		return header_ends(b) ? 0 : REST_OF_HEADER;
-	if (bpf_probe_read_user(sc->bytes, len, b->data))
-		return 0;
-	sc->body = 0;
-	for (u32 at = 0; at < SCRATCH && at < len; at += 8)
-		if (has_newline(*(u64 *)&sc->bytes[at])) {
-			u32 end = length_lines(at);
-			if (end) {
-				u64 whole = (u64)end + sc->body;
-				return end <= len && whole > b->size ? whole - b->size : 0;
-			}
-		}
-	return 0;
+	u64 whole = header_framing(b);
+	if (whole)
+		whole += sc->body;
+	return whole > b->size ? whole - b->size : 0;
+}
+
+#define SENDPAGE    (bpf_core_field_exists(((struct proto_ops___before65 *)0)->sendpage))
+#define LENGTH_MOST 0x40000000
+
+/*
+ * A response of HTTP/1 begins with these bytes, which go to seq: whether, and until when, it is known to go on behind them.
+ * RFC 9112 6.3; enum answer.
+ */
+__noinline int answer_begins(struct conn *c, const struct bytes *b, u32 seq, u8 *direction)
+{
+	u32 zero = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	struct server_exchange *x = c ? &c->server.x : 0;
+	struct service_state *svc = c ? service_of(c->service) : 0;
+	if (!sc || !x || !svc || !b || !direction || x->bodiless || svc->apart ||
+	    c->linking == TARE_LINK_QUEUE)
+		return ANSWERS_NOT;
+	u32 end = header_framing(b);
+	if (!end)
+		return ANSWERS_NOT;
+	u32 status = payload_word(&sc->bytes[8]) >> 8; /* behind a space */
+	if (status == PAYLOAD_WORD('2', '0', '4', 0) || status == PAYLOAD_WORD('3', '0', '4', 0) ||
+	    (u8)status == '1')
+		return ANSWERS_NOT;
+	if (sc->chunks) {
+		if (b->size == end) /* whatever the header ends with */
+			*direction |= TARE_NO_LAST_CHUNK;
+		else if (chunks_end(c->tail))
+			*direction &= ~TARE_NO_LAST_CHUNK;
+		return *direction & TARE_NO_LAST_CHUNK ? ANSWERS_CHUNKS : ANSWERS_NOT;
+	}
+	if (!sc->length_at)
+		return c->tags ? ANSWERS_NOT : ANSWERS_CLOSE; /* tags: of requests that wait */
+	if (SENDPAGE || sc->body > LENGTH_MOST || end + sc->body <= b->size)
+		return ANSWERS_NOT;
+	x->end_seq = seq + end + sc->body;
+	return ANSWERS_LENGTH;
+}
+
+/* More of it was sent: is it over? */
+INLINE bool answer_ends(const struct conn *c, u8 direction)
+{
+	const struct server_exchange *x = &c->server.x;
+	if (x->answers == ANSWERS_LENGTH)
+		return !before(c->msg_end, x->end_seq);
+	return x->answers == ANSWERS_CHUNKS && !(direction & TARE_NO_LAST_CHUNK);
 }
 
 #endif

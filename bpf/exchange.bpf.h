@@ -89,6 +89,12 @@ INLINE bool service_busy(const struct service_state *svc)
 	return svc->in_flight || in_grace();
 }
 
+/* The same of one whose response has not begun. */
+INLINE bool service_owes(const struct service_state *svc)
+{
+	return svc->in_flight != svc->answering || in_grace();
+}
+
 /*
  * A service's own calls, by its jobs and timers, begin traces. Not known of event loops, which remember no request that is
  * not sampled.
@@ -141,7 +147,7 @@ __noinline int exchange_begin(struct conn *c, struct server_exchange *x, struct 
 				x->unlinked = svc->unlinked;
 				__sync_fetch_and_add(&svc->in_flight, 1);
 			}
-			x->answered = x->tickets = 0;
+			x->answered = x->tickets = x->answers = 0;
 			return 1;
 		}
 	}
@@ -150,15 +156,30 @@ __noinline int exchange_begin(struct conn *c, struct server_exchange *x, struct 
 }
 
 /* It waits for its response no longer. */
-INLINE void exchange_uncount(struct conn *c)
+INLINE void exchange_uncount(struct conn *c, u32 answers)
 {
 	struct service_state *svc = service_of(c->service);
 	__sync_fetch_and_add(&live_requests, -1);
-	if (svc)
-		__sync_fetch_and_add(&svc->in_flight, -1);
+	if (!svc)
+		return;
+	__sync_fetch_and_add(&svc->in_flight, -1);
+	if (answers)
+		__sync_fetch_and_add(&svc->answering, -1);
 }
 
-/* The response begins, or the connection ends: no context of this request is worth anything now. */
+/*
+ * The response begins, and is known to go on: what the worker sends meanwhile is of this request still. What others send
+ * may be the service's own: a response can go on for hours.
+ */
+INLINE void exchange_answers(struct conn *c, struct server_exchange *x, u32 answers)
+{
+	struct service_state *svc = service_of(c->service);
+	x->answers = answers;
+	if (svc)
+		__sync_fetch_and_add(&svc->answering, 1);
+}
+
+/* The response is over, as far as is known, or the connection ends: no context of this request is worth anything now. */
 __noinline int exchange_end(struct conn *c, struct server_exchange *x)
 {
 	if (!c || !x)
@@ -167,8 +188,8 @@ __noinline int exchange_end(struct conn *c, struct server_exchange *x)
 	u64 *held = bpf_map_lookup_elem(&requests, &slot);
 	if (held && __sync_val_compare_and_swap(held, x->ctx.span, 0) == x->ctx.span &&
 	    !x->answered)
-		exchange_uncount(c);
-	x->answered = x->tickets = 0;
+		exchange_uncount(c, x->answers);
+	x->answered = x->tickets = x->answers = 0;
 	return 0;
 }
 
@@ -182,7 +203,7 @@ INLINE void exchange_seems_answered(struct conn *c, u64 now)
 	x->tickets--;
 	grace_until = now + GRACE;
 	if (!x->answered)
-		exchange_uncount(c);
+		exchange_uncount(c, 0);
 	x->answered = 1;
 }
 

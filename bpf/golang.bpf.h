@@ -193,9 +193,11 @@ INLINE int go_stream_request(const struct stream_key *k, struct context *ctx)
 {
 	struct stream *s = bpf_map_lookup_elem(&streams, k);
 	if (!s)
-		return 0;
+		return sampling_threshold
+			   ? 0
+			   : TARE_UNLINKED_STALE; /* if all are sampled, it is over */
 	*ctx = s->server.ctx;
-	return ctx->span ? 0 : TARE_UNLINKED_STALE; /* its response has begun */
+	return 0;
 }
 
 /*

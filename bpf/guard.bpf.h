@@ -146,7 +146,22 @@ INLINE void guard_proves(struct conn *c, struct guard *g)
 		svc->stacks++;
 }
 
-/* The request in progress is answered by a worker; by 0: its connection ends. */
+/* A worker that is no thread works for the request no more. */
+__noinline int guard_over(struct conn *c)
+{
+	if (!c || c->server.x.holder.kind == WORKER_THREAD)
+		return 0;
+	struct worker *holder = &c->server.x.holder;
+	struct guard *g = guard_of(holder);
+	task_clear(holder);
+	if (g && holder->kind != WORKER_TRANSPORT && g->open <= 0 && !g->evidence)
+		guard_forget(holder);
+	return 0;
+}
+
+/*
+ * The request in progress is answered by a worker, which goes on working for it if x.answers; by 0: its connection ends.
+ */
 __noinline int guard_end(struct conn *c, const struct worker *by)
 {
 	if (!c || !c->server.x.open)
@@ -168,12 +183,7 @@ __noinline int guard_end(struct conn *c, const struct worker *by)
 		else if (by)
 			guard_proves(c, g);
 	}
-	if (x->holder.kind == WORKER_THREAD)
-		return 0;
-	task_clear(&x->holder);
-	if (x->holder.kind != WORKER_TRANSPORT && g->open <= 0 && !g->evidence)
-		guard_forget(&x->holder);
-	return 0;
+	return x->answers ? 0 : guard_over(c);
 }
 
 INLINE void guard_read(struct conn *c, struct guard *g, u32 rest)

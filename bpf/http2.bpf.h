@@ -147,13 +147,13 @@ __noinline int stream_more(struct conn *c, const struct frame *f)
 	struct stream *s = stream_of(c, f->stream);
 	if (!s)
 		return headers_alone(c, f, HOOK_RECEIVES, true);
-	u64 span = s->server.ctx.span ? s->server.ctx.span : s->server.responding;
+	u64 span = s->server.ctx.span;
 	if (f->type == FRAME_RESET) {
 		exchange_end(c, &s->server);
 		stream_ends(c, f->stream, span, TARE_END_CLOSED);
 		return 0;
 	}
-	if (!s->server.ctx.span)
+	if (s->server.responding)
 		return 0; /* a stream of both directions: the response has begun */
 	struct more m = {.span = span, .direction = TARE_RECEIVED};
 	frame_more(&m, f);
@@ -171,26 +171,26 @@ __noinline int stream_response(struct conn *c, const struct frame *f)
 	if (!s)
 		return headers_alone(c, f, HOOK_SENDS, false);
 	struct server_exchange *x = &s->server;
-	struct more m = {.direction = TARE_SENT};
+	struct more m = {.direction = TARE_SENT, .span = x->ctx.span};
+	bool ends = f->type == FRAME_RESET || f->flags & FRAME_END_STREAM;
 	frame_more(&m, f);
 	m.now = bpf_ktime_get_ns();
-	if (x->ctx.span && f->type == FRAME_HEADERS) {
-		m.span = x->ctx.span;
-		m.flags |= TARE_D_FIRST | server_unlinked(c, x, false) << TARE_D_UNLINKED_SHIFT;
-		exchange_end(c, x);
-		x->responding = x->ctx.span;
-		x->ctx.span = 0;
-		emit_data(&m);
-	} else if (x->responding) {
-		m.span = x->responding;
-		emit_data(&m); /* trailers have the status of gRPC */
-	} else {
-		m.span = x->ctx.span;
-		exchange_end(c, x);
+	bool begins = !x->responding && f->type == FRAME_HEADERS;
+	if (begins || ends)
+		m.flags |= server_unlinked(c, x, false) << TARE_D_UNLINKED_SHIFT;
+	if (begins) {
+		m.flags |= TARE_D_FIRST;
+		x->responding = m.span;
+		if (!ends)
+			exchange_answers(c, x, ANSWERS_CLOSE);
 	}
-	if (f->type == FRAME_RESET || f->flags & FRAME_END_STREAM)
+	if (x->responding)
+		emit_data(&m); /* trailers have the status of gRPC */
+	if (ends) {
+		exchange_end(c, x);
 		stream_ends(c, f->stream, m.span,
 			    f->type == FRAME_RESET ? TARE_END_CLOSED : TARE_END_STREAM);
+	}
 	return 0;
 }
 
@@ -302,7 +302,7 @@ static long stream_closed(u64 i, struct ending *e)
 		return 0;
 	u64 span = s->client.span;
 	if (c->flags & C_SERVER) {
-		span = s->server.ctx.span ? s->server.ctx.span : s->server.responding;
+		span = s->server.ctx.span;
 		exchange_end(c, &s->server);
 	}
 	emit_end(span, e->reason, e->error);

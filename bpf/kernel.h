@@ -232,6 +232,10 @@ struct iovec {
 	unsigned long iov_len;
 };
 
+struct proto_ops___before65 {
+	void *sendpage;
+} __attribute__((preserve_access_index));
+
 struct iov_iter___before64 {
 	const struct iovec *iov;
 };

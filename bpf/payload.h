@@ -289,6 +289,15 @@ PAYLOAD_INLINE int payload_is_length_key(const __u8 *p)
 	       p[14] == ':';
 }
 
+/* "transfer-encoding:" without regard to case, by its first 15 bytes */
+PAYLOAD_INLINE int payload_is_encoding_key(const __u8 *p)
+{
+	return (payload_eight(p) | PAYLOAD_CASE) ==
+		   PAYLOAD_EIGHT('t', 'r', 'a', 'n', 's', 'f', 'e', 'r') &&
+	       (payload_eight(p + 7) | PAYLOAD_CASE) ==
+		   PAYLOAD_EIGHT('r', '-', 'e', 'n', 'c', 'o', 'd', 'i');
+}
+
 /* A decimal number behind spaces, of up to 10 characters in all; p holds 10 bytes. */
 PAYLOAD_INLINE __u32 payload_length(const __u8 *p)
 {

@@ -9,6 +9,9 @@
  *	  │   no tag, and no promise: entry, the root decision                     ▼
  *	  └──────────────────────── responding ◀───────────────── response begins (send)
  *
+ * A sampled request of HTTP/1 is in flight until its response is over, where the response's framing says when that is and
+ * the first KiB of its header shows the framing; else until its response begins.
+ *
  * A request begins where its tag says so. Without a tag it begins with the first bytes that are
  * read after something was sent that was no interim response (1xx); but
  *
@@ -37,10 +40,23 @@
 
 #define STILL_SENDING 1000000 /* ns */
 
+/* The response to the request in progress has gone on, and is over. */
+__noinline int server_over(struct conn *c)
+{
+	if (!c)
+		return 0;
+	exchange_end(c, &c->server.x);
+	worker_over(c);
+	c->server.x.ctx.span = 0;
+	return 0;
+}
+
 /* The request before is over. Returns its span, for which a START or an END must follow. */
 INLINE u64 server_finish(struct conn *c)
 {
 	struct server_exchange *x = &c->server.x;
+	if (x->answers)
+		server_over(c);
 	u64 ends = x->responding;
 	x->responding = 0;
 	if (x->ctx.span) { /* never answered, yet the next request began */
@@ -74,6 +90,11 @@ __noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
 		a->flags |= TARE_F_UNLINKED;
 	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
 		c->flags |= C_HTTP;
+	/* HEAD and CONNECT, or not known */
+	u8 method = 0;
+	if (!cfg_payload || !a->b.data || bpf_probe_read_user(&method, 1, a->b.data))
+		method = 0;
+	x->bodiless = !method || method == 'H' || method == 'C';
 	return 0;
 }
 
@@ -204,7 +225,8 @@ INLINE void server_more(struct conn *c, struct start *a)
 		m.now = bpf_ktime_get_ns();
 		emit_data(&m);
 	}
-	worker_received_more(c, &b);
+	if (!x->answers)
+		worker_received_more(c, &b);
 }
 
 /*
@@ -236,7 +258,7 @@ INLINE bool server_tail(struct conn *c, struct bytes *b)
 INLINE bool server_looks(struct conn *c, bool fresh)
 {
 	if (!cfg_payload || c->server.x.ctx.span)
-		return false;
+		return cfg_payload && c->server.x.answers;
 	return by_thread(c) || c->linking == TARE_LINK_QUEUE || !(fresh || conn_follows(c));
 }
 
@@ -381,7 +403,7 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		return 0;
 	}
 	c->msg_end = v->write_seq + b->size;
-	bool begins = !x->responding, waited = false, switches = false;
+	bool begins = !x->responding, waited = false, switches = false, http = false;
 	if (cfg_payload && (sampled || b->size == INTERIM_SIZE)) {
 		int kind = peek(b);
 		if (kind == PAYLOAD_HTTP_INTERIM ||
@@ -389,9 +411,10 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 			c->server.interim += b->size; /* or the end of a handshake: false start */
 			return 0;
 		}
-		if (sampled && c->flags & C_HTTP)
-			begins = kind == PAYLOAD_HTTP_RESPONSE || kind == PAYLOAD_HTTP_SWITCH;
+		http = kind == PAYLOAD_HTTP_RESPONSE;
 		switches = kind == PAYLOAD_HTTP_SWITCH;
+		if (sampled && c->flags & C_HTTP)
+			begins = (http || switches) && !x->answers;
 	}
 	if (begins && c->flags & C_WAITING) {
 		c->flags &= ~C_WAITING;
@@ -413,10 +436,15 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 			return 0;
 		}
 		worker_publishes(c);
-		exchange_end(c, x);
+		u32 answers = http ? answer_begins(c, b, v->write_seq, &m.direction) : ANSWERS_NOT;
+		if (answers)
+			exchange_answers(c, x, answers);
+		else
+			exchange_end(c, x);
 		worker_answered(c, b);
 		x->responding = x->ctx.span;
-		x->ctx.span = 0;
+		if (!answers)
+			x->ctx.span = 0;
 		m.http = is_http(c);
 		emit_data(&m);
 		if (switches) {
@@ -427,10 +455,16 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		if (begins)
 			worker_answered(c, b);
 		if (x->responding) {
+			bool over = x->answers && answer_ends(c, m.direction);
 			m.now = c->sent_at = bpf_ktime_get_ns();
 			m.span = x->responding;
 			m.b.data = 0;
+			if (over) {
+				m.flags = server_unlinked(c, x, false) << TARE_D_UNLINKED_SHIFT;
+				server_over(c);
+			}
 			emit_data(&m);
+			return over && c->tags;
 		}
 	}
 	return begins && c->tags;
@@ -445,7 +479,8 @@ INLINE void server_closed(struct conn *c, u32 error)
 	go_closed(c);
 	if (x->ctx.span) {
 		exchange_end(c, x);
-		emit_end(x->ctx.span, TARE_END_CLOSED, error);
+		if (x->ctx.span != x->responding)
+			emit_end(x->ctx.span, TARE_END_CLOSED, error);
 		x->ctx.span = 0;
 	}
 	if (x->responding) {

@@ -136,6 +136,14 @@ enum open {
 	OPEN_COMPLETE = 2,
 };
 
+/* Where a response of HTTP/1 ends that has begun, by its framing. */
+enum answer {
+	ANSWERS_NOT = 0,
+	ANSWERS_LENGTH = 1, /* at end_seq */
+	ANSWERS_CHUNKS = 2, /* with an empty chunk */
+	ANSWERS_CLOSE = 3,  /* with the connection, or with END_STREAM of HTTP/2 */
+};
+
 /* Who works for a request: a thread, or a task of the runtime of a process; task.bpf.h. */
 enum worker_kind {
 	WORKER_THREAD = 0,    /* id: of the thread; tgid 0 */
@@ -158,7 +166,7 @@ struct worker {
  * HTTP/2, one in each stream.
  */
 struct server_exchange {
-	struct context ctx;   /* the sampled request in flight, until its response begins */
+	struct context ctx;   /* the sampled request in flight, until its response is over */
 	u64 responding;	      /* span whose response is being sent */
 	u64 ends;	      /* span that the next START ends, within one call */
 	struct worker holder; /* who received it, if open; of a transport also later */
@@ -169,8 +177,11 @@ struct server_exchange {
 	u8 open;	      /* enum open */
 	u8 tickets;	      /* sends that may be TLS session tickets and not the response */
 	u8 answered;	      /* such a send has been seen */
-	u8 pad;
-	u32 inquirer; /* thread that asked how its connection is, if open; handover.bpf.h */
+	u8 answers;	      /* enum answer: its response has begun, and goes on */
+	u32 inquirer;	      /* thread that asked how its connection is, if open; handover.bpf.h */
+	u32 end_seq;	      /* behind the response, if ANSWERS_LENGTH */
+	u8 bodiless;	      /* the response may have no body though its header announces one */
+	u8 pad[3];
 };
 
 struct client_exchange {
@@ -446,6 +457,7 @@ struct service_state {
 	u64 asked_at;	   /* when a proof was asked for, ns */
 	u64 listener;	   /* struct sock that it listens on, one of them */
 	u32 in_flight;	   /* sampled requests */
+	u32 answering;	   /* those of them whose response has begun */
 	u32 unlinked;	   /* sends that were not linked */
 	u32 refused;	   /* enum unlinked: why nothing is linked any more */
 	u32 joined;	   /* threads that ended before the request that started them */
@@ -463,6 +475,7 @@ struct service_state {
 	u8 sizes;	   /* mappings of stacks that were as large as stack_size; stack.bpf.h */
 	u8 handovers;	   /* requests answered by who inquired about them, up to HANDOVERS */
 	u8 misled;	   /* one was answered by another */
+	u8 apart;	   /* a worker received a request while its answer to another went on */
 	u32 stack_size;
 	u32 watched[PORTS_WATCHED]; /* where event loops watch connections to; watched.bpf.h */
 	u32 shared;		    /* sends on stacks that were not told apart; stack.bpf.h */
@@ -471,8 +484,7 @@ struct service_state {
 	u32 headers;		    /* bits of the names that count; by the agent */
 	s32 blind;		    /* requests in flight whose values are not known */
 	u32 headers_tried;	    /* requests over HTTP/2 whose headers were read for nothing */
-	u32 pad;
-	u8 name[TARE_NAME]; /* zeroes behind it */
+	u8 name[TARE_NAME];	    /* zeroes behind it */
 	struct weight weight;
 };
 
@@ -547,7 +559,9 @@ struct {
 
 struct scratch {
 	u8 bytes[SCRATCH + 128]; /* room for reads behind the end: zeroes or stale bytes */
-	u32 body;		 /* of request_rest */
+	u32 body;		 /* header_framing: what Content-Length announces */
+	u32 length_at;		 /* where; 0: it is not there */
+	u32 chunks;		 /* there is a Transfer-Encoding */
 	u32 pad;
 };
 

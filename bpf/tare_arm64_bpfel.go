@@ -67,8 +67,11 @@ type TareConn struct {
 			Open       uint8
 			Tickets    uint8
 			Answered   uint8
-			Pad        uint8
+			Answers    uint8
 			Inquirer   uint32
+			EndSeq     uint32
+			Bodiless   uint8
+			Pad        [3]uint8
 		}
 		LastTag     uint64
 		FinishedSeq uint32
@@ -903,10 +906,12 @@ const (
 )
 
 type TareScratch struct {
-	_     structs.HostLayout
-	Bytes [1152]uint8
-	Body  uint32
-	Pad   uint32
+	_        structs.HostLayout
+	Bytes    [1152]uint8
+	Body     uint32
+	LengthAt uint32
+	Chunks   uint32
+	Pad      uint32
 }
 
 type TareService struct {
@@ -921,6 +926,7 @@ type TareServiceState struct {
 	AskedAt       uint64
 	Listener      uint64
 	InFlight      uint32
+	Answering     uint32
 	Unlinked      uint32
 	Refused       uint32
 	Joined        uint32
@@ -938,17 +944,19 @@ type TareServiceState struct {
 	Sizes         uint8
 	Handovers     uint8
 	Misled        uint8
-	_             [2]byte
+	Apart         uint8
+	_             [1]byte
 	StackSize     uint32
 	Watched       [4]uint32
 	Shared        uint32
+	_             [4]byte
 	Sized         uint64
 	HeadersSince  uint64
 	Headers       uint32
 	Blind         int32
 	HeadersTried  uint32
-	Pad           uint32
 	Name          [24]uint8
+	_             [4]byte
 	Weight        struct {
 		_         structs.HostLayout
 		Ns        int64
@@ -1022,8 +1030,11 @@ type TareStream struct {
 		Open       uint8
 		Tickets    uint8
 		Answered   uint8
-		Pad        uint8
+		Answers    uint8
 		Inquirer   uint32
+		EndSeq     uint32
+		Bodiless   uint8
+		Pad        [3]uint8
 	}
 }
 

@@ -71,10 +71,12 @@ INLINE enum unlinked service_unlinked(struct conn *c)
 __noinline int own_call(struct conn *c, int why, struct start *a)
 {
 	struct service_state *svc = c ? service_of(c->service) : 0;
-	if (!svc || !a || !has_own_calls(c) || service_busy(svc))
+	if (!svc || !a || !has_own_calls(c) || service_owes(svc))
 		return why;
 	if (!(OWN_REASONS >> (why & 31) & 1))
 		return why;
+	if (c->linking == TARE_LINK_QUEUE && sampling_threshold)
+		return 0; /* perhaps a second one of a request that is not sampled and waits no longer */
 	if (c->flags & C_HTTP && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
 		return 0; /* no request: the protocol was switched */
 	if (!c->client.own || !in_turn(bpf_ktime_get_ns()))
@@ -153,6 +155,18 @@ __noinline int queue_received(struct conn *c, u64 socket, struct bytes *b)
 	return 0;
 }
 
+/*
+ * A worker that holds a request receives another one: it does not write the first one's answer to its end alone, as event
+ * loops do not. From now on nothing counts as the worker's that it sends once an answer has begun.
+ */
+INLINE void works_apart(struct conn *c, const struct context *held)
+{
+	struct service_state *svc =
+	    held && held->span && in_flight(held) ? service_of(c->service) : 0;
+	if (svc && held->span != c->server.x.ctx.span)
+		svc->apart = 1;
+}
+
 /* Who receives a request under the guard; returns whether it is the thread. */
 __noinline int guarded_received(struct conn *c, struct bytes *b)
 {
@@ -168,6 +182,8 @@ __noinline int guarded_received(struct conn *c, struct bytes *b)
 		task_set(&w, &c->server.x.ctx);
 		return 0;
 	}
+	struct thread_state *t = w.kind == WORKER_THREAD ? thread_find() : 0;
+	works_apart(c, t ? &t->ctx : bpf_map_lookup_elem(&tasks, &w));
 	received_bytes(c, b);
 	guard_begin(c, b, &w);
 	if (w.kind == WORKER_STACK && stack_unproven(c))
@@ -333,7 +349,8 @@ __noinline int thread_seems_answered(struct conn *c)
 		return 0;
 	struct worker w;
 	bool known = answers(c, &w);
-	proof_ends(c);
+	if (!c->server.x.answers)
+		proof_ends(c);
 	handover_answered(c, known ? &w : 0);
 	return guard_end(c, known ? &w : 0);
 }
@@ -349,6 +366,8 @@ INLINE void worker_seems_answered(struct conn *c)
 INLINE void worker_closed(struct conn *c)
 {
 	guard_end(c, 0);
+	if (c->server.x.answers && by_thread(c))
+		guard_over(c);
 	header_over(c, 0);
 	if (c->server.x.holder.kind != WORKER_TRANSPORT)
 		return;
@@ -358,16 +377,31 @@ INLINE void worker_closed(struct conn *c)
 		guard_forget(&c->server.x.holder);
 }
 
-/* The response to the request in progress begins, sampled or not. */
+/* The thread works no more for the sampled request that is answered. */
+INLINE void thread_leaves(struct conn *c)
+{
+	struct thread_state *t = thread_find();
+	if (t && t->ctx.span == c->server.x.ctx.span)
+		t->ctx.span = 0;
+}
+
+/* The response to the request in progress begins, sampled or not. Whoever works for it goes on if x.answers, but for loops. */
 INLINE void worker_answered(struct conn *c, const struct bytes *b)
 {
 	worker_seems_answered(c);
 	header_over(c, b);
-	if (!c->server.x.ctx.span)
-		return;
-	struct thread_state *t = thread_find();
-	if (t && t->ctx.span == c->server.x.ctx.span)
-		t->ctx.span = 0;
+	if (c->server.x.ctx.span && (!c->server.x.answers || c->linking == TARE_LINK_LOOP))
+		thread_leaves(c);
+}
+
+/* The response that went on is over. */
+INLINE void worker_over(struct conn *c)
+{
+	if (by_thread(c)) {
+		proof_ends(c);
+		guard_over(c);
+	}
+	thread_leaves(c);
 }
 
 __noinline int thread_publishes(struct conn *c)
@@ -524,7 +558,7 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g
 	enum unlinked why = waits(c, v, svc);
 	if (why)
 		return why;
-	bool half = g && g->complete <= 0;
+	bool half = g && g->open > 0 && g->complete <= 0;
 	if (half)
 		g->asked = 1;
 	if (!sampled)

@@ -47,6 +47,7 @@ func TestGoHTTP2(t *testing.T) {
 				{"go", []fidelity.Shape{toRedis("n:"), toNext("/go/")}},
 				{"pool", []fidelity.Shape{toRedis("n:")}},
 				{"begun", []fidelity.Shape{toRedis("n:")}},
+				{"early", []fidelity.Shape{toNext("/early/"), toRedis("n:"), toMemcached("n:")}},
 				{"nocontext", nil},
 				{"background", nil},
 				{"grown", nil},

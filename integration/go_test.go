@@ -147,6 +147,8 @@ func TestGo(t *testing.T) {
 		{"go", []fidelity.Shape{toRedis("n:"), toNext("/go/")}},
 		{"pool", []fidelity.Shape{toRedis("n:")}},
 		{"begun", []fidelity.Shape{toRedis("n:")}},
+		{"early", []fidelity.Shape{toNext("/early/"), toRedis("n:"), toMemcached("n:")}},
+		{"early-length", []fidelity.Shape{toNext("/early-length/"), toRedis("n:"), toMemcached("n:")}},
 		{"nocontext", nil},
 		{"bare", nil}, // an errgroup without a context
 		{"background", nil},

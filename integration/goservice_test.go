@@ -280,7 +280,7 @@ func (s *goService) ways() map[string]goWayOf {
 		"nocontext": func(_ http.ResponseWriter, r *http.Request, _ int) error {
 			return s.ask(context.Background(), s.client, s.next+r.URL.Path)
 		},
-		"padded": s.padded, "cancelled": s.cancelled, "hijacked": s.hijacked,
+		"early": s.early, "early-length": s.early, "padded": s.padded, "cancelled": s.cancelled, "hijacked": s.hijacked,
 		"redis":     func(_ http.ResponseWriter, r *http.Request, n int) error { return s.askRedis(r.Context(), key("n", n)) },
 		"memcached": func(_ http.ResponseWriter, _ *http.Request, n int) error { return s.askMemcached(key("n", n)) },
 		"sql": func(_ http.ResponseWriter, r *http.Request, n int) error {
@@ -343,6 +343,24 @@ func (s *goService) all(_ http.ResponseWriter, r *http.Request, n int) error {
 		return err
 	}
 	return errors.Join(s.askRedis(r.Context(), key("n", n)), s.askMemcached(key("n", n)))
+}
+
+// early asks when its answer has begun, and a goroutine asks redis before it ends.
+func (s *goService) early(w http.ResponseWriter, r *http.Request, n int) error {
+	if strings.HasPrefix(r.URL.Path, "/early-length/") {
+		w.Header().Set("Content-Length", "20")
+	}
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w).Flush
+	err := errors.Join(flush(), s.ask(r.Context(), s.client, s.next+r.URL.Path), s.askMemcached(key("n", n)))
+	_, failed := io.WriteString(w, "hello, ")
+	err = errors.Join(err, failed, flush())
+	done := make(chan error)
+	go func() { done <- s.askRedis(r.Context(), key("n", n)) }()
+	if err = errors.Join(err, <-done); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
 }
 
 // names looks up a name that nobody has asked for before, at the address in NAMES, and asks the next.

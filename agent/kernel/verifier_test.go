@@ -14,8 +14,8 @@ import (
 // Instructions that the verifier may walk. It gives up at 1,000,000 for one
 // program, and other kernels walk other paths; the sum is what a start costs.
 const (
-	maxVerified       = 190_000 // of one program
-	maxVerifiedOfTier = 660_000 // of all that a tier loads, with every option; 6.1 walks functions that an option leaves out, too
+	maxVerified       = 160_000 // of one program
+	maxVerifiedOfTier = 560_000 // of all that a tier loads, with every option; 6.1 walks functions that an option leaves out, too
 )
 
 func TestVerifierAccepts(t *testing.T) {

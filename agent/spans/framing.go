@@ -14,6 +14,7 @@ type framing struct {
 	read   bool // the rest is set
 	known  bool
 	chunks bool   // with an empty chunk
+	header uint64 // size of the header; 0: its end is not known
 	size   uint64 // after so many bytes, if not in chunks; math.MaxUint64: with the connection
 }
 
@@ -29,10 +30,14 @@ func framingOf(request, response []byte) framing {
 	end := bytes.Index(response, headerEnd)
 	if end >= 0 {
 		header = end + len(headerEnd)
+		f.header = uint64(header)
 	}
 	switch status := string(response[9:12]); {
 	case status == "100" || status == "102" || status == "103": // the response follows
 		f = framingOf(request, response[header:])
+		if f.header > 0 {
+			f.header += uint64(header)
+		}
 		if f.size > 0 && f.size < math.MaxUint64 {
 			f.size += uint64(header)
 		}
@@ -79,7 +84,7 @@ func (o *open) goesOn() bool {
 	case !f.known:
 		return false
 	case f.chunks:
-		return o.chunksOpen
+		return o.chunksOpen || answered == f.header // whatever that ends with
 	}
 	return answered < f.size
 }

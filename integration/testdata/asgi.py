@@ -1,5 +1,5 @@
 """GET /n/5 asks the backend and redis about number 5, over connections that are
-kept for the next request."""
+kept for the next request. GET /chunks/5 does so when its answer has begun."""
 
 import asyncio
 import os
@@ -31,8 +31,13 @@ async def application(scope, receive, send):
         return
     while (await receive()).get("more_body"):
         pass
-    n = scope["path"].rpartition("/")[2].encode()
+    way, _, n = scope["path"].rpartition("/")
+    n = n.encode()
+    if way == "/chunks":  # a streamed answer, which has begun when it asks
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"hello, ", "more_body": True})
     await ask("BACKEND", b"GET /n/%b HTTP/1.1\r\nHost: backend\r\n\r\n" % n, response)
     await ask("REDIS", b"*2\r\n$3\r\nGET\r\n$%d\r\nn:%b\r\n" % (len(n) + 2, n), lambda reader: reader.readline())
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"6")]})
+    if way != "/chunks":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"6")]})
     await send({"type": "http.response.body", "body": b"hello\n"})

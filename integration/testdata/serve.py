@@ -115,7 +115,7 @@ class Request:
     """Reads requests of one connection, bodies included."""
 
     def __init__(self, sock):
-        self.sock, self.rest, self.last, self.forwarded = sock, b"", False, b""
+        self.sock, self.rest, self.last, self.forwarded, self.way = sock, b"", False, b"", b""
 
     def next(self):
         """The number that is asked for, or None at the end."""
@@ -137,7 +137,8 @@ class Request:
             if not self.more():
                 return None
         self.rest = self.rest[size:]
-        return int(head.split()[1].rpartition(b"/")[2])
+        self.way, _, number = head.split()[1].rpartition(b"/")
+        return int(number)
 
     def more(self):
         try:
@@ -183,6 +184,44 @@ def serve(sock):
 def threads(listener):
     """Each thread does all of its connection's work."""
     each_connection(listener, serve)
+
+
+def chunk(data):
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+EARLY = {  # what an answer announces, its parts and what ends it
+    b"/length": (b"Content-Length: 18\r\n", b"hello, ", b"hello\r\n\r\n!\n"),
+    b"/chunks": (b"Transfer-Encoding: chunked\r\nKeep-Alive: timeout=10\r\n", chunk(b"hello, "), chunk(b"hello!\n") + b"0\r\n\r\n"),
+    b"/lines": (b"transfer-encoding: chunked\r\n", chunk(b"data: hello\r\n\r\n"), b"0\r\n\r\n"),
+    b"/trailers": (b"Transfer-Encoding: chunked\r\nTrailer: Sum\r\n", chunk(b"hello\n"), b"0\r\nSum: 5\r\n\r\n"),
+    b"/until": (b"Connection: close\r\n", b"hello, ", b"hello!\n"),
+    b"/head": (b"Content-Length: 100\r\n", b"", b""),
+}
+LATER = 1 << 24
+
+
+def early(listener):
+    """As threads, but each asks between the head of an answer and its end, and about another number when
+    that is sent. After the head of an answer to HEAD, which is all of it, it asks about that number alone."""
+
+    def handle(sock):
+        asked, request = peers(), Request(sock)
+        while (n := request.next()) is not None:
+            framing, part, end = EARLY[request.way]
+            sock.sendall(b"HTTP/1.1 200 OK\r\n%b\r\n" % framing)
+            if part:
+                asked[0].ask(n)
+                sock.sendall(part)
+                for p in asked[1:]:
+                    p.ask(n)
+                sock.sendall(end)
+            if request.way == b"/until":
+                return
+            for p in asked:
+                p.ask(n + LATER)
+
+    each_connection(listener, handle)
 
 
 def forks(listener):
@@ -459,7 +498,7 @@ def jobs(listener):
         signal.pause()
 
 
-MODES = (threads, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
+MODES = (threads, early, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
 
 
 def main():
