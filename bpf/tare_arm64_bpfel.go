@@ -1122,6 +1122,15 @@ type TareTaskFind struct {
 	Step  uint64
 	Left  uint64
 	Tag   uint64
+	Walk  struct {
+		_        structs.HostLayout
+		Frame    uint64
+		Last     uint64
+		Previous int32
+		Owner    int32
+		Code     int32
+		Failed   uint32
+	}
 }
 
 type TareTaskProgram struct {
@@ -1174,13 +1183,13 @@ type TareTaskProgram struct {
 		}
 		Previous int32
 		Owner    int32
+		Code     int32
 		Locals   int32
 		Dict     int32
 		Values   int32
 		Valid    int32
 		First    int32
 		Capacity int32
-		_        [4]byte
 		Tag      uint64
 		Flag     uint64
 	}

@@ -23,6 +23,9 @@
 #define TASK_LOCALS	 3	   /* of a coroutine, that are looked at */
 #define TASK_FIELDS	 30	   /* of an object */
 #define TASK_FRAME_OWNED 1	   /* FRAME_OWNED_BY_GENERATOR */
+#define TASK_CODE_FLAGS	 48	   /* co_flags, 4 bytes of a code object; 3.11 to 3.14 */
+#define TASK_COROUTINE                                                                             \
+	0x180 /* CO_COROUTINE, CO_ITERABLE_COROUTINE: what a task can run, as no generator can */
 
 /* Loads, each of 8 bytes: from the thread pointer, from where the one before points. */
 struct task_path {
@@ -55,7 +58,7 @@ struct task_greenlet {
 
 struct task_python {
 	struct task_path frame; /* n = 0: not known */
-	s32 previous, owner, locals;
+	s32 previous, owner, code, locals;
 	s32 dict, values, valid, first, capacity; /* attributes; agent/runtime/cpython */
 	u64 tag;				  /* bits of locals that are no address */
 	u64 flag;				  /* of types whose objects have such attributes */
@@ -164,26 +167,13 @@ INLINE u64 task_transport(const struct task_python *p)
 	return self && is_transport(self) ? self : 0;
 }
 
+/* From the innermost frame of a thread outwards. */
 struct task_walk {
-	u64 frame, last;
-	s32 previous, owner;
-	u64 failed;
+	u64 frame;
+	u64 last; /* that of a coroutine */
+	s32 previous, owner, code;
+	u32 failed;
 };
-
-static int walk_frame(u32 i, struct task_walk *w)
-{
-	u8 owner = 0;
-	if (!w->frame)
-		return 1;
-	if (bpf_probe_read_user(&owner, sizeof(owner), (void *)(w->frame + w->owner))) {
-		w->failed = 1;
-		return 1;
-	}
-	if (owner == TASK_FRAME_OWNED)
-		w->last = w->frame;
-	w->frame = task_word(w->frame + w->previous);
-	return 0;
-}
 
 /* What is looked for among an object's words: transports of accepted connections. */
 struct task_find {
@@ -192,6 +182,7 @@ struct task_find {
 	u64 at; /* the next word */
 	u64 step, left;
 	u64 tag; /* bits of a word that are no address */
+	struct task_walk walk;
 };
 
 struct {
@@ -205,6 +196,31 @@ INLINE struct task_find *find_here(void)
 {
 	u32 zero = 0;
 	return bpf_map_lookup_elem(&finds, &zero);
+}
+
+static int walk_frame(u32 i, void *unused)
+{
+	struct task_find *f = find_here();
+	u8 owner = 0;
+	u32 flags = 0;
+	if (!f || !f->walk.frame)
+		return 1;
+	struct task_walk *w = &f->walk;
+	if (bpf_probe_read_user(&owner, sizeof(owner), (void *)(w->frame + w->owner))) {
+		w->failed = 1;
+		return 1;
+	}
+	if (owner == TASK_FRAME_OWNED) {
+		u64 code = task_word(w->frame + w->code) & ~f->tag;
+		if (bpf_probe_read_user(&flags, sizeof(flags), (void *)(code + TASK_CODE_FLAGS))) {
+			w->failed = 1;
+			return 1;
+		}
+		if (flags & TASK_COROUTINE)
+			w->last = w->frame;
+	}
+	w->frame = task_word(w->frame + w->previous);
+	return 0;
 }
 
 INLINE void find_word(struct task_find *f, u64 word)
@@ -285,21 +301,24 @@ INLINE void find_attributes(struct task_find *f, const struct task_python *p, u6
  */
 __noinline int task_coroutine(const struct task_python *p, struct task_find *f)
 {
-	struct task_walk w = {};
 	if (!p || !f)
 		return 0;
-	w.frame = task_follow(&p->frame);
-	w.previous = p->previous;
-	w.owner = p->owner;
-	bpf_loop(TASK_FRAMES, walk_frame, &w, 0);
-	if (w.frame || w.failed)
-		return TARE_UNLINKED_TASK;
-	if (!w.last)
-		return 0;
+	struct task_walk *w = &f->walk;
 	f->tag = p->tag;
-	find_words(f, w.last + p->locals, TASK_LOCALS);
+	w->frame = task_follow(&p->frame);
+	w->previous = p->previous;
+	w->owner = p->owner;
+	w->code = p->code;
+	w->last = w->failed = 0;
+	bpf_loop(TASK_FRAMES, walk_frame, 0, 0);
+	u64 last = w->last;
+	if (w->frame || w->failed)
+		return TARE_UNLINKED_TASK;
+	if (!last)
+		return 0;
+	find_words(f, last + p->locals, TASK_LOCALS);
 	for (u32 i = 0; i < TASK_LOCALS; i++) {
-		u64 object = task_word(w.last + p->locals + 8 * i) & ~p->tag;
+		u64 object = task_word(last + p->locals + 8 * i) & ~p->tag;
 		u64 type = object ? task_word(object + 8) : 0;
 		if (!type)
 			continue;

@@ -91,6 +91,7 @@ func TestServers(t *testing.T) {
 		{name: "python hand-over to a pool", asks: bothAsk, start: python("handover"), loads: []drive{kept}},
 		{name: "python asks through a pool", asks: storages, start: python("asking_pool"), loads: []drive{kept}},
 		{name: "python threads of a request", asks: storages, linked: true, start: python("children"), loads: []drive{kept, closed}},
+		{name: "python generators", asks: bothAsk, linked: true, start: python("generators"), loads: []drive{kept, closed}},
 		{name: "python wakes itself", asks: storages, linked: true, pairs: true, start: python("waking"), loads: []drive{kept}},
 		{name: "python select loop", asks: bothAsk, start: python("loop"), loads: []drive{kept}},
 		{name: "python select loop that asks late", asks: bothAsk, late: true, start: python("late"), loads: []drive{one, {name: "four connections", connections: 4}, kept}},

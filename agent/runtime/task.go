@@ -96,7 +96,7 @@ func readCPython(dir string, t *bpf.TaskProgram) error {
 		return err
 	}
 	p, a := &t.Python, &l.Attributes
-	p.Previous, p.Owner, p.Locals, p.Tag = l.Previous, l.Owner, l.Locals, l.Tag
+	p.Previous, p.Owner, p.Code, p.Locals, p.Tag = l.Previous, l.Owner, l.Code, l.Locals, l.Tag
 	p.Dict, p.Values, p.Valid, p.First, p.Capacity, p.Flag = a.Dict, a.Values, a.Valid, a.First, a.Capacity, a.Flag
 	return setPath(&p.Frame.N, &p.Frame.At, l.State, l.Frame)
 }

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 HOST = "127.0.0.1"
 UNIX = os.environ.get("UNIX")  # the directory of databases that are asked over unix sockets
@@ -184,6 +185,35 @@ def serve(sock):
 def threads(listener):
     """Each thread does all of its connection's work."""
     each_connection(listener, serve)
+
+
+def generators(listener):
+    """As threads, but all is asked from within generators: of a contextmanager, of a loop, by
+    yield from, and of an expression."""
+
+    @contextmanager
+    def within(p, n):
+        p.ask(n)
+        yield
+
+    def each(asked, n):
+        for p in asked:
+            yield p.ask(n)
+
+    def through(asked, n):
+        yield from each(asked, n)
+
+    def handle(sock):
+        asked, request = peers(), Request(sock)
+        while (n := request.next()) is not None:
+            with within(asked[0], n):
+                for _ in through(asked[1:2], n):
+                    pass
+            all([p.ask(n) is None for p in asked[2:3]])
+            list(p.ask(n) for p in asked[3:])
+            answer(sock)
+
+    each_connection(listener, handle)
 
 
 def chunk(data):
@@ -498,7 +528,7 @@ def jobs(listener):
         signal.pause()
 
 
-MODES = (threads, early, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
+MODES = (threads, generators, early, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
 
 
 def main():
