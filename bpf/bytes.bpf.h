@@ -208,13 +208,15 @@ __noinline int chunks_go_on(struct conn *c, const struct bytes *b, u64 last, u32
 	return ends ? 0 : TARE_NO_LAST_CHUNK;
 }
 
-/* What a message looks like. */
-__noinline int peek(const struct bytes *b)
+/* What a message looks like. If it cannot be read now, as while its page moves, it has no data from here on, but a length. */
+__noinline int peek(struct bytes *b)
 {
 	u8 head[HEAD];
 	if (!b)
 		return PAYLOAD_OTHER;
 	u32 len = read_head(head, b);
+	if (!len)
+		b->data = 0;
 	return len ? payload_kind(head, len) : PAYLOAD_OTHER;
 }
 

@@ -97,7 +97,7 @@ INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, str
 }
 
 /* What ends a connection, and will not be answered. */
-INLINE bool client_says_goodbye(struct conn *c, const struct bytes *b)
+INLINE bool client_says_goodbye(struct conn *c, struct bytes *b)
 {
 	if (c->flags & C_TLS && peek(b) == PAYLOAD_TLS_HANDSHAKE) {
 		count(TARE_C_TLS_HANDSHAKE); /* an alert, as close_notify */

@@ -117,3 +117,25 @@ pm.max_children = 80
 %[3]s`, c.g.Dir, listen, env.String()))
 	return c.service("service", "", nil, program, "-F", "-n", "-y", conf)
 }
+
+// A request counts although its bytes cannot be read where it is received.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	need(t, "python3")
+	c, s := newServers(t), newSink(t)
+	c.ready(python("unmapping")(c), loopback(c.entry))
+	a := trace(t, s, nil, c.ports...)
+	requests := few(4000)
+	send(t, load.Options{Addr: loopback(c.entry), Connections: 2, Requests: uint64(requests), AppendPath: numbered}) //nolint:gosec // a few thousand
+	m := a.settle()
+	spans, unread := s.all(), 0
+	for i := range spans {
+		if path, _ := spans[i].Attr("url.path"); path.Str == "" {
+			unread++
+		}
+	}
+	t.Logf("%d of %d spans have no path", unread, len(spans))
+	if len(spans) != requests {
+		t.Errorf("%d requests have %d spans\n%v", requests, len(spans), m)
+	}
+}

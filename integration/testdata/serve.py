@@ -187,6 +187,25 @@ def threads(listener):
     each_connection(listener, serve)
 
 
+def unmapping(listener):
+    """As threads, but what is received is gone at once, as where pages move: another process takes
+    the memory away while it is being read. What it says is known from its length alone."""
+    import mmap
+
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    for _ in range(2):
+        if os.fork() == 0:
+            while os.getppid() != 1:
+                memory.madvise(mmap.MADV_REMOVE)
+            os._exit(0)
+
+    def handle(sock):
+        while sock.recv_into(memory):
+            answer(sock)
+
+    each_connection(listener, handle)
+
+
 def generators(listener):
     """As threads, but all is asked from within generators: of a contextmanager, of a loop, by
     yield from, and of an expression."""
@@ -528,7 +547,7 @@ def jobs(listener):
         signal.pause()
 
 
-MODES = (threads, generators, early, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
+MODES = (threads, unmapping, generators, early, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
 
 
 def main():
