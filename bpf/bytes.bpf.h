@@ -344,7 +344,7 @@ __noinline int answer_begins(struct conn *c, const struct bytes *b, u32 seq, u8 
 	struct server_exchange *x = c ? &c->server.x : 0;
 	struct service_state *svc = c ? service_of(c->service) : 0;
 	if (!sc || !x || !svc || !b || !direction || x->bodiless || svc->apart ||
-	    c->linking == TARE_LINK_QUEUE)
+	    !works_on_answers(c))
 		return ANSWERS_NOT;
 	u32 end = header_framing(b);
 	if (!end)

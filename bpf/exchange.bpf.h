@@ -168,6 +168,16 @@ INLINE void exchange_uncount(struct conn *c, u32 answers)
 }
 
 /*
+ * Whether a worker can be told to go on with a request whose response has begun. Loops turn to others; of queues a request
+ * waits no longer.
+ */
+INLINE bool works_on_answers(const struct conn *c)
+{
+	return c->linking != TARE_LINK_LOOP && c->linking != TARE_LINK_QUEUE &&
+	       c->linking != TARE_LINK_NONE;
+}
+
+/*
  * The response begins, and is known to go on: what the worker sends meanwhile is of this request still. What others send
  * may be the service's own: a response can go on for hours.
  */

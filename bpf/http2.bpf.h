@@ -181,7 +181,9 @@ __noinline int stream_response(struct conn *c, const struct frame *f)
 	if (begins) {
 		m.flags |= TARE_D_FIRST;
 		x->responding = m.span;
-		if (!ends)
+		if (!works_on_answers(c))
+			exchange_end(c, x);
+		else if (!ends)
 			exchange_answers(c, x, ANSWERS_CLOSE);
 	}
 	if (x->responding)

@@ -385,12 +385,12 @@ INLINE void thread_leaves(struct conn *c)
 		t->ctx.span = 0;
 }
 
-/* The response to the request in progress begins, sampled or not. Whoever works for it goes on if x.answers, but for loops. */
+/* The response to the request in progress begins, sampled or not. Whoever works for it goes on if x.answers. */
 INLINE void worker_answered(struct conn *c, const struct bytes *b)
 {
 	worker_seems_answered(c);
 	header_over(c, b);
-	if (c->server.x.ctx.span && (!c->server.x.answers || c->linking == TARE_LINK_LOOP))
+	if (c->server.x.ctx.span && !c->server.x.answers)
 		thread_leaves(c);
 }
 
