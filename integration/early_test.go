@@ -3,13 +3,11 @@ package integration
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/lab/fidelity"
-	"github.com/tare-trace/tare/lab/load"
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -95,43 +93,4 @@ func withoutLater(t *testing.T, spans []span.Span) (rest []span.Span) {
 	}
 	t.Logf("%d spans of later calls", later)
 	return rest
-}
-
-// Of requests that are not sampled the calls are not sampled either: they are not the service's own.
-func TestNoOwnCallsOfRequests(t *testing.T) {
-	t.Parallel()
-	need(t, "nginx", "redis-server", "memcached")
-	for _, v := range []struct {
-		name, linking string
-		start         func(c *servers) *workloads.Process
-	}{
-		{"go", "", goOwn}, {"python", "auto", python("threads")}, {"python", "thread", python("threads")}, {"python", "queue", python("threads")},
-	} {
-		t.Run(v.name+" "+v.linking, func(t *testing.T) {
-			t.Parallel()
-			c, s := newServers(t, "backend", "redis", "memcached"), newSink(t)
-			c.answers(v.start(c))
-			args := append(c.ports, ratio("0.1")...)
-			if v.linking != "" {
-				args = append(args, "--linking", "service="+v.linking)
-			}
-			a := trace(t, s, nil, args...)
-			a.proven(t, func() {
-				send(t, load.Options{Addr: loopback(c.entry), Connections: 4, Requests: 200, First: 1 << 20, AppendPath: numbered})
-			})
-			was, requests := a.mustMetrics().sampled(), few(2000)
-			send(t, load.Options{Addr: loopback(c.entry), Connections: 4, Requests: uint64(requests), AppendPath: numbered}) //nolint:gosec // a few thousand
-			m := a.settle()
-			if v.linking != "queue" { // where calls that match no request are taken for entries
-				wantRate(t, m.sampled()-was, requests, 0.1)
-			}
-			if own := m.int("tare_own_calls_total"); own > 0 {
-				t.Errorf("%d calls are taken for the service's own\n%v", own, m)
-			}
-		})
-	}
-}
-
-func goOwn(c *servers) *workloads.Process {
-	return c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(c.backend)), os.Args[0])
 }

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,17 +18,11 @@ func TestOwnCalls(t *testing.T) {
 	t.Parallel()
 	need(t, "nginx", "redis-server", "memcached")
 	const jobs = 200
-	goes := func(c *servers) *workloads.Process {
-		return c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(c.backend)), os.Args[0])
-	}
-	python := func(c *servers) *workloads.Process {
-		return c.service("service", "", c.env, "/usr/bin/python3", testdata("serve.py"), "jobs", itoa(c.entry))
-	}
 	for _, v := range []struct {
 		name, linking string
 		start         func(c *servers) *workloads.Process
 	}{
-		{"go", "", goes}, {"python", "", python}, {"python", "auto", python}, {"python", "thread", python},
+		{"go", "", goAsksBackend}, {"python", "", python("jobs")}, {"python", "auto", python("jobs")}, {"python", "thread", python("jobs")},
 	} {
 		t.Run(v.name+" "+v.linking, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +81,7 @@ func TestOwnCallsSampled(t *testing.T) {
 	const jobs = 4000
 	c, s := newServers(t, "backend", "redis", "memcached"), newSink(t)
 	c.env = append(c.env, "JOBS="+itoa(jobs))
-	p := c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(c.backend)), os.Args[0])
+	p := goAsksBackend(c)
 	c.answers(p)
 	a := trace(t, s, nil, append(c.ports, ratio("0.25")...)...)
 	if err := syscall.Kill(p.PID(), syscall.SIGUSR1); err != nil {
@@ -103,6 +96,41 @@ func TestOwnCallsSampled(t *testing.T) {
 	spans := s.all()
 	if roots := countRoots(spans, span.Client); roots != own || len(spans) != 2*roots {
 		t.Errorf("%d roots are client spans, of %d; %d spans", roots, own, len(spans))
+	}
+}
+
+// Of requests that are not sampled the calls are not sampled either: they are not the service's own.
+func TestNoOwnCallsOfRequests(t *testing.T) {
+	t.Parallel()
+	need(t, "nginx", "redis-server", "memcached")
+	for _, v := range []struct {
+		name, linking string
+		start         func(c *servers) *workloads.Process
+	}{
+		{"go", "", goAsksBackend}, {"python", "auto", python("threads")}, {"python", "thread", python("threads")}, {"python", "queue", python("threads")},
+	} {
+		t.Run(v.name+" "+v.linking, func(t *testing.T) {
+			t.Parallel()
+			c, s := newServers(t, "backend", "redis", "memcached"), newSink(t)
+			c.answers(v.start(c))
+			args := append(c.ports, ratio("0.1")...)
+			if v.linking != "" {
+				args = append(args, "--linking", "service="+v.linking)
+			}
+			a := trace(t, s, nil, args...)
+			a.proven(t, func() {
+				send(t, load.Options{Addr: loopback(c.entry), Connections: 4, Requests: 200, First: 1 << 20, AppendPath: numbered})
+			})
+			was, requests := a.mustMetrics().sampled(), few(2000)
+			send(t, load.Options{Addr: loopback(c.entry), Connections: 4, Requests: uint64(requests), AppendPath: numbered}) //nolint:gosec // a few thousand
+			m := a.settle()
+			if v.linking != "queue" { // where calls that match no request are taken for entries
+				wantRate(t, m.sampled()-was, requests, 0.1)
+			}
+			if own := m.int("tare_own_calls_total"); own > 0 {
+				t.Errorf("%d calls are taken for the service's own\n%v", own, m)
+			}
+		})
 	}
 }
 

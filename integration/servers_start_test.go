@@ -49,6 +49,11 @@ func shimmed(variable, value string, start func(*servers) *workloads.Process) fu
 	}
 }
 
+// goAsksBackend is goService, which asks the backend next.
+func goAsksBackend(c *servers) *workloads.Process {
+	return c.service("service", "", append(c.env, goServiceEnv+"="+loopback(c.entry), "NEXT="+loopback(c.backend)), os.Args[0])
+}
+
 func node(c *servers) *workloads.Process {
 	return c.service("service", "", c.env, "node", testdata("serve.js"), itoa(c.entry))
 }
