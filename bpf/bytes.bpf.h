@@ -170,7 +170,7 @@ INLINE u8 is_http(const struct conn *c)
 	return c->flags / C_HTTP & 1;
 }
 
-/* The same behind trailers: "value\r\n\r\n". A chunk may end so, too, but few do. */
+/* The bytes end as a body in chunks does, perhaps behind trailers: "value\r\n\r\n". A chunk may end so, too, but few do. */
 INLINE bool chunks_end(u64 tail)
 {
 	return tail >> 32 == PAYLOAD_WORD('\r', '\n', '\r', '\n') && (tail >> 24 & 0xff) != '\n';
@@ -239,10 +239,16 @@ INLINE bool header_ends(const struct bytes *b)
 
 #define REST_OF_HEADER 0xffffffff
 
-/* Whether eight bytes hold a line end: the high bit of the first one's byte, and perhaps of others. */
+/* Which of eight bytes end lines: their high bits, and perhaps those of bytes above the first. */
 INLINE u64 has_newline(u64 w)
 {
 	return payload_equal(w, '\n');
+}
+
+/* How many bytes a mask of the lowest bits covers. */
+INLINE u64 mask_bytes(u64 mask)
+{
+	return (mask & PAYLOAD_ONES) * PAYLOAD_ONES >> 56;
 }
 
 /* Notes the number behind Content-Length. */
@@ -279,8 +285,7 @@ static long framing_step(u64 i, u32 *end)
 		return 1;
 	u64 lines = has_newline(*(u64 *)&sc->bytes[8 * i]);
 	for (u32 j = 0; j < 2 && lines && !*end; j++) {
-		u64 below = (lines & -lines) - 1;
-		u64 k = ((below & PAYLOAD_ONES) * PAYLOAD_ONES >> 56) - 1 & 7;
+		u64 k = mask_bytes(((lines & -lines) >> 7) - 1) & 7; /* the first of them */
 		OPAQUE(k); /* the verifier of Linux 6.1 knows no bound of 8 * i | k */
 		*end = framing_line(sc, sc->bytes + 8 * i + k);
 		lines &= lines - 1;

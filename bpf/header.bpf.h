@@ -148,7 +148,7 @@ static int header_word(u32 i, struct header_walk *walk)
 	u64 below = ((ends & -ends) >> 7) - 1; /* of the first of these bytes */
 	u64 hash = (walk->hash ^ (w & below)) * FNV_PRIME;
 	walk->hash = hash ^ hash >> 32;
-	walk->n += (below & PAYLOAD_ONES) * PAYLOAD_ONES >> 56;
+	walk->n += mask_bytes(below);
 	walk->at = at + 8;
 	walk->ended = ends != 0;
 	return walk->ended;

@@ -90,11 +90,12 @@ __noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
 		a->flags |= TARE_F_UNLINKED;
 	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
 		c->flags |= C_HTTP;
-	/* HEAD and CONNECT, or not known */
-	u8 method = 0;
-	if (!cfg_payload || !a->b.data || bpf_probe_read_user(&method, 1, a->b.data))
-		method = 0;
-	x->bodiless = !method || method == 'H' || method == 'C';
+	if (works_on_answers(c)) {
+		u8 method = 0; /* HEAD and CONNECT, or not known */
+		if (cfg_payload && a->b.data)
+			bpf_probe_read_user(&method, 1, a->b.data);
+		x->bodiless = !method || method == 'H' || method == 'C';
+	}
 	return 0;
 }
 

@@ -156,8 +156,8 @@ __noinline int queue_received(struct conn *c, u64 socket, struct bytes *b)
 }
 
 /*
- * A worker that holds a request receives another one: it does not write the first one's answer to its end alone, as event
- * loops do not. From now on nothing counts as the worker's that it sends once an answer has begun.
+ * A worker receives a request while the answer to another one, which it received before, goes on: it may be an event loop.
+ * From now on, requests of this service end when their response begins.
  */
 INLINE void works_apart(struct conn *c, const struct context *held)
 {
