@@ -34,10 +34,12 @@ struct tcp_view {
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT	2
 #define TCP_SYN_RECV	3
+#define TCP_CLOSE	7
 #define TCP_CLOSE_WAIT	8
 #define TCP_LISTEN	10
 
 #define SEND_SHUTDOWN 2
+#define SHUTDOWN_BOTH 3
 
 #define BPF_CB_WRITE BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
 #define BPF_CB_PARSE BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG
@@ -111,6 +113,13 @@ INLINE void local_address(u8 *address, const struct sock_common *c)
 
 #define S_IFMT	 0170000
 #define S_IFSOCK 0140000
+
+/* Nothing will be sent or come any more, and all that came was read, or dropped by close. */
+INLINE bool socket_is_over(struct sock *sk)
+{
+	return sk->sk_shutdown == SHUTDOWN_BOTH &&
+	       (u64)sk->sk_receive_queue.next == (u64)&sk->sk_receive_queue;
+}
 
 /* The socket that a descriptor of this process is; 0 if it is another file. */
 INLINE struct sock *socket_at(u32 fd)

@@ -373,6 +373,58 @@ INLINE void connecting(struct sock *sk)
 	worker_connects(c);
 }
 
+/* What is known of a socket that closes. */
+struct closing {
+	u32 snd_una, copied_seq, error;
+	bool owned, destroyed;
+};
+
+/* The process closes it, or the kernel destroys it. */
+__noinline int conn_closes(struct conn *c, const struct closing *k)
+{
+	if (!c || !k)
+		return 0;
+	if (cfg_measure)
+		measure_closed(c, k->error);
+	if (k->owned && c->flags & C_CLIENT)
+		worker_closes(c, k->copied_seq);
+	conn_ends(c, k->error);
+	if (!k->destroyed)
+		return 0;
+	if (c->flags & C_CLIENT && c->tags)
+		tx_prune(c, k->snd_una); /* counts what was sent without its tag */
+	if (cfg_tag == TARE_TAG_IP && c->flags & C_SERVER && c->flags & C_MARK)
+		conn_settle(c, k->snd_una);
+	c->flags = C_ENDED;
+	return 0;
+}
+
+INLINE void closes(struct conn *c, struct sock *sk, bool destroyed)
+{
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct closing k = {.error = sk->sk_err, .destroyed = destroyed};
+	if (tp) {
+		k.snd_una = tp->snd_una;
+		k.copied_seq = tp->copied_seq;
+		k.owned = sk->sk_lock.owned;
+	}
+	conn_closes(c, &k);
+	if (destroyed)
+		conn_forget(sk);
+}
+
+#define SOCK_DEAD 1 /* a bit of sk_flags: its process has closed it */
+
+/*
+ * The kernel destroys this socket next. It may do so while tcp_close takes the last packets, with bottom halves on: then
+ * another packet can interrupt tare_destroy and end another connection, for which the kernel leaves tare_destroy out.
+ * The program that runs first ends the connection.
+ */
+INLINE bool destroyed_next(struct sock *sk, int state)
+{
+	return state == TCP_CLOSE && sk->__sk_common.skc_flags & SOCK_DEAD;
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(tare_state, struct sock *sk, int old, int new)
 {
@@ -391,8 +443,12 @@ int BPF_PROG(tare_state, struct sock *sk, int old, int new)
 		struct port_key k = {.netns = c->netns, .port = c->local_port};
 		bpf_map_delete_elem(&own_ports, &k);
 		listener_ends(c, &k);
+	} else if (destroyed_next(sk, new)) {
+		closes(c, sk, true);
+	} else if (sk->sk_lock.owned && socket_is_over(sk)) {
+		closes(c, sk, false);
 	} else if (c->flags & C_SERVER && c->server.x.open) {
-		guard_end(c, 0); /* closed without an answer */
+		guard_end(c, 0); /* it will not be answered */
 	} else if (c->flags & C_CLIENT && sk->sk_lock.owned) {
 		struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 		if (tp)
@@ -405,19 +461,7 @@ SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(tare_destroy, struct sock *sk)
 {
 	struct conn *c = conn_of(sk);
-	if (!c)
-		return 0;
-	if (cfg_measure)
-		measure_closed(c, sk->sk_err);
-	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	bool owned = tp && sk->sk_lock.owned;
-	if (tp && c->flags & C_CLIENT && c->tags)
-		tx_prune(c, tp->snd_una); /* counts what was sent without its tag */
-	if (tp && cfg_tag == TARE_TAG_IP && c->flags & C_SERVER && c->flags & C_MARK)
-		conn_settle(c, tp->snd_una);
-	if (owned && c->flags & C_CLIENT)
-		worker_closes(c, tp->copied_seq);
-	conn_ends(c, sk->sk_err);
-	conn_forget(sk);
+	if (c)
+		closes(c, sk, true);
 	return 0;
 }

@@ -412,8 +412,12 @@ __noinline int http2_sent(struct conn *c, struct tcp_view *v, struct bytes *b, u
 	return s && !c->http2.lost && frames_left(s);
 }
 
+/* The connection ends, or its process closes it: what can still be sent is of no request that has a span. */
 INLINE void conn_ends(struct conn *c, u32 error)
 {
+	if (c->flags & C_ENDED)
+		return;
+	c->flags |= C_ENDED;
 	if (c->flags & C_HTTP2)
 		streams_end(c, TARE_END_CLOSED, error);
 	if (c->http2.id) {

@@ -60,6 +60,7 @@ struct sock_common {
 	u16 skc_family;
 	volatile u8 skc_state;
 	possible_net_t skc_net;
+	unsigned long skc_flags;
 	struct {
 		s64 counter;
 	} skc_cookie;

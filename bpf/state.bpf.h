@@ -103,6 +103,7 @@ enum conn_flags {
 	C_DISARMED = 1 << 26,  /* its sock_ops flags are not set, and that was told */
 	C_NEAR = 1 << 27,      /* the peer's address may be this host's: C_TRUSTED once an inbox has
 				  shown that both ends are here */
+	C_ENDED = 1 << 28,     /* no request is left, and none will begin */
 };
 
 /* What of a connection's beginning is still to be looked at; opening.bpf.h. */

@@ -229,13 +229,6 @@ INLINE void unix_asked(struct conn *c, struct tcp_view *v, struct unix_end *e, u
 		unix_tells(u, c->server.x.ctx.span);
 }
 
-/* Nothing will come any more, and all that came was read. */
-INLINE bool unix_is_over(struct sock *sk)
-{
-	return sk->sk_shutdown == SHUTDOWN_BOTH &&
-	       (u64)sk->sk_receive_queue.next == (u64)&sk->sk_receive_queue;
-}
-
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 {
@@ -252,7 +245,7 @@ int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 		return 0;
 	}
 	if (length <= 0) {
-		if (unix_is_over(sk)) {
+		if (socket_is_over(sk)) {
 			struct unix_end *other = unix_end(peer);
 			unix_ends_here(sk, e);
 			if (other)

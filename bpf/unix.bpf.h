@@ -32,8 +32,6 @@
 /* Ten milliseconds: who holds it may be off its CPU, preempted or because the host takes the CPU of a virtual machine. */
 #define UNIX_SPINS 2000000
 
-#define SHUTDOWN_BOTH 3
-
 enum unix_role {
 	UNIX_CLIENT = 1,
 	UNIX_SERVER = 2,

@@ -17,6 +17,7 @@ import (
 	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
+	"github.com/tare-trace/tare/internal/testkit"
 )
 
 // calls are what a server may receive and send with.
@@ -191,6 +192,49 @@ func acceptedBy(t *testing.T, tracer *Tracer, linking bpf.TareLinking) (server i
 	t.Cleanup(func() { _ = f.Close() })
 	server = int(f.Fd()) // blocking from here on
 	return server, c.(*net.TCPConn)
+}
+
+// A response is over when its process closes the connection, whatever the peer does: what ends a connection later may
+// happen in an interrupt, where the kernel may leave a program out.
+func TestClosedHere(t *testing.T) {
+	eachTier(t, func(t *testing.T, chosen *tier.Tier) {
+		tracer := load(t, Options{Tier: chosen.Name})
+		defer tracer.Close()
+		server, client := accepted(t, tracer)
+		buf := make([]byte, 64)
+		if _, err := client.Write([]byte("request")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Read(server, buf); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Write(server, []byte("response")); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Shutdown(server, unix.SHUT_RDWR); err != nil {
+			t.Fatal(err)
+		}
+		var r event.Record
+		begun, ended := uint64(0), uint64(0)
+		for deadline := testkit.NewDeadline(5 * time.Second); ended == 0 && !deadline.Over(); {
+			if _, err := tracer.Poll(50*time.Millisecond, func(raw []byte) {
+				if err := r.Decode(raw); err != nil {
+					t.Error(err)
+				}
+				switch r.Type {
+				case bpf.TareRecordTypeTARE_START:
+					begun = r.Start.SpanId
+				case bpf.TareRecordTypeTARE_END:
+					ended = r.End.SpanId
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if begun == 0 || ended != begun {
+			t.Errorf("request %x begins, %x ends", begun, ended)
+		}
+	})
 }
 
 // wantExchange wants the records of one request and the beginning of its response.

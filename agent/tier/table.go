@@ -209,14 +209,13 @@ var IP = []Program{
 // programs are those of a tier: its own for what is received and sent, and what all share.
 func programs(own ...Program) []Program {
 	return slices.Concat(own, []Program{
+		// What interrupts tare_destroy or tare_state is a packet that ends another connection. The other of the
+		// two runs for that one, and does what is left.
 		{
-			Name: "tare_destroy", Hook: destroy,
+			Name: "tare_destroy", Hook: destroy, Skippable: true,
 			For: "the end of requests whose connection closes",
 		},
 		{
-			// What interrupts it is a packet that ends another connection, and tare_destroy
-			// ends what is left of that. The kernel destroys sockets with bottom halves off,
-			// so nothing interrupts tare_destroy.
 			Name: "tare_state", Hook: Tracepoint("inet_sock_set_state"), Skippable: true,
 			For: "connections that services open, and the end of requests that are closed without an answer",
 		},
