@@ -365,7 +365,9 @@ __noinline int answer_begins(struct conn *c, const struct bytes *b, u32 seq, u8 
 			*direction &= ~TARE_NO_LAST_CHUNK;
 		return *direction & TARE_NO_LAST_CHUNK ? ANSWERS_CHUNKS : ANSWERS_NOT;
 	}
-	if (!sc->length_at || SENDPAGE || sc->body > LENGTH_MOST || end + sc->body <= b->size)
+	if (!sc->length_at)
+		return c->tags ? ANSWERS_NOT : ANSWERS_CLOSE; /* tags: of requests that wait */
+	if (SENDPAGE || sc->body > LENGTH_MOST || end + sc->body <= b->size)
 		return ANSWERS_NOT;
 	x->end_seq = seq + end + sc->body;
 	return ANSWERS_LENGTH;

@@ -184,7 +184,7 @@ __noinline int stream_response(struct conn *c, const struct frame *f)
 		if (!works_on_answers(c))
 			exchange_end(c, x);
 		else if (!ends)
-			exchange_answers(c, x, ANSWERS_STREAM);
+			exchange_answers(c, x, ANSWERS_CLOSE);
 	}
 	if (x->responding)
 		emit_data(&m); /* trailers have the status of gRPC */

@@ -137,12 +137,12 @@ enum open {
 	OPEN_COMPLETE = 2,
 };
 
-/* Where a response ends that has begun, by its framing. */
+/* Where a response of HTTP/1 ends that has begun, by its framing. */
 enum answer {
 	ANSWERS_NOT = 0,
 	ANSWERS_LENGTH = 1, /* at end_seq */
 	ANSWERS_CHUNKS = 2, /* with an empty chunk */
-	ANSWERS_STREAM = 3, /* with END_STREAM of HTTP/2 */
+	ANSWERS_CLOSE = 3,  /* with the connection, or with END_STREAM of HTTP/2 */
 };
 
 /* Who works for a request: a thread, or a task of the runtime of a process; task.bpf.h. */

@@ -23,8 +23,8 @@ func TestCallsAfterTheHead(t *testing.T) {
 		start                func(*servers) *workloads.Process
 		ways                 []string
 	}{
-		{"threads", "python3", "", python("early"), []string{"length", "chunks", "lines", "trailers", "head"}},
-		{"threads", "python3", "thread", python("early"), []string{"length", "chunks", "lines", "trailers", "head"}},
+		{"threads", "python3", "", python("early"), []string{"length", "chunks", "lines", "trailers", "until", "head"}},
+		{"threads", "python3", "thread", python("early"), []string{"length", "chunks", "lines", "trailers", "until", "head"}},
 		{"uvicorn", "uvicorn", "", uvicorn, []string{"chunks"}},
 	} {
 		t.Run(v.name+" "+v.linking, func(t *testing.T) {

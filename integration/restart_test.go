@@ -51,8 +51,11 @@ func TestServiceRestarted(t *testing.T) {
 				o.First += o.Requests
 				return r.OK == o.Requests
 			}
-			for !wholly(&settle) {
-			}
+			testkit.Until(t, 20*time.Second, "no request fails, and the agent knows the new process", func() bool {
+				before, fine := s.count(), wholly(&settle)
+				a.settle()
+				return fine && judge(t, s.since(before), shapeOf(t, restarted.chain)).Complete == int(settle.Requests)
+			})
 			var before, sampled int
 			for {
 				a.settle()

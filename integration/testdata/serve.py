@@ -261,6 +261,7 @@ EARLY = {  # what an answer announces, its parts and what ends it
     b"/chunks": (b"Transfer-Encoding: chunked\r\nKeep-Alive: timeout=10\r\n", chunk(b"hello, "), chunk(b"hello!\n") + b"0\r\n\r\n"),
     b"/lines": (b"transfer-encoding: chunked\r\n", chunk(b"data: hello\r\n\r\n"), b"0\r\n\r\n"),
     b"/trailers": (b"Transfer-Encoding: chunked\r\nTrailer: Sum\r\n", chunk(b"hello\n"), b"0\r\nSum: 5\r\n\r\n"),
+    b"/until": (b"Connection: close\r\n", b"hello, ", b"hello!\n"),
     b"/head": (b"Content-Length: 100\r\n", b"", b""),
 }
 LATER = 1 << 24
@@ -281,6 +282,8 @@ def early(listener):
                 for p in asked[1:]:
                     p.ask(n)
                 sock.sendall(end)
+            if request.way == b"/until":
+                return
             for p in asked:
                 p.ask(n + LATER)
 
