@@ -101,12 +101,15 @@ INLINE enum buffer_argument buffer_argument(struct pt_regs *regs, u64 *arg, u64 
 /*
  * The hook fires for each piece that a call copies, and the call's arguments tell where the first
  * went. A call goes on while there is more to be read and its buffer has room, which received_bytes
- * sees. more: there is.
+ * sees. more: there is, as far as is known: of a segment that waits for the socket's lock, only that it came, and it may
+ * bring nothing. So a call after something was sent is another one.
  */
-INLINE void call_goes_on(struct conn *c, u32 size, bool more)
+INLINE void call_goes_on(struct conn *c, u32 size, bool more, u32 write_seq)
 {
-	c->call_at = c->call_size ? c->call_at + c->call_size : 0;
+	bool goes_on = c->call_size && c->call_sent == write_seq;
+	c->call_at = goes_on ? c->call_at + c->call_size : 0;
 	c->call_size = more ? size : 0;
+	c->call_sent = write_seq;
 }
 
 /* Where the b->size bytes are that were just received; looked up once. */

@@ -59,7 +59,8 @@ INLINE void recv_on(struct conn *c, struct sock *sk)
 		return;
 	c->rcv_seq = to;
 	struct bytes b = {.size = to - from};
-	call_goes_on(c, b.size, tp->rcv_nxt != to || (sk->sk_backlog.tail && blocks(sk)));
+	call_goes_on(c, b.size, tp->rcv_nxt != to || (sk->sk_backlog.tail && blocks(sk)),
+		     tp->write_seq);
 	if (cfg_measure)
 		measure_received(c, b, tp->write_seq);
 	if (c->flags & C_CLIENT) {

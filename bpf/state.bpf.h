@@ -300,6 +300,7 @@ struct conn {
 	u64 sent_at; /* when bytes sent were reported last */
 	u32 call_at; /* where in the buffer of a call that receives its next bytes go, see call_goes_on */
 	u32 call_size; /* bytes that the hook saw last; 0: and with them the call was over */
+	u32 call_sent; /* write_seq then */
 	u16 local_port, remote_port;
 	u8 family;
 	u8 opening;

@@ -42,12 +42,14 @@ type TareConn struct {
 	SentAt     uint64
 	CallAt     uint32
 	CallSize   uint32
+	CallSent   uint32
 	LocalPort  uint16
 	RemotePort uint16
 	Family     uint8
 	Opening    uint8
 	Seeks      uint8
 	Pad        uint8
+	_          [4]byte
 	Tail       uint64
 	Server     struct {
 		_       structs.HostLayout

@@ -268,7 +268,7 @@ int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 	unix_view(&v, sk, e);
 	v.arrived = bpf_ktime_get_ns(); /* of what came over a unix socket no time is kept */
 	c->rcv_seq = v.copied_seq;
-	call_goes_on(c, length, false);
+	call_goes_on(c, length, false, 0);
 	if (cfg_measure)
 		measure_received(c, b, v.write_seq);
 	if (c->flags & C_CLIENT)

@@ -31,6 +31,7 @@ func newStack(t *testing.T) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Grace = testkit.Patient(10 * time.Second) // gunicorn waits up to 30 s for requests that are not over
 	t.Cleanup(func() {
 		defer testkit.Waited(t, time.Now(), "the services end")
 		if err := g.Stop(); err != nil {
