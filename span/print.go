@@ -42,9 +42,13 @@ type treeRow struct{ label, operation, duration, self string }
 func printTrace(out *strings.Builder, spans []*Span) {
 	slices.SortStableFunc(spans, func(a, b *Span) int { return cmp.Compare(a.Start, b.Start) })
 	nodes := make([]Node, len(spans))
+	resources := map[*Resource]int{}
 	last := uint64(0)
 	for i, s := range spans {
-		nodes[i] = Node{ID: s.ID, Parent: s.Parent, Start: s.Start, End: s.Start + s.Duration()}
+		if _, ok := resources[s.Resource]; !ok {
+			resources[s.Resource] = len(resources)
+		}
+		nodes[i] = Node{ID: s.ID, Parent: s.Parent, Start: s.Start, End: s.Start + s.Duration(), Kind: s.Kind, Resource: resources[s.Resource]}
 		last = max(last, nodes[i].End)
 	}
 	noun := "spans"

@@ -4,19 +4,23 @@ package span
 type Node struct {
 	ID, Parent ID
 	Start, End uint64 // End >= Start
+	Kind       Kind
+	Resource   int // spans of one resource have the same number
 }
 
 // Tree is the parents and children of the spans of a trace, as indices into nodes that
 // are sorted by start. It accepts any: with missing parents, and that are each other's
 // ancestors.
 //
-// A parent is named by id, and several spans may have this id: the two sides of a call
-// (Zipkin's shared spans), or copies. The children of an id are shown below the first of
-// these spans, and reduce the self time of each.
+// Several spans may have one id. A client's and a server's are the two sides of a call, as
+// Zipkin's instrumentation shares ids (https://github.com/openzipkin/b3-propagation): the
+// server's span is below the client's, and what names the id as its parent is below the
+// server's, unless it is of the client's resource. Others are copies: what names them is
+// shown below the first, and reduces the self time of each.
 type Tree struct {
 	nodes []Node
-	Group []int32 // of each span: the first span with its id
-	// The spans below an id: children[from[g]:from[g+1]], by start.
+	group []int32 // of each span: the first of those with its id, or of its side of a call
+	// The spans below a group: children[from[g]:from[g+1]], by start.
 	from     []int32
 	children []int32
 	Parent   []int32 // of each span: the group that its parent id names, -1: none
@@ -25,27 +29,45 @@ type Tree struct {
 	Above    []int32 // of each span: below which it is shown, -1: at the top
 }
 
+// sides are the first spans with one id: of all, of clients and of servers; -1: none.
+type sides struct{ first, client, server int32 }
+
+// split reports that they are the two sides of a call.
+func (s sides) split() bool { return s.client >= 0 && s.server >= 0 }
+
 // NewTree makes a tree of nodes, sorted by start.
 func NewTree(nodes []Node) *Tree {
 	n := len(nodes)
-	ids := make(map[ID]int32, n)
-	t := &Tree{nodes: nodes, Group: make([]int32, n), Parent: make([]int32, n),
+	ids := make(map[ID]sides, n)
+	t := &Tree{nodes: nodes, group: make([]int32, n), Parent: make([]int32, n),
 		from: make([]int32, n+1), Depth: make([]int32, n), Above: make([]int32, n)}
 	for i := range nodes {
-		first, ok := ids[nodes[i].ID]
+		of, ok := ids[nodes[i].ID]
 		if !ok {
-			first = int32(i)
-			ids[nodes[i].ID] = first
+			of = sides{int32(i), -1, -1}
 		}
-		t.Group[i] = first
+		switch kind := nodes[i].Kind; {
+		case kind == Client && of.client < 0:
+			of.client = int32(i)
+		case kind == Server && of.server < 0:
+			of.server = int32(i)
+		case ok:
+			continue
+		}
+		ids[nodes[i].ID] = of
 	}
 	for i := range nodes {
-		t.Parent[i], t.Above[i] = -1, -1
-		if p := nodes[i].Parent; !p.IsZero() && p != nodes[i].ID {
-			if g, ok := ids[p]; ok {
-				t.Parent[i] = g
-				t.from[g+1]++
+		node := &nodes[i]
+		of := ids[node.ID]
+		t.group[i], t.Parent[i], t.Above[i] = of.first, t.above(node, ids), -1
+		if of.split() {
+			t.group[i] = of.client
+			if node.Kind == Server {
+				t.group[i], t.Parent[i] = of.server, of.client
 			}
+		}
+		if g := t.Parent[i]; g >= 0 {
+			t.from[g+1]++
 		}
 	}
 	for g := range n {
@@ -63,9 +85,26 @@ func NewTree(nodes []Node) *Tree {
 	return t
 }
 
-// Children is the spans that name this span's id as their parent, by start.
+// above is the group that a span names as its parent, -1: none.
+func (t *Tree) above(node *Node, ids map[ID]sides) int32 {
+	if node.Parent.IsZero() || node.Parent == node.ID {
+		return -1
+	}
+	of, ok := ids[node.Parent]
+	switch {
+	case !ok:
+		return -1
+	case !of.split():
+		return of.first
+	case node.Resource == t.nodes[of.client].Resource && node.Resource != t.nodes[of.server].Resource:
+		return of.client
+	}
+	return of.server
+}
+
+// Children is the spans below this span, by start. Copies have the same.
 func (t *Tree) Children(i int32) []int32 {
-	g := t.Group[i]
+	g := t.group[i]
 	return t.children[t.from[g]:t.from[g+1]]
 }
 

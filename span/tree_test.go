@@ -9,6 +9,11 @@ func TestTree(t *testing.T) {
 	node := func(id, parent byte, start, end uint64) Node {
 		return Node{ID: ID{7: id}, Parent: ID{7: parent}, Start: start, End: end}
 	}
+	side := func(id, parent byte, start, end uint64, kind Kind, resource int) Node {
+		n := node(id, parent, start, end)
+		n.Kind, n.Resource = kind, resource
+		return n
+	}
 	for _, tt := range []struct {
 		about string
 		nodes []Node
@@ -36,6 +41,24 @@ func TestTree(t *testing.T) {
 			"two spans of one id: what is below is shown once, and covers both",
 			[]Node{node(1, 0, 0, 10), node(2, 1, 1, 9), node(2, 1, 2, 8), node(3, 2, 3, 4)},
 			[]int32{0, 1, 3, 2}, []int32{0, 1, 1, 2}, []uint64{2, 7, 5, 1},
+		},
+		{
+			"two sides of a call with one id: what is below is the server's, but for the client's own",
+			[]Node{
+				node(1, 0, 0, 10), side(2, 1, 1, 9, Client, 1), side(4, 2, 1, 2, Internal, 1), side(2, 1, 2, 8, Server, 2),
+				side(3, 2, 3, 5, Internal, 2), side(5, 2, 6, 7, Internal, 3),
+			},
+			[]int32{0, 1, 2, 3, 4, 5}, []int32{0, 1, 2, 2, 3, 3}, []uint64{2, 1, 1, 3, 2, 1},
+		},
+		{
+			"by wrong clocks the server's side begins first, and its parent is missing",
+			[]Node{side(2, 9, 0, 5, Server, 2), side(2, 9, 1, 9, Client, 1), side(3, 2, 2, 3, Client, 2)},
+			[]int32{1, 0, 2}, []int32{1, 0, 2}, []uint64{4, 4, 1},
+		},
+		{
+			"a copy of each side",
+			[]Node{side(2, 0, 0, 9, Client, 1), side(2, 0, 0, 9, Client, 1), side(2, 0, 1, 8, Server, 2), side(2, 0, 1, 8, Server, 2), side(3, 2, 2, 3, Client, 2)},
+			[]int32{0, 2, 4, 3, 1}, []int32{0, 0, 1, 1, 2}, []uint64{2, 2, 6, 6, 1},
 		},
 	} {
 		tree := NewTree(tt.nodes)

@@ -24,6 +24,8 @@ const smallTrace = 12
 //   - A server or consumer span whose parent is of another service was called
 //     by it. The parent measures the call if it is a client or producer span,
 //     so that the time on the network is in it, and the span itself if not.
+//     A client span with the server span's id counts as its parent: they are the
+//     two sides of a call (Zipkin's shared ids).
 //   - A client or producer span that nothing answered went to a peer that is
 //     not traced, if it names one. If the peer showed that it is traced, its
 //     span is missing, and there is no call to somebody untraced. The same is
@@ -44,10 +46,12 @@ func (b *builder) findCalls() {
 			if r.behind > 0 {
 				b.call(edge{r.behind - 1, b.names.services[r.service], true, true}, first+i)
 			}
-			if r.parent == 0 {
-				continue
+			at := find(r.id)
+			if at < 0 || !isClient(b.rows[order[at]].kind) {
+				if at = -1; r.parent != 0 {
+					at = find(r.parent)
+				}
 			}
-			at := find(r.parent)
 			if at < 0 {
 				continue
 			}
@@ -87,21 +91,31 @@ func (b *builder) call(e edge, at int) {
 	b.calls = append(b.calls, call{i, int32(at)})
 }
 
-// finder finds a span of the trace by its id; -1 if it is not here.
+// finder finds a span of the trace by its id, a client span first; -1 if it is not here.
 func (b *builder) finder(order []int32) func(id uint64) int {
 	if len(order) <= smallTrace {
 		return func(id uint64) int {
+			found := -1
 			for i, o := range order {
-				if b.rows[o].id == id {
-					return i
+				if r := &b.rows[o]; r.id == id {
+					if isClient(r.kind) {
+						return i
+					}
+					if found < 0 {
+						found = i
+					}
 				}
 			}
-			return -1
+			return found
 		}
 	}
 	clear(b.byID)
-	for i := len(order) - 1; i >= 0; i-- {
-		b.byID[b.rows[order[i]].id] = int32(i)
+	for _, clients := range []bool{false, true} {
+		for i := len(order) - 1; i >= 0; i-- {
+			if r := &b.rows[order[i]]; isClient(r.kind) == clients {
+				b.byID[r.id] = int32(i)
+			}
+		}
 	}
 	return func(id uint64) int {
 		if i, ok := b.byID[id]; ok {

@@ -317,6 +317,10 @@ func TestEdges(t *testing.T) {
 			[][]callSpan{{{"a", 1, 0, client, false, nil}, {"b", 2, 1, server, false, attrs(semconv.Behind, "gate")}}},
 			[]Edge{{From: "a", To: "b", Traced: true, P50: 1}},
 		},
+		"the two sides share an id": {
+			[][]callSpan{{{"a", 1, 0, server, false, nil}, {"a", 2, 1, client, false, attrs("server.address", "h")}, {"b", 2, 1, server, false, nil}, {"b", 3, 2, client, false, attrs("server.address", "c")}, {"c", 3, 2, server, false, nil}}},
+			[]Edge{{From: "a", To: "b", Traced: true, P50: 2}, {From: "b", To: "c", Traced: true, P50: 3}},
+		},
 		"in two writes, merged": {
 			[][]callSpan{{{"a", 1, 0, client, false, attrs("server.address", "h")}}, {{"b", 2, 1, server, false, attrs(semconv.Late, true)}}},
 			[]Edge{{From: "a", To: "b", Traced: true, P50: 1}},
@@ -342,11 +346,13 @@ func TestEdgesOfALongTrace(t *testing.T) {
 	var spans []callSpan
 	for i := range uint64(3 * smallTrace) {
 		spans = append(spans,
-			callSpan{"a", 1 + 2*i, 0, ptrace.SpanKindClient, false, map[string]any{"server.address": "h"}},
-			callSpan{"b", 2 + 2*i, 1 + 2*i, ptrace.SpanKindServer, false, nil})
+			callSpan{"a", 1 + 4*i, 0, ptrace.SpanKindClient, false, map[string]any{"server.address": "h"}},
+			callSpan{"b", 2 + 4*i, 1 + 4*i, ptrace.SpanKindServer, false, nil},
+			callSpan{"b", 3 + 4*i, 0, ptrace.SpanKindServer, false, nil}, // the sides of the last one share an id
+			callSpan{"a", 3 + 4*i, 0, ptrace.SpanKindClient, false, map[string]any{"server.address": "h"}})
 	}
 	got := edgesOf(t, spans)
-	if len(got) != 1 || got[0].Count != 3*smallTrace || !got[0].Traced {
+	if len(got) != 1 || got[0].Count != 6*smallTrace || !got[0].Traced {
 		t.Errorf("%+v", got)
 	}
 }

@@ -3,6 +3,7 @@ package web_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"testing"
@@ -132,5 +133,36 @@ func TestJaegerMetrics(t *testing.T) {
 		if res, body := fetch(t, "GET", s.URL+"/api/metrics/"+path, nil); res.StatusCode != want {
 			t.Errorf("%s: %s %s", path, res.Status, body)
 		}
+	}
+}
+
+// Jaeger's page and Grafana tell spans by their ids: the two sides of a call that share one get two.
+func TestJaegerSplitsSharedIDs(t *testing.T) {
+	tr := newTrace(4, noon)
+	tr.span("web", "GET /", server, 1, 0, 0, 9*ms)
+	tr.span("web", "call", client, 2, 1, ms, 8*ms)
+	tr.span("stock", "serve", server, 2, 1, 2*ms, 7*ms)
+	tr.span("stock", "SELECT", client, 3, 2, 3*ms, 4*ms)
+	s := serve(t, web.Options{Store: open(t, tr)})
+	var shown struct {
+		Data []struct {
+			Spans []struct {
+				SpanID, OperationName string
+				References            []struct{ SpanID string }
+			}
+		}
+	}
+	askJaeger(t, s.URL+"/api/traces/"+tr.id.String(), &shown)
+	names, above := map[string]string{}, map[string]string{}
+	for _, x := range shown.Data[0].Spans {
+		names[x.SpanID] = x.OperationName
+	}
+	for _, x := range shown.Data[0].Spans {
+		for _, r := range x.References {
+			above[x.OperationName] = names[r.SpanID]
+		}
+	}
+	if want := map[string]string{"call": "GET /", "serve": "call", "SELECT": "serve"}; !maps.Equal(above, want) {
+		t.Errorf("parents %v, want %v", above, want)
 	}
 }

@@ -42,6 +42,7 @@ func convert(f store.Found) trace {
 			warnings[t.Spans[i].Span] = w
 		}
 	}
+	splitShared(t)
 	batches := translate.ProtoFromTraces(td)
 	for _, rs := range td.ResourceSpans().All() {
 		if rs.Resource().Attributes().Len() == 0 && rs.ScopeSpans().Len() == 0 {
@@ -60,6 +61,32 @@ func convert(f store.Found) trace {
 		}
 	}
 	return out
+}
+
+// splitShared gives the server's span of a call another id, where it shares the client's: Jaeger's page and Grafana tell
+// spans by their ids. Jaeger's query service does so, too.
+func splitShared(t *waterfall.Trace) {
+	var servers map[int]pcommon.SpanID // new ids, by index
+	for i := range t.Spans {
+		s := &t.Spans[i]
+		if s.Above < 0 {
+			continue
+		}
+		if id, ok := servers[s.Above]; ok {
+			s.SetParentSpanID(id)
+		} else if id := s.SpanID(); id == t.Spans[s.Above].SpanID() {
+			own := id
+			for j := range own {
+				own[j] = ^id[j]
+			}
+			if servers == nil {
+				servers = map[int]pcommon.SpanID{}
+			}
+			servers[i] = own
+			s.SetSpanID(own)
+			s.SetParentSpanID(id)
+		}
+	}
 }
 
 func convertSpan(from *model.Span, s ptrace.Span, processID string, warnings []string) span {

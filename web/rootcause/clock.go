@@ -22,8 +22,7 @@ const endSlack = 1_000_000
 func alignClocks(td ptrace.Traces) {
 	type placed struct {
 		span.Node
-		span     ptrace.Span
-		resource int
+		span ptrace.Span
 	}
 	all := make([]placed, 0, td.SpanCount())
 	for r, rs := range td.ResourceSpans().All() {
@@ -31,7 +30,7 @@ func alignClocks(td ptrace.Traces) {
 			for _, s := range ss.Spans().All() {
 				start := uint64(s.StartTimestamp())
 				all = append(all, placed{span.Node{ID: span.ID(s.SpanID()), Parent: span.ID(s.ParentSpanID()),
-					Start: start, End: max(uint64(s.EndTimestamp()), start)}, s, r})
+					Start: start, End: max(uint64(s.EndTimestamp()), start), Kind: span.Kind(s.Kind()), Resource: r}, s})
 			}
 		}
 	}
@@ -49,8 +48,8 @@ func alignClocks(td ptrace.Traces) {
 		}
 		up, at := &all[above], &all[i]
 		moved[i] = moved[above]
-		if at.resource != up.resource && at.span.Kind() == ptrace.SpanKindServer && at.Start != 0 && up.Start != 0 {
-			moved[i] += into(at.Node, up.Node, up.span.Kind() == ptrace.SpanKindClient)
+		if at.Resource != up.Resource && at.Kind == span.Server && at.Start != 0 && up.Start != 0 {
+			moved[i] += into(at.Node, up.Node, up.Kind == span.Client)
 		}
 		if by := moved[i]; by != 0 && at.Start != 0 {
 			at.span.SetStartTimestamp(pcommon.Timestamp(at.Start + uint64(by)))

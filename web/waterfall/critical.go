@@ -13,11 +13,9 @@ import (
 //
 // Children count only as far as they lie within their parent: no span above waited for
 // what an asynchronous child did after its parent's end.
-func (t *tree) critical(out *Trace) {
-	at := make([]int32, len(t.flats)) // where in out.Spans each span is
-	for pos, i := range t.Order {
-		at[i] = int32(pos)
-	}
+//
+// at says where in out.Spans each span is.
+func (t *tree) critical(out *Trace, at []int) {
 	type window struct {
 		span     int32
 		from, to uint64

@@ -11,8 +11,8 @@ import (
 func (t *Trace) describe(s *Span, tr *tree, i int32) {
 	f := &tr.flats[i]
 	*s = Span{
-		Span: f.span, Scope: f.scope, Resource: f.resource, Service: t.Resources[f.resource].Service,
-		Depth: int(tr.Depth[i]),
+		Span: f.span, Scope: f.scope, Resource: f.Resource, Service: t.Resources[f.Resource].Service,
+		Depth: int(tr.Depth[i]), Above: -1,
 		Start: f.Start - t.Start, Duration: f.End - f.Start, Self: tr.Self(i),
 		MissingParent: !f.Parent.IsZero() && f.Parent != f.ID && tr.Parent[i] < 0,
 	}
@@ -49,16 +49,14 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 	s.MissingServer = peerTraced && !unreached && f.span.Kind() == ptrace.SpanKindClient && !tr.answered(i)
 }
 
-// answered reports whether the server's span of a client span is in the trace:
-// below it, or under the same id (Zipkin's shared spans).
+// answered reports whether the server's span of a client span is in the trace.
 func (t *tree) answered(i int32) bool {
 	for _, c := range t.Children(i) {
 		if k := t.flats[c].span.Kind(); k == ptrace.SpanKindServer || k == ptrace.SpanKindConsumer {
 			return true
 		}
 	}
-	g := t.Group[i]
-	return t.shared[g]
+	return false
 }
 
 // judge copies what the collector wrote about the whole trace. It is on the span that was

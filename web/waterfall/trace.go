@@ -47,6 +47,7 @@ type Span struct {
 	Resource int    // index in Trace.Resources
 	Service  int    // index in Trace.Services
 	Depth    int    // 0: below no other span of the trace
+	Above    int    // index in Trace.Spans of the span below which it is shown; -1: at the top
 
 	Start    uint64
 	Duration uint64 // 0 if the span ends before it starts
@@ -68,9 +69,8 @@ type Span struct {
 // flat is a span while the trace is built, with the values that are compared often.
 type flat struct {
 	span.Node
-	span     ptrace.Span
-	scope    string
-	resource int
+	span  ptrace.Span
+	scope string
 }
 
 // Analyse analyses the spans as one trace, even if their trace ids differ: the caller has
@@ -91,10 +91,15 @@ func Analyse(td ptrace.Traces) *Trace {
 
 	tr := newTree(flats)
 	t.Spans = make([]Span, len(flats))
-	for at, i := range tr.Order {
-		t.describe(&t.Spans[at], tr, i)
+	at := make([]int, len(flats)) // where in t.Spans each span is
+	for place, i := range tr.Order {
+		at[i] = place
+		t.describe(&t.Spans[place], tr, i)
+		if above := tr.Above[i]; above >= 0 {
+			t.Spans[place].Above = at[above]
+		}
 	}
-	tr.critical(t)
+	tr.critical(t, at)
 	t.Gaps = gaps(flats, t.Start)
 	t.judge(tr)
 	return t
@@ -121,10 +126,11 @@ func (t *Trace) flatten(td ptrace.Traces) []flat {
 			scope := ss.Scope().Name()
 			for _, s := range ss.Spans().All() {
 				f := flat{
-					span: s, scope: scope, resource: resource,
+					span: s, scope: scope,
 					Node: span.Node{
 						ID: span.ID(s.SpanID()), Parent: span.ID(s.ParentSpanID()),
 						Start: uint64(s.StartTimestamp()), End: uint64(s.EndTimestamp()),
+						Kind: span.Kind(s.Kind()), Resource: resource,
 					},
 				}
 				if f.Start == 0 {
