@@ -131,7 +131,7 @@ func TestMetrics(t *testing.T) {
 		"tare_keep_traces_kept error": 1, "tare_keep_traces_kept slow": 0, "tare_keep_traces_kept rare": 1,
 		"tare_keep_traces_kept rule": 0, "tare_keep_traces_kept incomplete": 0, "tare_keep_traces_kept share": 1,
 		"tare_keep_traces_dropped share": 1, "tare_keep_traces_dropped rule": 0, "tare_keep_traces_dropped incomplete": 0,
-		"tare_keep_spans_dropped ": 3, "tare_keep_late_spans kept": 0, "tare_keep_late_spans dropped": 0, "tare_keep_late_spans unknown": 1,
+		"tare_keep_spans_dropped ": 3, "tare_keep_late_spans kept": 0, "tare_keep_late_spans dropped": 0, "tare_keep_late_spans reversed": 0, "tare_keep_late_spans unknown": 1,
 		"tare_keep_rare_over_limit ": 1, "tare_keep_unlearned ": 1, "tare_keep_operations": 1, "tare_keep_share_probability": 0.5,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -49,6 +49,7 @@ type counts struct {
 	spansDropped  uint64             // spans of dropped traces, late ones included
 	lateKept      uint64             // late spans whose trace was kept
 	lateDropped   uint64             // late spans whose trace was dropped
+	lateReversed  uint64             // late spans that had their trace kept, of which the others were dropped
 	lateUnknown   uint64             // late spans whose trace is not remembered
 }
 
@@ -107,7 +108,7 @@ func (k *keeper) decide(s *scratch) (changes bool) {
 	for i := range s.traces {
 		t := &s.traces[i]
 		if t.late {
-			k.follow(t)
+			k.follow(s, t)
 			continue
 		}
 		t.own = s.states.of(t.top.TraceState().AsRaw(), t.id)
@@ -219,16 +220,63 @@ func (k *keeper) drop(t *tally, why reason) {
 	t.dropped = true
 	k.counts.dropped[why]++
 	k.counts.spansDropped += uint64(t.spans)
-	k.memory.put(t.id, consistent.Never)
+	th := consistent.Never
+	if why == byIncomplete || why == byRule && k.rules[t.rule].threshold >= consistent.Never {
+		th = refused
+	}
+	k.memory.put(t.id, th)
 }
 
-// follow applies the decision about a trace to its late spans.
-func (k *keeper) follow(t *tally) {
+// refused is remembered of a trace that is dropped whatever its late spans show.
+const refused = consistent.Never + 1
+
+// reverse keeps the late spans of a dropped trace, and those that follow, if they show a
+// reason to keep it: the trace is incomplete then. Several collectors may differ here: each
+// knows what came too late for it.
+func (k *keeper) reverse(s *scratch, t *tally) bool {
+	if t.rank == root {
+		k.matchTop(t)
+	}
+	why, th := byRule, consistent.Always
+	if t.rule < len(k.rules) {
+		th = k.rules[t.rule].threshold
+	}
+	switch {
+	case th >= consistent.Never || k.incomplete == IncompleteDrop:
+		return false
+	case k.isError(t) && (k.errors != ErrorsRoot || t.rank == root):
+		why, th = byError, consistent.Always
+	case t.rank == root && k.limits.exceeded(t.service, t.top.Name(), durationOf(t.top)):
+		why, th = bySlow, consistent.Always
+	case t.rule == len(k.rules):
+		return false
+	}
+	t.own = s.states.of(t.top.TraceState().AsRaw(), t.id)
+	if !th.Samples(t.own.randomness) {
+		return false
+	}
+	if th > t.own.threshold {
+		t.raise = th
+	}
+	k.memory.put(t.id, t.raise)
+	a := t.top.Attributes()
+	a.PutStr(semconv.KeepReason, reasonNames[why])
+	a.PutStr(semconv.TraceState, semconv.StateIncomplete)
+	a.PutStr(semconv.TraceReason, reasonSpansDropped)
+	return true
+}
+
+const reasonSpansDropped = "spans_dropped" // the others had been dropped when these arrived
+
+// follow applies the decision about a trace to its late spans, unless they reverse it.
+func (k *keeper) follow(s *scratch, t *tally) {
 	th, ok := k.memory.get(t.id)
 	n := uint64(t.spans)
 	switch {
 	case !ok:
 		k.counts.lateUnknown += n
+	case th == consistent.Never && k.reverse(s, t):
+		k.counts.lateReversed += n
 	case th >= consistent.Never:
 		t.dropped = true
 		k.counts.lateDropped += n

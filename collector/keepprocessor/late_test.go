@@ -1,7 +1,9 @@
 package keepprocessor
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
@@ -16,17 +18,16 @@ func lateOf(bits uint64) ptrace.Traces {
 	return one(bits, change([]spec{{service: "stock", name: "late", parent: 7}}, 0, late)...)
 }
 
-// A late span gets the decision about its trace, whether it failed itself or not.
+// A late span gets the decision about its trace, also if it failed where failures are no reason to keep a trace.
 func TestLateSpansFollow(t *testing.T) {
 	config := quiet()
-	config.Errors = ErrorsAny
 	config.Share.Probability = 0.5
 	k := keeperOf(t, config, newClock())
-	const dropped, shared, failed, unknown = 1, 1<<56 - 1, 2, 3
+	const dropped, shared, other, unknown = 1, 1<<56 - 1, 1<<56 - 2, 3
 	decided(t, k, one(dropped, request("shop", "GET /")...))
 	decided(t, k, one(shared, request("shop", "GET /")...))
-	decided(t, k, one(failed, change(request("shop", "GET /"), 1, fails)...))
-	for bits, want := range map[uint64]string{dropped: "", shared: "ot=th:8", failed: "plain", unknown: "plain"} {
+	decided(t, k, one(other, request("shop", "GET /")...))
+	for bits, want := range map[uint64]string{dropped: "", shared: "ot=th:8", other: "ot=th:8", unknown: "plain"} {
 		td := lateOf(bits)
 		for s := range spans(td) {
 			s.Status().SetCode(ptrace.StatusCodeError)
@@ -49,8 +50,63 @@ func TestLateSpansFollow(t *testing.T) {
 	if c.lateKept != 2 || c.lateDropped != 1 || c.lateUnknown != 1 || c.spansDropped != 4 {
 		t.Errorf("%+v", c)
 	}
-	if n := c.kept[byError] + c.kept[byShare] + c.dropped[byShare]; n != 3 {
+	if n := c.kept[byShare] + c.dropped[byShare]; n != 3 {
 		t.Errorf("%d traces counted: late spans are none", n)
+	}
+}
+
+// Late spans of a trace that was dropped keep it from then on if they show a reason for that, and say that spans are missing.
+func TestLateSpansReverse(t *testing.T) {
+	slow := func(s *spec) { s.duration = 2 * time.Second }
+	root := func(s *spec) { s.parent = 0 }
+	never := 0.0
+	for name, tt := range map[string]struct {
+		config func(*Config)
+		late   []func(*spec)
+		want   string // reason
+	}{
+		"error":                             {func(c *Config) { c.Errors = ErrorsAny }, []func(*spec){fails}, "error"},
+		"no error":                          {func(c *Config) { c.Errors = ErrorsAny }, nil, ""},
+		"an error that is not the root's":   {func(c *Config) { c.Errors = ErrorsRoot }, []func(*spec){fails}, ""},
+		"the root's error":                  {func(c *Config) { c.Errors = ErrorsRoot }, []func(*spec){fails, root}, "error"},
+		"a slow root":                       {func(c *Config) { c.Slow.SlowerThan = time.Second }, []func(*spec){slow, root}, "slow"},
+		"a slow span that is not the root":  {func(c *Config) { c.Slow.SlowerThan = time.Second }, []func(*spec){slow}, ""},
+		"a rule":                            {func(c *Config) { c.Rules = []Rule{{Service: "stock", Name: "late"}} }, nil, "rule"},
+		"a rule for roots":                  {func(c *Config) { c.Rules = []Rule{{Name: "late", Root: true}} }, nil, ""},
+		"a rule for roots, matched":         {func(c *Config) { c.Rules = []Rule{{Name: "late", Root: true}} }, []func(*spec){root}, "rule"},
+		"an error, and a rule that drops":   {func(c *Config) { c.Errors, c.Rules = ErrorsAny, []Rule{{Name: "late", Probability: &never}} }, []func(*spec){fails}, ""},
+		"an error, dropped by a rule":       {func(c *Config) { c.Errors, c.Rules = ErrorsAny, []Rule{{Name: "GET /", Probability: &never}} }, []func(*spec){fails}, ""},
+		"an error, incomplete ones dropped": {func(c *Config) { c.Errors, c.Incomplete = ErrorsAny, IncompleteDrop }, []func(*spec){fails}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := quiet()
+			config.Share.Probability = 0
+			tt.config(config)
+			k := keeperOf(t, config, newClock())
+			if left := decided(t, k, one(1, request("shop", "GET /")...)); left.SpanCount() != 0 {
+				t.Fatal("the trace is kept")
+			}
+			specs := change([]spec{{service: "stock", name: "late", parent: 7}}, 0, late)
+			for _, f := range tt.late {
+				f(&specs[0])
+			}
+			kept, state := "", ""
+			for s := range spans(decided(t, k, one(1, specs...))) {
+				a := s.Attributes().AsRaw()
+				kept, state = fmt.Sprint(a[semconv.KeepReason]), fmt.Sprint(a[semconv.TraceState], ": ", a[semconv.TraceReason])
+			}
+			if kept != tt.want || kept != "" && state != "incomplete: spans_dropped" {
+				t.Errorf("kept by %q, want %q; %s", kept, tt.want, state)
+			}
+			want := 0
+			if tt.want != "" {
+				want = 1
+			}
+			more, c := decided(t, k, lateOf(1)).SpanCount(), k.counts
+			if more != want || c.lateReversed != uint64(want) || c.lateKept != uint64(want) {
+				t.Errorf("%d later spans are kept, want %d; %+v", more, want, c)
+			}
+		})
 	}
 }
 

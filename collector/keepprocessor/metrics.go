@@ -14,7 +14,7 @@ import (
 //	tare_keep_traces_kept        by reason
 //	tare_keep_traces_dropped     by reason: share, rule (its probability), incomplete
 //	tare_keep_spans_dropped      of dropped traces, late spans included
-//	tare_keep_late_spans         by decision: kept, dropped, unknown (kept)
+//	tare_keep_late_spans         by decision: kept, dropped, reversed (kept, the others were dropped), unknown (kept)
 //	tare_keep_rare_over_limit    traces on rare paths beyond rare.at_most
 //	tare_keep_unlearned          roots whose operation is beyond slow.learn.operations
 //	tare_keep_operations         operations that are learned
@@ -48,7 +48,8 @@ func (k *keeper) metrics(provider metric.MeterProvider, id component.ID) (metric
 	for i, name := range reasonNames {
 		reasons[i] = with(attribute.String("reason", name))
 	}
-	lateKept, lateDropped, lateUnknown := with(attribute.String("decision", "kept")), with(attribute.String("decision", "dropped")), with(attribute.String("decision", "unknown"))
+	decided := func(decision string) metric.ObserveOption { return with(attribute.String("decision", decision)) }
+	lateKept, lateDropped, lateReversed, lateUnknown := decided("kept"), decided("dropped"), decided("reversed"), decided("unknown")
 	return meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -61,6 +62,7 @@ func (k *keeper) metrics(provider metric.MeterProvider, id component.ID) (metric
 		o.ObserveInt64(spans, int64(k.counts.spansDropped), own)
 		o.ObserveInt64(late, int64(k.counts.lateKept), lateKept)
 		o.ObserveInt64(late, int64(k.counts.lateDropped), lateDropped)
+		o.ObserveInt64(late, int64(k.counts.lateReversed), lateReversed)
 		o.ObserveInt64(late, int64(k.counts.lateUnknown), lateUnknown)
 		if k.seen != nil {
 			o.ObserveInt64(over, int64(k.seen.overLimit), own)
