@@ -200,6 +200,7 @@ func describeFastCGI(sp *span.Span, f facts, server bool) {
 		sp.Name = "HTTP"
 	}
 	texts(sp, "network.protocol.name", string(f.protocol), "http.request.method", f.operation, "url.path", f.target)
+	f.markCut(sp)
 	if f.status != 0 {
 		sp.Attrs = append(sp.Attrs, span.Int("http.response.status_code", int64(f.status)))
 	}
@@ -208,6 +209,13 @@ func describeFastCGI(sp *span.Span, f facts, server bool) {
 		fail(sp, f.failure)
 	case f.status >= 500 || (!server && f.status >= 400):
 		fail(sp, strconv.Itoa(f.status))
+	}
+}
+
+// markCut says that the span's path is not all of it.
+func (f *facts) markCut(sp *span.Span) {
+	if f.cut {
+		sp.Attrs = append(sp.Attrs, span.Bool(semconv.PathCut, true))
 	}
 }
 
@@ -230,6 +238,7 @@ func describeHTTP(sp *span.Span, f facts, server bool, full string) {
 		span.String("http.request.method", f.operation),
 		span.String("url.path", f.target),
 		span.String("network.protocol.version", f.version))
+	f.markCut(sp)
 	if server {
 		sp.Attrs = append(sp.Attrs, span.String("url.scheme", "http"))
 	} else {

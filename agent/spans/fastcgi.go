@@ -87,6 +87,7 @@ func (f *facts) parameters(b []byte) {
 		case "REQUEST_URI", "DOCUMENT_URI", "SCRIPT_NAME": // better ones first; all without a query
 			if len(value) > 0 && from != "REQUEST_URI" && (from == "" || name == "REQUEST_URI") {
 				f.target, from = httpPath(value, nil), name
+				f.cut = values > len(value) && !bytes.ContainsAny(value, queryBegins)
 			}
 		}
 		if values > len(rest) {

@@ -26,6 +26,7 @@ type facts struct {
 	operation  string // HTTP method (otherFailure: it is original), database command
 	original   string // HTTP method that is none of httpMethods
 	target     string // path without query string; command with its key, query without values
+	cut        bool   // the path goes on behind the bytes that were seen
 	version    string // of HTTP; of a request to Kafka
 	status     int    // of HTTP, 0 if unknown
 	failure    string // of a database: error prefix, SQLSTATE; of others a code; otherFailure
@@ -106,14 +107,8 @@ func identifyHTTP(x exchange, f *facts) bool {
 		return false
 	}
 	method, ok := known(httpMethods, request[:n])
-	line := request[n+1:]
-	if i := bytes.Index(line, crlf); i >= 0 {
-		line = line[:i]
-	}
-	target, version := line, []byte(nil)
-	if i := bytes.IndexByte(line, ' '); i >= 0 {
-		target, version = line[:i], line[i+1:]
-	}
+	line, _, ends := bytes.Cut(request[n+1:], crlf)
+	target, version, follows := bytes.Cut(line, []byte(" "))
 	answered := len(response) >= 12 && string(response[:7]) == "HTTP/1."
 	if !ok {
 		if !otherMethod(request[:n], target, version, response, answered) {
@@ -121,6 +116,7 @@ func identifyHTTP(x exchange, f *facts) bool {
 		}
 		method, f.original = otherFailure, printable(request[:n])
 	}
+	f.cut = !ends && !follows && !bytes.ContainsAny(target, queryBegins)
 	f.protocol, f.operation, f.target = protocolHTTP, method, httpPath(target, x.texts)
 	f.version = "1.1"
 	if string(version) == "HTTP/1.0" {
@@ -155,6 +151,8 @@ func otherMethod(method, target, version, response []byte, answered bool) bool {
 
 var crlf = []byte("\r\n")
 
+const queryBegins = "?#" // or a fragment; either ends a path
+
 // statusOf is a number of three digits, 0 if it is none.
 func statusOf(b [3]byte) (n int) {
 	for i, c := range b {
@@ -169,11 +167,8 @@ func statusOf(b [3]byte) (n int) {
 // httpPath drops the query string, and scheme and authority of the absolute
 // form, so that neither secrets nor credentials get into a span.
 func httpPath(target []byte, texts *arena) string {
-	for i, c := range target {
-		if c == '?' || c == '#' {
-			target = target[:i]
-			break
-		}
+	if i := bytes.IndexAny(target, queryBegins); i >= 0 {
+		target = target[:i]
 	}
 	if i := bytes.Index(target, []byte("://")); i > 0 {
 		target = target[i+3:]

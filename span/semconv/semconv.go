@@ -27,6 +27,10 @@ const (
 	// sampled its span and it is of the same trace. For the collector, which takes it away.
 	SDKKeep = "tare.sdk.keep" // KeepSDK, KeepTare
 
+	// url.path, and the path in url.full, end where the bytes end that the agent saw of
+	// the request: the path is longer.
+	PathCut = "tare.url.path.cut" // bool
+
 	// Where in its connection's stream a request begins: bytes sent by the
 	// client before it. Equal at both ends, so that a client span and its
 	// server span find each other where no tag passed (ChainScope, 3.3).

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/tare-trace/tare/span/route"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // Outcomes of naming HTTP spans: indices of Stats.Routes.
@@ -36,6 +37,10 @@ func (r *routes) name(x *item) {
 	}
 	h := httpOf(x.span.Attributes())
 	if h.method == "" || !h.names(x.span.Name()) {
+		return
+	}
+	if h.cut && h.route == "" && h.template == "" { // a part of a path has no route, and must not become one
+		r.counts[RouteUnknown].Add(1)
 		return
 	}
 	at, outcome := h.route, RouteGiven
@@ -80,6 +85,7 @@ func mayBeMethod(name string) bool {
 type http struct {
 	method, original, path, route, template, server string
 	status                                          int64
+	cut                                             bool // path is not all of it
 }
 
 func httpOf(attrs pcommon.Map) (h http) {
@@ -109,6 +115,8 @@ func httpOf(attrs pcommon.Map) (h http) {
 			h.server = v.Str()
 		case "http.response.status_code", "http.status_code":
 			h.status = v.Int()
+		case semconv.PathCut:
+			h.cut = v.Bool()
 		}
 	}
 	return h
