@@ -15,37 +15,71 @@ func TestScriptOf(t *testing.T) {
 		"python3.11 /x/shop.py":                             "shop",
 		"python3 -u -W ignore -X dev /srv/api.py --port 80": "api",
 		"python3 -m http.server 8000":                       "http.server",
-		"python3 /usr/bin/gunicorn shop:app":                "gunicorn",
-		"python3 /srv/shop/__main__.py":                     "shop",
-		"python3 -c import":                                 "",
-		"python3":                                           "",
-		"python3 -":                                         "",
-		"pypy3 a.py":                                        "a",
-		"node --max-old-space-size=99 -r ./tracing.js /srv/server.js": "server",
-		"node /srv/shop/index.js":                                     "shop",
-		"node index.js":                                               "index",
-		"node -e 1":                                                   "",
-		"nodejs --import x /a/b.mjs":                                  "b",
-		"java -Xmx1g -cp a.jar:b.jar com.example.Shop x":              "Shop",
-		"java -javaagent:/a.jar -jar /srv/shop-1.2.jar --x":           "shop-1.2",
-		"java --add-opens java.base/java.lang=ALL-UNNAMED -jar s.jar": "s",
-		"java -m com.example/com.example.Main":                        "Main",
-		"java @args com.example.Shop":                                 "Shop",
-		"java Shop.java":                                              "Shop",
-		"ruby3.1 -I lib /usr/bin/puma -C x":                           "puma",
-		"ruby app.rb":                                                 "app",
-		"php8.2 -d x=1 /srv/artisan serve":                            "artisan",
-		"php -S 127.0.0.1:8000 -t public":                             "",
-		"php -S 127.0.0.1:8000 -t public router.php":                  "router",
-		"php -f /srv/shop/index.php":                                  "shop",
-		"perl -I lib -MFoo s.pl":                                      "s",
-		"dotnet /srv/Shop.dll --urls x":                               "Shop",
-		"nginx -c /x.conf":                                            "",
-		"pythonista /x.py":                                            "",
-		"php-fpm8.2 x":                                                "",
+		"python3 /usr/bin/gunicorn shop:app":                "shop",
+		"python3 /usr/bin/gunicorn -w 4 -b :80 -k uvicorn.workers.UvicornWorker company.shop.wsgi": "shop",
+		"python3 /usr/bin/gunicorn --daemon app:app":                                               "gunicorn",
+		"[/srv/shop] python3 /usr/bin/gunicorn --bind localhost:8000 app:create(1)":                "shop",
+		"python3 -m uvicorn shop.main:app --host localhost":                                        "shop",
+		"[/srv/shop/current] python3 /usr/bin/uvicorn main:app":                                    "shop",
+		"python3 /usr/bin/celery -A shop.jobs worker":                                              "jobs",
+		"python3 /usr/bin/celery --app=shop worker":                                                "shop",
+		"[/srv/shop] python3 /usr/bin/flask run":                                                   "shop",
+		"[/srv/shop] python3 manage.py runserver":                                                  "shop",
+		"[/home/me] python3 manage.py runserver":                                                   "manage",
+		"python3|gunicorn: worker [shop.wsgi]":                                                     "shop",
+		"python3|gunicorn: worker [two words]":                                                     "",
+		"python3 /srv/shop/__main__.py":                                                            "shop",
+		"python3 -c import":                                                                        "",
+		"python3":                                                                                  "",
+		"python3 -":                                                                                "",
+		"pypy3 a.py":                                                                               "a",
+		"node --max-old-space-size=99 -r ./tracing.js /srv/server.js":                              "server",
+		"node /srv/shop/index.js":                                                                  "shop",
+		"node index.js":                                                                            "index",
+		"[/srv/shop] node dist/main.js":                                                            "shop",
+		"[/] node server.js":                                                                       "server",
+		"node /srv/shop/releases/20261129/server.js":                                               "shop",
+		"node /srv/shop/node_modules/.bin/next start":                                              "shop",
+		"node|node /srv/shop/index.js":                                                             "shop",
+		"node -e 1":                                                                                "",
+		"nodejs --import x /a/b.mjs":                                                               "b",
+		"java -Xmx1g -cp a.jar:b.jar com.example.Shop x":                                           "Shop",
+		"java -javaagent:/a.jar -jar /srv/shop-1.2.jar --x":                                        "shop",
+		"java -jar /srv/shop/app-1.0.0-SNAPSHOT-exec.jar":                                          "shop",
+		"java -jar /srv/shop-api-2.jar":                                                            "shop-api",
+		"java -cp x org.apache.catalina.startup.Bootstrap start":                                   "catalina",
+		"java --add-opens java.base/java.lang=ALL-UNNAMED -jar s.jar":                              "s",
+		"java -m com.example/com.example.Main":                                                     "example",
+		"java @args com.example.Shop":                                                              "Shop",
+		"java Shop.java":                                                                           "Shop",
+		"ruby3.1 -I lib /usr/bin/puma -C x":                                                        "puma",
+		"[/srv/shop] ruby3.1 /usr/bin/puma":                                                        "shop",
+		"ruby3.1|puma 6.4 (tcp://0.0.0.0:9292) [shop]":                                             "shop",
+		"[/srv/shop] ruby3.1|unicorn master -c unicorn.rb":                                         "shop",
+		"ruby app.rb":                                "app",
+		"php8.2 -d x=1 /srv/artisan serve":           "artisan",
+		"php -S 127.0.0.1:8000 -t public":            "",
+		"php -S 127.0.0.1:8000 -t public router.php": "router",
+		"php -f /srv/shop/index.php":                 "shop",
+		"perl -I lib -MFoo s.pl":                     "s",
+		"dotnet /srv/Shop.dll --urls x":              "Shop",
+		"nginx -c /x.conf":                           "",
+		"pythonista /x.py":                           "",
+		"php-fpm8.2 x":                               "",
 	} {
-		args := strings.Fields(line)
-		if got := scriptOf(args[0], args); got != want {
+		cwd, rest, ok := strings.Cut(strings.TrimPrefix(line, "["), "] ")
+		if !ok || line[0] != '[' {
+			cwd, rest = "", line
+		}
+		args := strings.Fields(rest)
+		if exe, title, ok := strings.Cut(rest, "|"); ok {
+			args = []string{exe, title}
+			if got := scriptOf(exe, args[1:], cwd); got != want {
+				t.Errorf("%s: %q, want %q", line, got, want)
+			}
+			continue
+		}
+		if got := scriptOf(args[0], args, cwd); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
@@ -55,10 +89,11 @@ func FuzzScriptOf(f *testing.F) {
 	f.Add("java\x00-cp\x00x\x00a.B")
 	f.Add("python3\x00-m")
 	f.Add("node\x00--\x00/index.js")
+	f.Add("puma 6.4 (tcp://[::]:80) [shop]")
 	f.Fuzz(func(_ *testing.T, cmdline string) {
 		args := strings.Split(cmdline, "\x00")
 		for _, exe := range []string{"python3", "java", "node", "ruby", "php", "perl", "dotnet"} {
-			scriptOf(exe, args)
+			scriptOf(exe, args, "/srv/current")
 		}
 	})
 }
