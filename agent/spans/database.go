@@ -3,6 +3,7 @@ package spans
 import (
 	"bytes"
 	"strconv"
+	"strings"
 )
 
 // The commands whose first argument is no key, or whose arguments are secret:
@@ -12,29 +13,100 @@ var redisKeyless = map[string]bool{
 	"SCRIPT": true, "PING": true, "ECHO": true, "CLIENT": true, "MIGRATE": true, "FCALL": true,
 }
 
-// identifyRedis reads a RESP array of bulk strings, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".
-// Values are replaced by "?", as the conventions ask for db.query.text.
-func identifyRedis(request, response []byte) (f facts, ok bool) {
-	n, rest, ok := respNumber(request, '*')
-	if !ok || n < 1 || n > 1<<20 {
-		return f, false
-	}
-	command, rest, ok := respBulk(rest)
-	if !ok || !isWord(command) {
+// identifyRedis reads RESP arrays of bulk strings, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n". Several in one request are a
+// pipeline, or a transaction. Values are replaced by "?", as the conventions ask for db.query.text.
+func identifyRedis(x exchange) (f facts, ok bool) {
+	if f.operation, f.target, ok = redisCommand(x.request); !ok {
 		return f, false
 	}
 	f.protocol = protocolRedis
-	f.operation = string(bytes.ToUpper(command))
-	f.target = f.operation
-	if key, _, ok := respBulk(rest); ok && n > 1 && !redisKeyless[f.operation] {
-		f.target += " " + printable(key)
+	if !f.redisBatch(x) {
+		f.failure = respFailure(x.response)
+	}
+	return f, true
+}
+
+// redisCommand is the name and the text of the command that begins here.
+func redisCommand(b []byte) (name, text string, ok bool) {
+	n, rest, ok := respNumber(b, '*')
+	if !ok || n < 1 || n > 1<<20 {
+		return "", "", false
+	}
+	command, rest, ok := respBulk(rest)
+	if !ok || !isWord(command) {
+		return "", "", false
+	}
+	name = string(bytes.ToUpper(command))
+	text = name
+	if key, _, ok := respBulk(rest); ok && n > 1 && !redisKeyless[name] {
+		text += " " + printable(key)
 		n--
 	}
 	if n > 1 {
-		f.target += " ?"
+		text += " ?"
 	}
-	f.failure = respFailure(response)
-	return f, true
+	return name, text, true
+}
+
+// redisBatch reads what follows the first command; not if nothing does. Commands that were not seen may be others than
+// those that were: then the batch has neither a size nor a command.
+func (f *facts) redisBatch(x exchange) bool {
+	if bytes.IndexByte(x.request[1:], '*') < 0 { // most requests are one command
+		return false
+	}
+	texts, same, size := []string{f.target}, "", 0
+	kind := "PIPELINE"
+	if f.operation == "MULTI" {
+		kind = "MULTI"
+	} else {
+		same, size = f.operation, 1
+	}
+	seen := len(x.request) >= x.size
+	rest, whole := respSkip(x.request, 0)
+	for whole && len(rest) > 0 {
+		name, text, ok := redisCommand(rest)
+		if !ok {
+			seen = false // the end of a command cut off, or of another one
+			break
+		}
+		texts = append(texts, text)
+		if kind == "PIPELINE" || name != "EXEC" {
+			if size++; size == 1 {
+				same = name
+			} else if same != name {
+				same = ""
+			}
+		}
+		rest, whole = respSkip(rest, 0)
+	}
+	if len(texts) == 1 && (len(rest) == 0 || rest[0] != '*') {
+		return false
+	}
+	f.operation, f.target = kind, strings.Join(texts, "; ")
+	if seen && whole {
+		f.operation = strings.TrimSpace(kind + " " + same)
+		f.batch = size
+	}
+	f.failure = respFailures(x.response)
+	return true
+}
+
+// respFailures is the first word of the first error among the answers, within those of a transaction too.
+func respFailures(b []byte) string {
+	for len(b) > 0 {
+		if failure := respFailure(b); failure != "" {
+			return failure
+		}
+		if _, rest, ok := respNumber(b, '*'); ok { // its parts come next
+			b = rest
+			continue
+		}
+		var ok bool
+		if b, ok = respSkip(b, 0); !ok {
+			return ""
+		}
+	}
+	return ""
 }
 
 // respFailure is the first word of an error, "" without one. RESP3 has errors with a

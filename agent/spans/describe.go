@@ -167,6 +167,9 @@ func (b *Builder) describeDatabase(o *open, x exchange, f facts) {
 	sp.Attrs = append(sp.Attrs, span.String("db.system.name", string(f.protocol)))
 	texts(sp, "db.namespace", f.namespace, "db.operation.name", f.operation, "db.collection.name", f.collection,
 		"db.query.summary", f.summary, "db.query.text", f.target)
+	if f.batch > 1 {
+		sp.Attrs = append(sp.Attrs, span.Int("db.operation.batch.size", int64(f.batch)))
+	}
 	if f.failure != "" {
 		if code := cmp.Or(f.code, f.failure); code != otherFailure {
 			texts(sp, "db.response.status_code", code)

@@ -26,6 +26,7 @@ type facts struct {
 	operation  string // HTTP method (otherFailure: it is original), database command
 	original   string // HTTP method that is none of httpMethods
 	target     string // path without query string; command with its key, query without values
+	batch      int    // how many operations the request has, if that is known and they are several
 	cut        bool   // the path goes on behind the bytes that were seen
 	version    string // of HTTP; of a request to Kafka
 	status     int    // of HTTP, 0 if unknown
@@ -52,7 +53,7 @@ const otherFailure = "_OTHER"
 // ofText are protocols that begin with a word, beside HTTP; ofLengths those that have none.
 var (
 	ofText = []func(exchange) (facts, bool){
-		func(x exchange) (facts, bool) { return identifyRedis(x.request, x.response) },
+		identifyRedis,
 		func(x exchange) (facts, bool) { return identifyMemcached(x.request, x.response) },
 	}
 	ofLengths = []func(exchange) (facts, bool){
