@@ -44,7 +44,7 @@ type interpreter struct {
 	class bool
 }
 
-var app = []string{"-A", "--app"}
+var appOptions = []string{"-A", "--app"}
 
 var interpreters = []interpreter{
 	{
@@ -52,7 +52,7 @@ var interpreters = []interpreter{
 		values: []string{"-W", "-X", "--check-hash-based-pycs"}, code: []string{"-c"}, runs: []string{"-m"},
 		suffixes: []string{".py", ".pyc", ".pyz"},
 		launchers: map[string][]string{"gunicorn": nil, "uvicorn": nil, "hypercorn": nil, "daphne": nil, "granian": nil, "waitress-serve": nil,
-			"celery": app, "flask": app},
+			"celery": appOptions, "flask": appOptions},
 	},
 	{
 		name:   regexp.MustCompile(`^node(js)?$`),
@@ -153,18 +153,13 @@ func (i *interpreter) title(text, cwd string) string {
 	if len(words) < 2 {
 		return ""
 	}
-	if name := strings.TrimSuffix(words[0], ":"); i.launches(name) {
+	if _, ok := i.launchers[strings.TrimSuffix(words[0], ":")]; ok {
 		return named(nil, cwd)
 	}
 	if i.name.MatchString(path.Base(words[0])) {
 		return scriptOf(path.Base(words[0]), words, cwd)
 	}
 	return ""
-}
-
-func (i *interpreter) launches(name string) bool {
-	_, ok := i.launchers[name]
-	return ok
 }
 
 // reference is module, or module:object: what a launcher runs.
@@ -176,8 +171,8 @@ var version = regexp.MustCompile(`[-_.]v?[0-9]+(\.[0-9]+)*([-.](SNAPSHOT|RELEASE
 // script names what runs. A module of Python keeps its name whole.
 func (i *interpreter) script(arg string, args []string, cwd string, module bool) string {
 	name := path.Base(strings.TrimRight(arg, "/"))
-	if at := i.launchers[name]; i.launches(name) {
-		if app := named(strings.Split(launched(args, at), "."), cwd); specific(app) {
+	if options, ok := i.launchers[name]; ok {
+		if app := named(strings.Split(launched(args, options), "."), cwd); specific(app) {
 			return app
 		}
 		return name
@@ -200,13 +195,9 @@ func (i *interpreter) script(arg string, args []string, cwd string, module bool)
 		}
 	}
 	if i.class {
-		name = name[strings.LastIndexByte(name, '/')+1:]
 		return named(strings.Split(name, "."), "")
 	}
-	if !specific(name) {
-		return named([]string{name}, path.Dir(arg))
-	}
-	return name
+	return named([]string{name}, path.Dir(arg))
 }
 
 // launched is the module that a launcher runs, "" if its arguments do not tell.

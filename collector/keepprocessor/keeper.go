@@ -201,19 +201,26 @@ func (k *keeper) observe(t *tally, now time.Time) (slow, rare bool) {
 	return slow, rare
 }
 
-// sample keeps the trace with the probability of th, applied to the trace's random bits,
-// and counts the result.
+// sample keeps the trace with the probability of th, or drops it, and counts the result.
 func (k *keeper) sample(t *tally, th consistent.Threshold, why reason) {
-	if !th.Samples(t.own.randomness) {
+	if !k.keep(t, th, why) {
 		k.drop(t, why)
 		return
+	}
+	k.counts.kept[why]++
+}
+
+// keep keeps the trace with the probability of th, applied to the trace's random bits.
+func (k *keeper) keep(t *tally, th consistent.Threshold, why reason) bool {
+	if !th.Samples(t.own.randomness) {
+		return false
 	}
 	if th > t.own.threshold {
 		t.raise = th
 	}
-	k.counts.kept[why]++
 	k.memory.put(t.id, t.raise)
 	t.top.Attributes().PutStr(semconv.KeepReason, reasonNames[why])
+	return true
 }
 
 func (k *keeper) drop(t *tally, why reason) {
@@ -252,15 +259,10 @@ func (k *keeper) reverse(s *scratch, t *tally) bool {
 		return false
 	}
 	t.own = s.states.of(t.top.TraceState().AsRaw(), t.id)
-	if !th.Samples(t.own.randomness) {
+	if !k.keep(t, th, why) {
 		return false
 	}
-	if th > t.own.threshold {
-		t.raise = th
-	}
-	k.memory.put(t.id, t.raise)
 	a := t.top.Attributes()
-	a.PutStr(semconv.KeepReason, reasonNames[why])
 	a.PutStr(semconv.TraceState, semconv.StateIncomplete)
 	a.PutStr(semconv.TraceReason, reasonSpansDropped)
 	return true
