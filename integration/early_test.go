@@ -32,11 +32,7 @@ func TestCallsAfterTheHead(t *testing.T) {
 			need(t, v.needs)
 			c, s := newServers(t, "backend", "redis"), newSink(t)
 			c.ready(v.start(c), loopback(c.entry))
-			args := c.ports
-			if v.linking != "" {
-				args = append(args, "--linking", "service="+v.linking)
-			}
-			a := trace(t, s, nil, args...)
+			a := trace(t, s, nil, append(c.ports, linked(v.linking)...)...)
 			client := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: testkit.Patient(time.Minute)}
 			defer client.CloseIdleConnections()
 			ask := func(way string, requests int) {

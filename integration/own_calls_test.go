@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,16 +13,27 @@ import (
 	"github.com/tare-trace/tare/workloads"
 )
 
+// inMode is a service whose calls are linked in a mode, "" for its own.
+type inMode struct {
+	name, linking string
+	start         func(c *servers) *workloads.Process
+}
+
+// linked are the agent's arguments for that.
+func linked(mode string) []string {
+	if mode == "" {
+		return nil
+	}
+	return []string{"--linking", "service=" + mode}
+}
+
 // A call that no request caused, as by a job or a timer, is the root of a trace, and is sampled as such. While requests
 // are in flight it may have been caused by one of them; then the callee begins the trace.
 func TestOwnCalls(t *testing.T) {
 	t.Parallel()
 	need(t, "nginx", "redis-server", "memcached")
 	const jobs = 200
-	for _, v := range []struct {
-		name, linking string
-		start         func(c *servers) *workloads.Process
-	}{
+	for _, v := range []inMode{
 		{"go", "", goAsksBackend}, {"python", "", python("jobs")}, {"python", "auto", python("jobs")}, {"python", "thread", python("jobs")},
 	} {
 		t.Run(v.name+" "+v.linking, func(t *testing.T) {
@@ -30,11 +42,7 @@ func TestOwnCalls(t *testing.T) {
 			c.env = append(c.env, "JOBS="+itoa(jobs))
 			p := v.start(c)
 			c.answers(p)
-			args := c.ports
-			if v.linking != "" {
-				args = append(args, "--linking", "service="+v.linking)
-			}
-			a := trace(t, s, nil, args...)
+			a := trace(t, s, nil, append(c.ports, linked(v.linking)...)...)
 			done := 0
 			work := func() (from, to int) {
 				t.Helper()
@@ -103,21 +111,14 @@ func TestOwnCallsSampled(t *testing.T) {
 func TestNoOwnCallsOfRequests(t *testing.T) {
 	t.Parallel()
 	need(t, "nginx", "redis-server", "memcached")
-	for _, v := range []struct {
-		name, linking string
-		start         func(c *servers) *workloads.Process
-	}{
+	for _, v := range []inMode{
 		{"go", "", goAsksBackend}, {"python", "auto", python("threads")}, {"python", "thread", python("threads")}, {"python", "queue", python("threads")},
 	} {
 		t.Run(v.name+" "+v.linking, func(t *testing.T) {
 			t.Parallel()
 			c, s := newServers(t, "backend", "redis", "memcached"), newSink(t)
 			c.answers(v.start(c))
-			args := append(c.ports, ratio("0.1")...)
-			if v.linking != "" {
-				args = append(args, "--linking", "service="+v.linking)
-			}
-			a := trace(t, s, nil, args...)
+			a := trace(t, s, nil, slices.Concat(c.ports, ratio("0.1"), linked(v.linking))...)
 			a.proven(t, func() {
 				send(t, load.Options{Addr: loopback(c.entry), Connections: 4, Requests: 200, First: 1 << 20, AppendPath: numbered})
 			})

@@ -18,19 +18,22 @@ func lateOf(bits uint64) ptrace.Traces {
 	return one(bits, change([]spec{{service: "stock", name: "late", parent: 7}}, 0, late)...)
 }
 
-// A late span gets the decision about its trace, also if it failed where failures are no reason to keep a trace.
+// A late span gets the decision about its trace, whether it failed itself or not, unless that keeps a dropped one.
 func TestLateSpansFollow(t *testing.T) {
 	config := quiet()
+	config.Errors = ErrorsAny
 	config.Share.Probability = 0.5
 	k := keeperOf(t, config, newClock())
-	const dropped, shared, other, unknown = 1, 1<<56 - 1, 1<<56 - 2, 3
+	const dropped, shared, failed, unknown = 1, 1<<56 - 1, 2, 3
 	decided(t, k, one(dropped, request("shop", "GET /")...))
 	decided(t, k, one(shared, request("shop", "GET /")...))
-	decided(t, k, one(other, request("shop", "GET /")...))
-	for bits, want := range map[uint64]string{dropped: "", shared: "ot=th:8", other: "ot=th:8", unknown: "plain"} {
+	decided(t, k, one(failed, change(request("shop", "GET /"), 1, fails)...))
+	for bits, want := range map[uint64]string{dropped: "", shared: "ot=th:8", failed: "plain", unknown: "plain"} {
 		td := lateOf(bits)
 		for s := range spans(td) {
-			s.Status().SetCode(ptrace.StatusCodeError)
+			if bits != dropped {
+				s.Status().SetCode(ptrace.StatusCodeError)
+			}
 		}
 		left := decided(t, k, td)
 		got := ""
@@ -50,7 +53,7 @@ func TestLateSpansFollow(t *testing.T) {
 	if c.lateKept != 2 || c.lateDropped != 1 || c.lateUnknown != 1 || c.spansDropped != 4 {
 		t.Errorf("%+v", c)
 	}
-	if n := c.kept[byShare] + c.dropped[byShare]; n != 3 {
+	if n := c.kept[byError] + c.kept[byShare] + c.dropped[byShare]; n != 3 {
 		t.Errorf("%d traces counted: late spans are none", n)
 	}
 }
