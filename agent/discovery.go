@@ -36,6 +36,7 @@ type tracer interface {
 	EnableEntry(on bool) error
 	SetService(index uint16, name string, headers uint32) error
 	AddProcess(pid uint32, s bpf.Service) error
+	Armed(pid uint32) error
 	RemoveProcess(pid uint32) error
 	Processes() (map[uint32]bpf.Service, error)
 	AddInode(inode uint64, s bpf.Service) error
@@ -240,7 +241,7 @@ func (d *discovery) take(found []discover.Process, all bool) error {
 		if err := d.trust(places(found), all); err != nil {
 			return err
 		}
-		var fresh []int
+		var fresh, told []int
 		var open []discover.Process
 		for _, p := range found {
 			k := d.known[p.PID]
@@ -251,12 +252,16 @@ func (d *discovery) take(found []discover.Process, all bool) error {
 			}
 			if isNew {
 				fresh = append(fresh, p.PID)
+			} else {
+				told = append(told, p.PID)
 			}
 			if len(p.Sockets) > 0 || d.cfg.Tag == config.TagIP { // what connects there later leaves by its devices
 				open = append(open, p)
 			}
 		}
-		d.arm(places(open))
+		if d.arm(places(open)) {
+			d.armed(told)
+		}
 		if len(fresh) == 0 {
 			return nil
 		}

@@ -64,7 +64,8 @@ func TestDiscoveryLoops(t *testing.T) {
 }
 
 // Networks are known before processes, processes before their sockets, and all
-// that before anything is armed; a second look finds what came in between.
+// that before anything is armed; a second look finds what came in between. Once all
+// that a process had open is armed, the kernel side knows.
 func TestDiscoveryStart(t *testing.T) {
 	f := newFixture(t)
 	web := f.host.start(10, "web", "a", 1, 100)
@@ -81,8 +82,8 @@ func TestDiscoveryStart(t *testing.T) {
 	}
 	f.must(f.start())
 	f.expect("trust, add 10, inode 100, add 20, in 1, arm, " +
-		"inode 101, add 11, in 1, arm, " +
-		"in 1, arm, loops false, entry true")
+		"inode 101, add 11, in 1, arm, armed 10, armed 20, " +
+		"in 1, arm, armed 11, loops false, entry true")
 	if f.host.scans != 1 {
 		t.Errorf("%d scans", f.host.scans)
 	}
@@ -116,14 +117,14 @@ func TestDiscoveryInspectsOne(t *testing.T) {
 	f.host.inspected = nil
 	f.host.start(30, "late", "", 2, 300)
 	f.told(30)
-	f.expect("trust, add 30, inode 300, in 2, arm, in 2, arm")
+	f.expect("trust, add 30, inode 300, in 2, arm, in 2, arm, armed 30")
 	if f.host.scans != 1 || !slices.Equal(f.host.inspected, []int{30, 30}) {
 		t.Errorf("%d scans, inspected %v", f.host.scans, f.host.inspected)
 	}
 	// In a namespace that is known, and without sockets.
 	f.host.start(31, "later", "", 2)
 	f.told(31)
-	f.expect("add 31")
+	f.expect("add 31, armed 31")
 	// A process that no rule selects, or no more.
 	delete(f.host.processes, 30)
 	f.told(30, 99)
@@ -152,7 +153,7 @@ func TestDiscoveryExit(t *testing.T) {
 	f.did()
 	f.host.start(10, "store", "", 1, 103).StartTime = 77
 	f.must(f.scan())
-	f.expect("trust, no inode 102, add 10, inode 103, in 1, arm, in 1, arm")
+	f.expect("trust, no inode 102, add 10, inode 103, in 1, arm, in 1, arm, armed 10")
 	delete(f.host.processes, 10)
 	f.must(f.scan())
 	f.expect("no inode 103, remove 10, trust")
@@ -194,7 +195,7 @@ func TestDiscoveryReconfigure(t *testing.T) {
 	cfg := config.Default()
 	cfg.Trust = nil
 	f.must(f.reconfigure(cfg))
-	f.expect("trust, add 10, inode 101, in 1, arm")
+	f.expect("trust, add 10, inode 101, in 1, arm, armed 10")
 	if f.container(10) != "shop " || len(f.kernel.trusted) > 0 {
 		t.Errorf("%s, trusted %v", f.container(10), f.kernel.trusted)
 	}

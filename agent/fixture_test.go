@@ -60,6 +60,11 @@ func (k *fakeKernel) AddProcess(pid uint32, s bpf.Service) error {
 	return nil
 }
 
+func (k *fakeKernel) Armed(pid uint32) error {
+	k.note("armed %d", pid)
+	return nil
+}
+
 func (k *fakeKernel) RemoveProcess(pid uint32) error {
 	k.note("remove %d", pid)
 	delete(k.processes, pid)

@@ -210,13 +210,16 @@ func (d *discovery) namespace(a netip.Addr) (inode uint32, ok bool) {
 	return inode, inode != 0
 }
 
-// arm arms what is open in network namespaces, and renews marks there. d.mu is
-// held.
-func (d *discovery) arm(in []place) {
+// arm arms what is open in network namespaces, and renews marks there; false if
+// that failed in some. d.mu is held.
+func (d *discovery) arm(in []place) bool {
+	all := true
 	for _, p := range in {
 		err := p.visit(func(pid int) error { return d.system.InNetNS(pid, d.tracer.Arm) })
 		if err != nil {
 			d.log.Warn("cannot arm the open connections of a network namespace", "pids", p.pids, "error", err)
+			all = false
 		}
 	}
+	return all
 }

@@ -14,6 +14,7 @@ type traced struct {
 	discover.Process
 	service  *service
 	attached bool // its runtime has told what it has to tell
+	armed    bool // the kernel side has been told so
 }
 
 // socket is an open socket. The kernel side's state of it names the service
@@ -81,6 +82,17 @@ func (d *discovery) tell(p discover.Process) error {
 	d.listens(&old.Process, -1)
 	now.Process = p
 	return nil
+}
+
+// armed tells the kernel side that all is armed that processes had opened before it
+// knew them.
+func (d *discovery) armed(pids []int) {
+	for _, pid := range pids {
+		if p := d.known[pid]; !p.armed {
+			p.armed = true
+			d.failed.add(d.tracer.Armed(uint32(pid)))
+		}
+	}
 }
 
 // detach takes back what a process's runtime has told.

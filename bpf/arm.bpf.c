@@ -53,6 +53,15 @@ INLINE bool arm_flags(struct conn *c, struct tcp_sock *tp)
 	return true;
 }
 
+/*
+ * The accepted connection has received something since it last sent something, as far as jiffies tell: both times are
+ * those of its opening at first.
+ */
+INLINE bool may_owe(const struct tcp_sock *tp)
+{
+	return tp->bytes_received && !before(tp->inet_conn.icsk_ack.lrcvtime, tp->lsndtime);
+}
+
 /* What a connection needs has been asked for; without it, it may still do within the host. */
 INLINE void count_armed(struct conn *c, bool armed)
 {
@@ -166,6 +175,8 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	if (accepted) {
 		conn_accepted(c, tp, trust, OPENING_OLD);
 		inbox_open(c);
+		if (has_own_calls(c) && may_owe(tp))
+			unseen_begins(c);
 		count_armed(c, arm_flags(c, tp));
 	} else {
 		conn_connecting(c);

@@ -95,6 +95,42 @@ INLINE bool service_owes(const struct service_state *svc)
 	return svc->in_flight != svc->answering || in_grace();
 }
 
+/* For so long a request that was received before its connection was armed counts as in flight. */
+#define UNSEEN 60000000000ULL /* ns */
+
+INLINE struct service_state *unseen_of(const struct conn *c)
+{
+	return c->flags & C_UNSEEN ? service_of(c->service) : 0;
+}
+
+/* The connection is armed while its service may work for a request that nobody saw. */
+INLINE void unseen_begins(struct conn *c)
+{
+	c->flags |= C_UNSEEN;
+	struct service_state *svc = unseen_of(c);
+	if (!svc)
+		return;
+	svc->unseen_at = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&svc->unseen, 1);
+}
+
+/* That request was answered, or will not be. */
+INLINE void unseen_ends(struct conn *c)
+{
+	struct service_state *svc = unseen_of(c);
+	if (svc)
+		__sync_fetch_and_add(&svc->unseen, -1);
+	c->flags &= ~C_UNSEEN;
+}
+
+/* The process that sends may do so for a request that it received before its connections were armed. */
+INLINE bool sends_for_unseen(const struct service_state *svc)
+{
+	u32 tgid = bpf_get_current_task_btf()->tgid;
+	const struct service *of = bpf_map_lookup_elem(&processes, &tgid);
+	return !of || !of->armed || (svc->unseen && bpf_ktime_get_ns() - svc->unseen_at < UNSEEN);
+}
+
 /*
  * A service's own calls, by its jobs and timers, begin traces. Not known of event loops, which remember no request that is
  * not sampled.

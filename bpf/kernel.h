@@ -208,6 +208,9 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	struct {
+		u32 lrcvtime; /* jiffies: when data was received last; at first, when the connection was opened */
+	} icsk_ack;
 };
 
 struct tcp_sock {
@@ -222,6 +225,7 @@ struct tcp_sock {
 	u32 mss_cache;
 	u64 bytes_received;
 	u64 bytes_acked;
+	u32 lsndtime; /* jiffies: when data was sent last; at first, when the connection was opened */
 	u64 tcp_mstamp; /* CLOCK_MONOTONIC, µs: of the last packet, whether it came or went */
 	u8 bpf_sock_ops_cb_flags;
 };

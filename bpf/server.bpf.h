@@ -303,6 +303,8 @@ __noinline int server_received(struct conn *c, struct tcp_view *v, u32 from)
 	u32 sent = v->write_seq - c->server.sent_seq;
 	bool fresh = sent != c->server.interim;
 	u8 tickets = 0;
+	if (sent > 1) /* conn_accepted counts one byte too many */
+		unseen_ends(c);
 	if (cfg_tag == TARE_TAG_IP && c->flags & C_MARK)
 		conn_settle(c, v->snd_una);
 	if (*(volatile u64 *)&notes_unread)
@@ -476,6 +478,7 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 INLINE void server_closed(struct conn *c, u32 error)
 {
 	struct server_exchange *x = &c->server.x;
+	unseen_ends(c);
 	inbox_close(c);
 	worker_closed(c);
 	go_closed(c);

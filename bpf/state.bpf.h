@@ -104,6 +104,9 @@ enum conn_flags {
 	C_NEAR = 1 << 27,      /* the peer's address may be this host's: C_TRUSTED once an inbox has
 				  shown that both ends are here */
 	C_ENDED = 1 << 28,     /* no request is left, and none will begin */
+	C_UNSEEN =
+	    1
+	    << 29, /* server: it may have received a request before it was armed, and owe the response */
 };
 
 /* What of a connection's beginning is still to be looked at; opening.bpf.h. */
@@ -438,6 +441,8 @@ struct service {
 	u16 index;
 	u8 linking;
 	u8 thread_stack; /* of a process: forked by another thread than the main one */
+	u8 armed;	 /* of a process: what it had open when it began to be traced is armed */
+	u8 pad;
 };
 
 #define PORTS_WATCHED	   4
@@ -486,7 +491,10 @@ struct service_state {
 	u32 headers;		    /* bits of the names that count; by the agent */
 	s32 blind;		    /* requests in flight whose values are not known */
 	u32 headers_tried;	    /* requests over HTTP/2 whose headers were read for nothing */
-	u8 name[TARE_NAME];	    /* zeroes behind it */
+	u32 unseen;		    /* connections with C_UNSEEN */
+	u32 pad;
+	u64 unseen_at;	    /* when the last of them was armed, ns */
+	u8 name[TARE_NAME]; /* zeroes behind it */
 	struct weight weight;
 };
 

@@ -921,6 +921,8 @@ type TareService struct {
 	Index       uint16
 	Linking     uint8
 	ThreadStack uint8
+	Armed       uint8
+	Pad         uint8
 }
 
 type TareServiceState struct {
@@ -957,8 +959,11 @@ type TareServiceState struct {
 	Headers       uint32
 	Blind         int32
 	HeadersTried  uint32
-	Name          [24]uint8
+	Unseen        uint32
+	Pad           uint32
 	_             [4]byte
+	UnseenAt      uint64
+	Name          [24]uint8
 	Weight        struct {
 		_         structs.HostLayout
 		Ns        int64

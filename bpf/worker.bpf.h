@@ -32,7 +32,7 @@
 INLINE void service_not_linked(u16 service, enum unlinked why)
 {
 	struct service_state *svc = service_of(service);
-	if (!svc || !service_busy(svc))
+	if (!svc || !(service_busy(svc) || svc->unseen))
 		return;
 	struct counters *n = counters_here();
 	u32 i = why;
@@ -73,7 +73,7 @@ __noinline int own_call(struct conn *c, int why, struct start *a)
 	struct service_state *svc = c ? service_of(c->service) : 0;
 	if (!svc || !a || !has_own_calls(c) || service_owes(svc))
 		return why;
-	if (!(OWN_REASONS >> (why & 31) & 1))
+	if (!(OWN_REASONS >> (why & 31) & 1) || sends_for_unseen(svc))
 		return why;
 	if (c->linking == TARE_LINK_QUEUE && sampling_threshold)
 		return 0; /* perhaps a second one of a request that is not sampled and waits no longer */

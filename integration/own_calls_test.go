@@ -1,6 +1,9 @@
 package integration
 
 import (
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"syscall"
@@ -78,6 +81,61 @@ func TestOwnCalls(t *testing.T) {
 			l.end()
 			a.settle()
 			wantOwnCalls(t, s.since(before), from, to, 0)
+		})
+	}
+}
+
+// What a request causes that was received before the agent came is not the service's own: nothing is known of that
+// request. Once it is answered, the service's own calls begin traces.
+func TestNoOwnCallsOfEarlierRequests(t *testing.T) {
+	t.Parallel()
+	need(t, "redis-server", "memcached")
+	const jobs, held = 20, "/n/1000"
+	for _, v := range []inMode{{"go", "", goAsksBackend}, {"python", "", python("jobs")}, {"python", "thread", python("jobs")}} {
+		t.Run(v.name+" "+v.linking, func(t *testing.T) {
+			t.Parallel()
+			c, s := newServers(t, "redis", "memcached"), newSink(t)
+			asked, answer := make(chan struct{}), make(chan struct{})
+			backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == held {
+					close(asked)
+					<-answer
+				}
+			}))
+			defer backend.Close()
+			c.backend = backend.Listener.Addr().(*net.TCPAddr).Port
+			c.env = append(c.env, "JOBS="+itoa(jobs), "BACKEND="+itoa(c.backend))
+			p := v.start(c)
+			c.answers(p)
+
+			done := make(chan error)
+			go func() {
+				resp, err := scraper.Get("http://" + loopback(c.entry) + held)
+				if err == nil {
+					err = resp.Body.Close()
+				}
+				done <- err
+			}()
+			<-asked
+			a := trace(t, s, nil, append(c.ports, linked(v.linking)...)...)
+			close(answer)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			m := a.settle()
+			if own, n := m.int("tare_own_calls_total"), len(s.all()); own > 0 || n != 2 || m.unlinked() != 2 {
+				t.Errorf("%d own calls, %d spans, %d calls not linked; want none, and two that redis and memcached begin\n%v", own, n, m.unlinked(), m)
+			}
+
+			if err := syscall.Kill(p.PID(), syscall.SIGUSR1); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Until(t, time.Minute, "the jobs are done", func() bool {
+				return strings.HasSuffix(p.Output(), "jobs done: "+itoa(jobs))
+			})
+			if own := a.settle().int("tare_own_calls_total"); own != 3*jobs {
+				t.Errorf("%d of %d calls are the service's own", own, 3*jobs)
+			}
 		})
 	}
 }

@@ -137,6 +137,25 @@ func (t *Tracer) AddProcess(pid uint32, s bpf.Service) error {
 	return nil
 }
 
+// Armed tells that all has been armed that a process had open when it began to be
+// traced: what it sends from now on may be its own call. Without the walk of open
+// sockets that is never known.
+func (t *Tracer) Armed(pid uint32) error {
+	if t.arm == nil {
+		return nil
+	}
+	var s bpf.Service
+	err := t.objs.Processes.Lookup(pid, &s)
+	if err == nil && s.Armed == 0 {
+		s.Armed = 1
+		err = t.objs.Processes.Update(pid, s, ebpf.UpdateExist)
+	}
+	if err == nil || errors.Is(err, ebpf.ErrKeyNotExist) { // it has ended
+		return nil
+	}
+	return fmt.Errorf("note that the sockets of process %d are armed: %w", pid, err)
+}
+
 // traces notes the first event loop, before the kernel side knows of it.
 func (t *Tracer) traces(s bpf.Service) error {
 	t.mu.Lock()

@@ -98,6 +98,7 @@ func TestUnix(t *testing.T) {
 		for _, err := range []error{
 			err, tracer.SetService(1, "both", 0), tracer.EnableEntry(true),
 			tracer.AddProcess(uint32(os.Getpid()), bpf.Service{Index: 1, Linking: uint8(bpf.LinkThread)}),
+			tracer.Armed(uint32(os.Getpid())),
 		} {
 			if err != nil {
 				t.Fatal(err)
