@@ -112,35 +112,70 @@ INLINE void call_goes_on(struct conn *c, u32 size, bool more, u32 write_seq)
 	c->call_sent = write_seq;
 }
 
+#define BUFFERS 4 /* of a call that receives, at most, whose room is known */
+
+/* The buffers of a call that receives, as struct iovec in user memory. */
+struct buffers {
+	u64 iov, n;
+	u64 base, len; /* where the bytes go that come next; no len: not known */
+	u64 more;      /* the struct iovec behind that; 0: none */
+	u64 room;      /* bytes in all of them */
+};
+
+/* Where the bytes go that come behind the first ones of the call. */
+__noinline int buffer_at(struct buffers *w, u64 at)
+{
+	struct {
+		u64 base, len;
+	} v;
+	if (!w)
+		return 0;
+	w->len = w->room = w->more = 0;
+	for (u32 i = 0; i < BUFFERS && i < w->n; i++) {
+		if (bpf_probe_read_user(&v, sizeof(v), (void *)(w->iov + i * sizeof(v))))
+			return 0;
+		if (at >= w->room && at - w->room < v.len) {
+			w->base = v.base + (at - w->room);
+			w->len = v.len - (at - w->room);
+			w->more = i + 1 < w->n ? w->iov + (i + 1) * sizeof(v) : 0;
+		}
+		w->room += v.len;
+	}
+	if (w->n > BUFFERS)
+		w->room = ~0ULL;
+	return 0;
+}
+
 /* Where the b->size bytes are that were just received; looked up once. */
 __noinline int received_bytes(struct conn *c, struct bytes *b)
 {
-	u64 arg = 0, room = 0;
+	struct buffers w = {};
 	if (!c || !b || b->data)
 		return 0;
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	enum buffer_argument kind = buffer_argument(regs, &arg, &room);
+	enum buffer_argument kind = buffer_argument(regs, &w.iov, &w.n);
+	bool several = kind == BUFFER_IOVEC || kind == BUFFER_MSGHDR;
 	if (kind == BUFFER_NONE)
 		return 0;
-	if (kind != BUFFER_PLAIN) {
-		struct {
-			u64 base, len;
-		} v;
-		if (kind == BUFFER_MSGHDR &&
-		    bpf_probe_read_user(&arg, 8, (void *)(arg + MSGHDR_IOV)))
-			return 0;
-		if (bpf_probe_read_user(&v, sizeof(v), (void *)arg))
-			return 0;
-		arg = v.base;
-		room = v.len;
+	if (kind == BUFFER_MSGHDR && bpf_probe_read_user(&w, 16, (void *)(w.iov + MSGHDR_IOV)))
+		return 0; /* its iov and iovlen */
+	w.room = w.n;
+	if (several)
+		buffer_at(&w, c->call_at);
+	if (c->call_at && c->call_at + b->size > w.room) {
+		c->call_at = 0; /* the call before filled its buffer */
+		if (several)
+			buffer_at(&w, 0);
 	}
-	u64 at = c->call_at;
-	if (at + (kind == BUFFER_PLAIN ? b->size : 0) > room)
-		c->call_at = at = 0; /* the call before filled its buffer */
-	if (at + b->size >= room)
+	if (c->call_at + b->size >= w.room)
 		c->call_size = 0; /* its buffer is full now: Go reads one byte ahead */
-	b->data = (void *)(arg + at);
-	b->len = room - at < b->size ? room - at : b->size;
+	if (!several) {
+		w.base = w.iov + c->call_at;
+		w.len = w.room - c->call_at;
+	}
+	c->call_more = w.more;
+	b->data = w.len ? (void *)w.base : 0;
+	b->len = w.len < b->size ? w.len : b->size;
 	return 0;
 }
 

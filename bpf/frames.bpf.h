@@ -2,15 +2,17 @@
 /*
  * The frames of a direction of HTTP/2 (RFC 9113). Both ends follow those of both directions, sampled
  * or not, for only who has followed them knows where the next one begins: nine bytes of each are
- * read. A frame may lie in several reads, writes and buffers, and is then noted in pieces. What cannot
- * be followed any more (bytes that cannot be read, reads into several buffers) is given up and counted.
+ * read. A frame may lie in several reads, writes and buffers, or be larger than a record, and is then noted in pieces.
+ * What cannot be followed any more (bytes that cannot be read) is given up and counted.
  */
 #ifndef TARE_FRAMES_H
 #define TARE_FRAMES_H
 
-#define FRAMES	     256  /* that matter, in one round */
-#define FRAME_STEPS  2048 /* headers of frames, payloads, buffers, in one round */
-#define FRAME_ROUNDS 16	  /* in one read or write */
+#define FRAME_PIECE                                                                                \
+	(TARE_PAYLOAD_START - FRAME_HEADER) /* bytes of HEADERS that one record has room for */
+#define FRAMES	     256		    /* that matter, in one round */
+#define FRAME_STEPS  2048		    /* headers of frames, payloads, buffers, in one round */
+#define FRAME_ROUNDS 16			    /* in one read or write */
 
 enum frame_type {
 	FRAME_DATA = 0,
@@ -45,7 +47,7 @@ struct frame {
 struct frame_scratch {
 	struct frames f;
 	u64 data;
-	u64 more;   /* struct iovec of the next buffer, in the kernel; 0: unknown */
+	u64 more; /* struct iovec of the next buffer: sends: in the kernel, receives: of the process; 0: unknown */
 	u32 len;    /* bytes at data */
 	u32 at;	    /* of them that are behind */
 	u32 before; /* bytes of the buffers before */
@@ -116,7 +118,7 @@ INLINE void frame_note(struct frame_scratch *s, u32 in)
 }
 
 /* The next of several buffers. Returns 1 at the end. */
-INLINE long frame_buffer(struct frame_scratch *s)
+INLINE long frame_buffer(struct frame_scratch *s, u32 hook)
 {
 	struct iovec v = {};
 	u32 left;
@@ -125,7 +127,9 @@ INLINE long frame_buffer(struct frame_scratch *s)
 	left = s->size - s->before;
 	if (!left)
 		return 1;
-	if (!s->more || bpf_probe_read_kernel(&v, sizeof(v), (void *)s->more)) {
+	const void *more = (void *)s->more;
+	if (!more || (hook == HOOK_SENDS ? bpf_probe_read_kernel(&v, sizeof(v), more)
+					 : bpf_probe_read_user(&v, sizeof(v), more))) {
 		s->lost = 1;
 		return 1;
 	}
@@ -145,13 +149,15 @@ static long frame_step(u64 i, u32 *hook)
 	if (s->n > FRAMES - 2) /* a step notes two at most */
 		return 1;
 	if (!left)
-		return frame_buffer(s);
+		return frame_buffer(s, *hook);
+	if (skip > FRAME_PIECE && s->f.head[3] == FRAME_HEADERS)
+		skip = FRAME_PIECE;
 	if (skip) {
 		frame_note(s, skip);
 		s->at += skip;
 		s->f.skip -= skip;
 		left -= skip;
-		if (!left)
+		if (!left || s->f.skip)
 			return 0;
 	}
 	const void *from = (void *)(s->data + s->at);

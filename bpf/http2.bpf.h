@@ -361,7 +361,7 @@ __noinline int http2_received(struct conn *c, struct tcp_view *v, u32 from, u32 
 		else if (c->linking == TARE_LINK_LOOP)
 			worker_turned();
 	}
-	u32 n = frames_follow(c, &b, 0, HOOK_RECEIVES, round);
+	u32 n = frames_follow(c, &b, c->call_more, HOOK_RECEIVES, round);
 	struct frame_scratch *s = frames_of(HOOK_RECEIVES);
 	for (u32 i = 0; s && i < FRAMES && i < n; i++) {
 		const struct frame *f = &s->list[i];

@@ -309,6 +309,7 @@ struct conn {
 	u8 opening;
 	u8 seeks; /* client: how often the other end's inbox was looked for */
 	u8 pad;
+	u64 call_more; /* struct iovec, in user memory, of the buffer behind the one that has the bytes; 0: none */
 	u64 tail; /* the last bytes of the response so far; bytes.bpf.h */
 	union {
 		struct server_half server;

@@ -50,6 +50,7 @@ type TareConn struct {
 	Seeks      uint8
 	Pad        uint8
 	_          [4]byte
+	CallMore   uint64
 	Tail       uint64
 	Server     struct {
 		_       structs.HostLayout

@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ const (
 	maxHeaderTable  = 1 << 16 // bytes of a table, which both ends agree on; 4096 is usual
 	maxHeaderString = 1 << 14 // bytes
 	maxHeaderBlock  = 1 << 14 // bytes, if it comes in pieces
+	hpackTable      = 4096    // octets of a table, without further agreement
+	hpackEntry      = 32      // octets of a field of it, at least
 )
 
 // Flags and sizes of a HEADERS frame; RFC 9113 sections 4.1 and 6.2.
@@ -37,11 +40,12 @@ type fields struct {
 	content                         string // of the request
 	status, grpcStatus              string
 	kept                            []hpack.HeaderField // request headers that the user wants
-	known                           bool                // the request's were decoded
+	known                           bool                // the request's were decoded, as far as its name takes
 }
 
 // connections decode headers, which refer to those before on the same connection
-// (RFC 7541): who has missed one cannot decode the next.
+// (RFC 7541). Who has missed one knows those that are spelled out, and those that
+// refer to such that came later.
 type connections map[uint64]*connection
 
 type connection struct {
@@ -50,10 +54,9 @@ type connection struct {
 
 // blocks are the headers of one direction.
 type blocks struct {
-	decoder *hpack.Decoder
-	next    uint32 // number of the next one
-	begun   []byte // what there is of one that comes in pieces
-	broken  bool   // one was missed, or cut off
+	decoder *hpack.Decoder // nil: what it would refer to is not known
+	next    uint32         // number of the next one
+	begun   []byte         // what there is of one that comes in pieces
 	sink    func(hpack.HeaderField)
 }
 
@@ -71,66 +74,111 @@ func (m connections) of(id uint64) *connection {
 	return c
 }
 
+// unknownFields fill a table with fields that have no name and no value: RFC 7541
+// section 6.2.1.
+var unknownFields = bytes.Repeat([]byte{0x40, 0, 0}, hpackTable/hpackEntry)
+
+// open makes a decoder. That of a connection's first headers has an empty table. Any
+// other has one full of fields without a name, in the places of those that were missed.
+// As it has more of them than any table of that size, no place is another's; a field
+// that is added takes the place that it has in the true table.
+func (d *blocks) open(first bool) {
+	d.decoder = hpack.NewDecoder(hpackTable, func(f hpack.HeaderField) { d.sink(f) })
+	d.decoder.SetAllowedMaxDynamicTableSize(maxHeaderTable)
+	d.decoder.SetMaxStringLength(maxHeaderString)
+	if !first {
+		d.sink = func(hpack.HeaderField) {}
+		_, _ = d.decoder.Write(unknownFields)
+	}
+}
+
 // decode passes a block's fields on, as soon as all of it has come. It reports
-// whether all of them are known.
-func (d *blocks) decode(frame []byte, sink func(hpack.HeaderField)) bool {
+// whether all of them are known; those that are not are not passed on.
+func (d *blocks) decode(frame []byte, sink func(hpack.HeaderField)) (known bool) {
 	block, whole := d.whole(frame)
-	if !whole || d.broken {
+	if !whole {
 		return false
 	}
 	if d.decoder == nil {
-		d.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) { d.sink(f) })
-		d.decoder.SetAllowedMaxDynamicTableSize(maxHeaderTable)
-		d.decoder.SetMaxStringLength(maxHeaderString)
+		d.open(d.next == 1)
 	}
-	d.sink = sink
-	if _, err := d.decoder.Write(block); err != nil {
-		d.broken = true
-	} else if err := d.decoder.Close(); err != nil {
-		d.broken = true
+	known = true
+	d.sink = func(f hpack.HeaderField) {
+		if f.Name == "" {
+			known = false
+			return
+		}
+		sink(f)
 	}
-	return !d.broken
+	_, err := d.decoder.Write(block)
+	if err == nil {
+		err = d.decoder.Close()
+	}
+	if err != nil {
+		d.decoder = nil
+	}
+	return known && err == nil
+}
+
+// missed forgets what headers refer to, and a block that has begun.
+func (d *blocks) missed() {
+	d.decoder = nil
+	d.begun = d.begun[:0]
 }
 
 // whole joins the pieces of a frame, and returns the block in it once it has all of
 // them.
 func (d *blocks) whole(frame []byte) (block []byte, whole bool) {
-	if d.broken || len(frame) < frameHeader {
-		d.broken = true
+	if len(frame) < frameHeader {
+		d.missed()
 		return nil, false
 	}
 	size := int(frame[0])<<16 | int(frame[1])<<8 | int(frame[2])
 	flags := frame[frameFlags]
 	number := binary.NativeEndian.Uint32(frame[frameNumber:])
 	if frame[frameType] == bpf.FrameRest {
-		d.broken = number+1 != d.next || len(d.begun) == 0
+		if number+1 != d.next || len(d.begun) == 0 {
+			d.missed()
+			return nil, false
+		}
 	} else {
-		d.broken = number != d.next || len(d.begun) > 0 || flags&flagEnd == 0
-		d.next++
+		if number != d.next || len(d.begun) > 0 {
+			d.missed()
+		}
+		d.next = number + 1
 	}
 	block = frame[frameHeader:]
 	if len(d.begun) > 0 || len(block) < size {
 		d.begun = append(d.begun, block...)
 		block = d.begun
 	}
-	d.broken = d.broken || len(block) > size || size > maxHeaderBlock
-	if d.broken {
-		d.begun = nil
+	if len(block) > size || size > maxHeaderBlock {
+		d.missed()
+		return nil, false
 	}
-	if d.broken || len(block) < size {
+	if len(block) < size {
 		return nil, false
 	}
 	d.begun = d.begun[:0]
+	block, ok := fragment(block, flags)
+	if !ok || flags&flagEnd == 0 { // it goes on in a frame that is not told
+		d.missed()
+		return nil, false
+	}
+	return block, true
+}
+
+// fragment is what a HEADERS frame has of the block of headers: RFC 9113 section 6.2.
+func fragment(payload []byte, flags byte) (block []byte, ok bool) {
+	block = payload
 	if flags&flagPadded != 0 {
 		if len(block) == 0 || int(block[0]) >= len(block) {
-			d.broken = true
 			return nil, false
 		}
 		block = block[1 : len(block)-int(block[0])]
 	}
 	if flags&flagPriority != 0 {
 		if len(block) < priorityBytes {
-			d.broken = true
 			return nil, false
 		}
 		block = block[priorityBytes:]
@@ -143,7 +191,8 @@ func (b *Builder) headers(o *open, frame []byte, request bool) {
 	c := b.http2.of(o.http2)
 	h := &o.fields
 	if request && len(frame) > frameHeader && frame[frameType] == bpf.FramePath { // headers before it are missing
-		c.request.broken, c.response.broken = true, true
+		c.request.missed()
+		c.response.missed()
 		h.method, h.path, h.content, h.known = "POST", string(frame[frameHeader:]), "application/grpc", true
 		return
 	}
@@ -178,7 +227,7 @@ func (b *Builder) headers(o *open, frame []byte, request bool) {
 			}
 		}
 	})
-	h.known = h.known || known
+	h.known = h.known || known || h.named()
 	if h.known || o.role != bpf.TareRoleTARE_SERVER {
 		return
 	}
@@ -186,6 +235,12 @@ func (b *Builder) headers(o *open, frame []byte, request bool) {
 	if client := b.open[binary.NativeEndian.Uint64(o.span.Parent[:])]; client != nil && client.role == bpf.TareRoleTARE_CLIENT {
 		*h = client.fields
 	}
+}
+
+// named tells whether what is known of a request's headers is enough for its name: a
+// call of gRPC is a POST, and its content's type tells it apart.
+func (h *fields) named() bool {
+	return h.method != "" && h.path != "" && (h.method != "POST" || h.content != "")
 }
 
 // headersAlone takes headers of a stream without a span.

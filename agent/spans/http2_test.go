@@ -216,8 +216,9 @@ func TestHeadersInPieces(t *testing.T) {
 	}
 }
 
-// Once headers were missed, those behind them are not known: a span without a name is
-// better than one with another's.
+// Once headers were missed, those that refer to them are not known: a span without a name
+// is better than one with another's. What is spelled out is known, and so is what refers
+// to it.
 func TestHeadersMissed(t *testing.T) {
 	long := strings.Repeat("~", bpf.TarePayloadStart)
 	for name, miss := range map[string]func(f *fixture, q *encoder){
@@ -264,6 +265,10 @@ func TestHeadersMissed(t *testing.T) {
 			for id := uint64(3); id < 6; id++ {
 				want(t, f.exchange(id, 7, server, q.frame(nil, get("/first")...)), "name", "http2", "url.path", "", "http.request.method", "")
 			}
+			for id := uint64(6); id < 9; id++ {
+				want(t, f.exchange(id, 7, server, q.frame(nil, get("/new")...)), "name", "GET", "url.path", "/new")
+			}
+			want(t, f.exchange(9, 7, server, q.frame(nil, get("/first")...)), "name", "http2", "url.path", "")
 			// Another connection is none the worse for it.
 			want(t, f.exchange(9, 8, server, newEncoder().frame(nil, get("/another")...)), "name", "GET", "url.path", "/another")
 		})
@@ -294,16 +299,55 @@ func TestHeadersAlone(t *testing.T) {
 // request still is.
 func TestResponseMissed(t *testing.T) {
 	f, q, r := newFixture(Config{}), newEncoder(), newEncoder()
-	r.frame(nil, ":status", "200")
-	want(t, f.exchange(1, 7, client, q.frame(nil, get("/a")...), r.frame(nil, ":status", "500")),
+	r.frame(nil, ":status", "599")
+	want(t, f.exchange(1, 7, client, q.frame(nil, get("/a")...), r.frame(nil, ":status", "599")),
 		"name", "GET", "url.path", "/a", "http.response.status_code", "", "failed", "false")
+	want(t, f.exchange(2, 7, client, q.frame(nil, get("/a")...), r.frame(nil, ":status", "500")),
+		"name", "GET", "url.path", "/a", "http.response.status_code", "500", "failed", "true")
 }
 
 // Connections that are older than the agent have no first block.
 func TestConnectionFromTheMiddle(t *testing.T) {
 	f, q := newFixture(Config{}), newEncoder()
-	q.frame(nil, get("/")...)
-	want(t, f.exchange(1, 7, server, q.frame(nil, get("/")...)), "name", "http2", "url.path", "")
+	q.frame(nil, get("/first")...)
+	want(t, f.exchange(1, 7, server, q.frame(nil, get("/first")...)), "name", "http2", "url.path", "")
+	want(t, f.exchange(2, 7, server, q.frame(nil, get("/second")...)), "name", "GET", "url.path", "/second")
+}
+
+// Whatever is decoded behind headers that were missed is what was encoded, through many
+// evictions and changes of the table's size; a call whose content is not known may be one
+// of gRPC, and has no name.
+func TestHeadersLearnedAgain(t *testing.T) {
+	f, q := newFixture(Config{}), newEncoder()
+	known, id := 0, uint64(0)
+	for round := range 40 {
+		for range round { // missed
+			q.frame(nil, get(fmt.Sprintf("/missed/%d", round))...)
+		}
+		for n := range 20 {
+			id++
+			if n == 10 {
+				q.hpack.SetMaxDynamicTableSize(uint32(64 << (round % 7)))
+			}
+			path := fmt.Sprintf("/%s/%d", strings.Repeat("x", round), n%7)
+			got := f.exchange(id, 7, server, q.frame(nil, append(get(path), "x-n", fmt.Sprint(n%5))...))
+			if got["name"] == "GET" {
+				known++
+				want(t, got, "url.path", path)
+			} else {
+				want(t, got, "name", "http2", "url.path", "")
+			}
+		}
+	}
+	if known < 600 {
+		t.Errorf("%d of %d requests have a name", known, id)
+	}
+	for range 2 {
+		q.frame(nil, rpc("/a/B")...)
+	}
+	q.frame(nil, get("/missed")...)
+	want(t, f.exchange(id+1, 7, server, q.frame(nil, ":method", "POST", ":path", "/a/C", "content-type", "application/grpc+proto")), "name", "http2")
+	want(t, f.exchange(id+2, 7, server, q.frame(nil, ":method", "POST", ":path", "/a/C", "content-type", "application/grpc")), "name", "a/C")
 }
 
 func TestTooManyConnections(t *testing.T) {
