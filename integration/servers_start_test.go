@@ -58,6 +58,12 @@ func node(c *servers) *workloads.Process {
 	return c.service("service", "", c.env, "node", testdata("serve.js"), itoa(c.entry))
 }
 
+// nodeCluster is node in processes that another one passes connections on to.
+func nodeCluster(c *servers) *workloads.Process {
+	c.env = append(c.env, "WORKERS=2")
+	return node(c)
+}
+
 func java(c *servers) *workloads.Process {
 	return c.service("service", "", c.env, "java", "-Xmx128m", testdata("Serve.java"), itoa(c.entry))
 }

@@ -179,7 +179,7 @@ func New(proc string, c config.Config, in cluster.Source) *Scanner {
 }
 
 func (s *Scanner) tables() *tables {
-	return &tables{root: s.root, diag: &s.diag, done: map[uint32]error{}, ports: s.ports}
+	return &tables{root: s.root, diag: &s.diag, done: map[uint32]error{}, ports: s.ports, processes: map[int]*process{}}
 }
 
 // Listens reports whether a socket was listening when its network namespace was
@@ -240,6 +240,7 @@ func (s *Scanner) Scan() ([]Process, error) {
 	// All namespaces before any match: systemd hands sockets of the host's
 	// namespace to services that have their own.
 	for _, p := range all {
+		t.processes[p.pid] = p
 		_ = t.read(p) // an error comes again from match, if the process matters
 	}
 
@@ -317,12 +318,12 @@ func (s *Scanner) match(p *process, t *tables) (Process, bool, error) {
 }
 
 func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
-	i, err := s.rule(p, t)
+	i, by, err := s.selected(p, t)
 	if i < 0 || err != nil {
 		return Process{}, false, err
 	}
 	r := &s.config.Services[i]
-	start, err := p.startTime()
+	of, err := p.stat()
 	if err != nil {
 		return Process{}, false, err
 	}
@@ -349,7 +350,7 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 	}
 	linking, why := r.Linking, "configured"
 	var on *runtime.Runtime
-	run := &runtime.Process{PID: p.pid, StartTime: start, Exe: p.exe, Dir: p.dir}
+	run := &runtime.Process{PID: p.pid, StartTime: of.start, Exe: p.exe, Dir: p.dir}
 	if linking == config.Auto || linking == config.Goroutine { // which needs what the runtime tells
 		on = s.runtimes.Detect(run)
 		linking, why = on.Linking, on.Why
@@ -365,11 +366,11 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 	}
 	return Process{
 		Rule: i,
-		PID:  p.pid, StartTime: start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
+		PID:  p.pid, StartTime: of.start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
 		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, run: run,
 		Needs: s.needsOf(sockets),
 		Service: Service{
-			Name:    cmp.Or(r.Name, s.config.ServiceName, name, nameOfUnit(unit), p.program()),
+			Name:    cmp.Or(r.Name, s.config.ServiceName, name, nameOfUnit(unit), by.program()),
 			Linking: linking, Why: why, Published: r.Published, Correlation: s.config.CorrelationOf(r),
 			Attrs: s.attributes(p.exe, container, in),
 		},
@@ -421,17 +422,54 @@ func (s *Scanner) holders(found []Process) map[uint64]int {
 	return n
 }
 
-// rule returns the index of the first rule that matches, or -1. What is cheap
-// to know is asked first.
+// maxAncestors bounds the parents of a process that are asked.
+const maxAncestors = 8
+
+// selected returns the index of the rule that selects a process, or -1, and the process
+// that it matches. If no rule matches the process itself, it is one that matches its
+// parent while both run the same executable: a worker may have no listener, and be given
+// connections that its parent has accepted.
+func (s *Scanner) selected(p *process, t *tables) (i int, by *process, err error) {
+	i, err = s.rule(p, t)
+	by = p
+	for n := 0; i == noRule && err == nil && n < maxAncestors; n++ {
+		var of stat
+		if of, err = by.stat(); err != nil {
+			break
+		}
+		if by = t.process(of.parent); by == nil || by.exe != p.exe {
+			return noRule, nil, nil
+		}
+		i, err = s.rule(by, t)
+	}
+	return i, by, err
+}
+
+// What rule returns beside an index.
+const (
+	noRule   = -1
+	declined = -2 // by its pod, whatever rules say
+)
+
+// rule returns the index of the first rule that matches. What is cheap to know is asked
+// first.
 func (s *Scanner) rule(p *process, t *tables) (int, error) {
+	if !p.ruled {
+		p.ruled = true
+		p.rule, p.ruleErr = s.findRule(p, t)
+	}
+	return p.rule, p.ruleErr
+}
+
+func (s *Scanner) findRule(p *process, t *tables) (int, error) {
 	var in *cluster.Container
 	if s.cluster != nil {
 		id, err := p.container()
 		if err != nil {
-			return -1, err
+			return noRule, err
 		}
 		if in = s.containerIn(id); in != nil && in.Pod.Declined() {
-			return -1, nil
+			return declined, nil
 		}
 	}
 	for i := range s.config.Services {
@@ -440,7 +478,7 @@ func (s *Scanner) rule(p *process, t *tables) (int, error) {
 		if r.Cgroup != "" {
 			var err error
 			if cgroup, err = p.cgroup(); err != nil {
-				return -1, err
+				return noRule, err
 			}
 		}
 		if !r.WantsContainer(in) || !r.WantsCgroup(cgroup) || !r.WantsExecutable(p.exe) && !r.WantsExecutable(p.called()) {
@@ -449,7 +487,7 @@ func (s *Scanner) rule(p *process, t *tables) (int, error) {
 		if len(r.Ports) > 0 {
 			_, listening, err := p.sockets(t)
 			if err != nil {
-				return -1, err
+				return noRule, err
 			}
 			if !r.WantsPort(listening) {
 				continue
@@ -457,7 +495,7 @@ func (s *Scanner) rule(p *process, t *tables) (int, error) {
 		}
 		return i, nil
 	}
-	return -1, nil
+	return noRule, nil
 }
 
 // containerIn is what the cluster says of a container; nil if nothing.

@@ -2,6 +2,7 @@ package discover
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -24,6 +25,7 @@ type fakeProcess struct {
 	netns   int
 	sockets []int
 	maps    string
+	parent  int
 }
 
 const tableHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -53,7 +55,7 @@ func (f fakeProc) add(p fakeProcess, tcp, tcp6 string) {
 		check(os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(dir, "fd", fmt.Sprint(i+3))))
 	}
 	for name, text := range map[string]string{
-		"stat":     fmt.Sprintf("%d (a) b c) S %s%d 0 0\n", p.pid, strings.Repeat("1 ", 18), 1000+p.pid),
+		"stat":     fmt.Sprintf("%d (a) b c) S %d %s%d 0 0\n", p.pid, p.parent, strings.Repeat("1 ", 17), 1000+p.pid),
 		"cgroup":   "5:devices:/x\n0::" + p.cgroup + "\n",
 		"maps":     p.maps,
 		"net/tcp":  tableHead + tcp,
@@ -163,6 +165,40 @@ func TestFakeTree(t *testing.T) {
 	for _, pid := range []int{20, 31, 60, 70} {
 		if p, ok, err := inspect(s, pid); ok || err != nil {
 			t.Errorf("inspecting %d: %+v %v", pid, p, err)
+		}
+	}
+}
+
+// A process that no rule selects is what its parent is, and its parent's parent, while
+// they run the same executable.
+func TestChildrenOfSelected(t *testing.T) {
+	f := fakeProc{t, t.TempDir()}
+	table := row(80, 10, 100) + row(81, 10, 200)
+	f.add(fakeProcess{pid: 1, exe: "/usr/bin/node", netns: 1}, table, "")
+	f.add(fakeProcess{pid: 10, parent: 1, exe: "/usr/bin/node", netns: 1, sockets: []int{100}}, table, "")
+	f.add(fakeProcess{pid: 11, parent: 10, exe: "/usr/bin/node", netns: 1, sockets: []int{7}}, table, "")
+	f.add(fakeProcess{pid: 12, parent: 11, exe: "/usr/bin/node", netns: 1}, table, "")
+	f.add(fakeProcess{pid: 13, parent: 10, exe: "/usr/bin/curl", netns: 1}, table, "")
+	f.add(fakeProcess{pid: 14, parent: 13, exe: "/usr/bin/node", netns: 1}, table, "")
+	f.add(fakeProcess{pid: 15, parent: 10, exe: "/usr/bin/node", netns: 1, sockets: []int{200}}, table, "")
+	f.add(fakeProcess{pid: 16, parent: 99, exe: "/usr/bin/node", netns: 1}, table, "")
+	s := New(f.root, rules(t, "TARE_PORTS=shop=80,back=81"), nil)
+	ps, err := s.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]string{10: "shop", 11: "shop", 12: "shop", 15: "back"}
+	got := map[int]string{}
+	for _, p := range ps {
+		got[p.PID] = p.Service.Name
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("selected %v, want %v", got, want)
+	}
+	for pid := range 20 {
+		p, ok, err := inspect(s, pid)
+		if ok != (want[pid] != "") || p.Service.Name != want[pid] || err != nil {
+			t.Errorf("inspecting %d: %+v %v %v", pid, p, ok, err)
 		}
 	}
 }

@@ -74,8 +74,8 @@ func FuzzStat(f *testing.F) {
 	f.Add([]byte("1 (a) b) S " + strings.Repeat("1 ", 18) + "77 0"))
 	f.Add([]byte("1 (a"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if start, err := parseStartTime(text); err != nil && start != 0 {
-			t.Errorf("%d with %v", start, err)
+		if got, err := parseStat(text); err != nil && got != (stat{}) {
+			t.Errorf("%v with %v", got, err)
 		}
 	})
 }

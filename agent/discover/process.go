@@ -28,6 +28,9 @@ type process struct {
 	netnsInode  uint32
 	inodes      []uint64 // sockets of any family
 	inodesKnown bool
+	rule        int // what Scanner.rule has found
+	ruleErr     error
+	ruled       bool
 }
 
 var (
@@ -54,27 +57,37 @@ func openProcess(root string, pid int) (*process, error) {
 	return p, nil
 }
 
-func (p *process) startTime() (uint64, error) {
-	text, err := os.ReadFile(filepath.Join(p.dir, "stat"))
-	if err != nil {
-		return 0, err
-	}
-	return parseStartTime(text)
+// stat is what /proc/PID/stat tells.
+type stat struct {
+	parent int
+	start  uint64 // clock ticks after boot
 }
 
-// parseStartTime reads field 22 of /proc/PID/stat. The second field is the
+func (p *process) stat() (stat, error) {
+	text, err := os.ReadFile(filepath.Join(p.dir, "stat"))
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(text)
+}
+
+// parseStat reads fields 4 and 22 of /proc/PID/stat. The second field is the
 // command in parentheses, which may itself hold spaces and parentheses.
-func parseStartTime(stat []byte) (uint64, error) {
-	end := bytes.LastIndexByte(stat, ')')
-	fields := bytes.Fields(stat[end+1:])
+func parseStat(text []byte) (stat, error) {
+	end := bytes.LastIndexByte(text, ')')
+	fields := bytes.Fields(text[end+1:])
 	if end < 0 || len(fields) < 20 {
-		return 0, errMalformed
+		return stat{}, errMalformed
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		return stat{}, errMalformed
 	}
 	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
 	if err != nil {
-		return 0, errMalformed
+		return stat{}, errMalformed
 	}
-	return start, nil
+	return stat{parent: parent, start: start}, nil
 }
 
 func (p *process) readCgroups() (string, error) {

@@ -25,6 +25,8 @@ type tables struct {
 	ports map[uint64]uint16
 	needs map[uint64]tier.Demand // sockets that need hooks on demand; nil: not asked for
 
+	processes map[int]*process // by their ids, that were looked at
+
 	others map[uint64]other // what is not TCP's; nil: not asked for, or some could not be listed
 }
 
@@ -57,6 +59,16 @@ func (t *tables) read(p *process) error {
 		t.done[ns] = err
 	}
 	return err
+}
+
+// process is one that was looked at, or is now; nil if it cannot be.
+func (t *tables) process(pid int) *process {
+	p := t.processes[pid]
+	if p == nil {
+		p, _ = openProcess(t.root, pid)
+		t.processes[pid] = p
+	}
+	return p
 }
 
 // ask prefers sock_diag, which gives listeners alone: /proc/PID/net/tcp walks

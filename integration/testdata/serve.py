@@ -5,12 +5,14 @@ message tells its request.
 """
 
 import errno
+import itertools
 import os
 import queue
 import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -564,11 +566,35 @@ def jobs(listener):
         signal.pause()
 
 
-MODES = (threads, unmapping, generators, early, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
+def passing(listener):
+    """Accepts, and passes the connections on to processes that have no listener: programs of their own."""
+    workers = []
+    for _ in range(2):
+        ours, theirs = socket.socketpair()
+        subprocess.Popen([sys.executable, __file__, "passed", str(theirs.fileno())], pass_fds=[theirs.fileno()])
+        theirs.close()
+        workers.append(ours)
+    for worker in itertools.cycle(workers):
+        sock, _ = listener.accept()
+        socket.send_fds(worker, [b"x"], [sock.fileno()])
+        sock.close()
+
+
+def passed(fd):
+    """A thread for each connection that is passed on."""
+    passer = socket.socket(fileno=fd)
+    while fds := socket.recv_fds(passer, 1, 1)[1]:
+        threading.Thread(target=serve, args=(socket.socket(fileno=fds[0]),), daemon=True).start()
+
+
+MODES = (threads, passing, unmapping, generators, early, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
 
 
 def main():
     mode, port = sys.argv[1:]
+    if mode == "passed":
+        passed(int(port))
+        return
     listener = socket.create_server((HOST, int(port)), backlog=8192)
     {m.__name__: m for m in MODES}[mode](listener)
 
