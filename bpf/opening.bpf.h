@@ -43,10 +43,34 @@ INLINE int opening_tls(struct conn *c, const struct bytes *b)
 	return opening_done(c, 0);
 }
 
+/* How many bytes the header of a proxy has that begins with these; 0: it is none, or not whole. */
+__noinline int opening_proxy(const struct bytes *b, u32 line)
+{
+	u32 zero = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	if (!sc || !b)
+		return 0;
+	u64 len = AT_MOST(b->len, PAYLOAD_PROXY_LINE), at = 0;
+	if (len < PAYLOAD_PROXY_FIXED || bpf_probe_read_user(sc->bytes, len, b->data))
+		return 0;
+	if (!line)
+		at = PAYLOAD_PROXY_FIXED + ((u32)sc->bytes[14] << 8 | sc->bytes[15]);
+	for (u32 i = 0; line && i <= PAYLOAD_PROXY_LINE / 8; i++) {
+		u64 lines = has_newline(*(u64 *)&sc->bytes[8 * i]);
+		if (!lines)
+			continue;
+		at = 8 * i + mask_bytes(((lines & -lines) >> 7) - 1) + 1;
+		if (at > len)
+			at = 0;
+		break;
+	}
+	return at <= b->size ? at : 0;
+}
+
 #define PREFACE 24 /* bytes; RFC 9113 3.4 */
 
-/* The client speaks HTTP/2: it sends its preface, or is past it. */
-INLINE void http2_begin(struct conn *c, bool preface)
+/* The client speaks HTTP/2: it sends its preface, perhaps behind the header of a proxy, or is past it. */
+INLINE void http2_begin(struct conn *c, bool preface, u32 proxy)
 {
 	struct frames *f = c->flags & C_CLIENT ? &c->http2.out : &c->http2.in;
 	u64 id = c->http2.id; /* streams_came */
@@ -55,23 +79,19 @@ INLINE void http2_begin(struct conn *c, bool preface)
 	c->http2.named = id != 0;
 	if (preface) {
 		f->known = 1;
-		f->skip = PREFACE;
+		f->skip = proxy + PREFACE;
 		c->http2.hpack = HPACK_NEW;
 	}
 	go_http2(c);
 }
 
-/* Takes what the client sends; returns where in it the first request begins, -1: not in it. */
-__noinline int opening(struct conn *c, const struct bytes *b)
+/*
+ * Takes what the client sends, behind the header of a proxy of so many bytes; returns where in it the first request
+ * begins, -1: not in it.
+ */
+INLINE int opening_behind(struct conn *c, const struct bytes *b, u8 *head, u32 len, u32 proxy)
 {
-	u8 head[HEAD];
-	if (!c || !b)
-		return 0;
-	u32 len = read_head(head, b);
-	if (!len)
-		return opening_done(c, 0);
-	if (c->opening == OPENING_TLS)
-		return opening_tls(c, b);
+	int at;
 	switch (payload_kind(head, len)) {
 	case PAYLOAD_TLS_DATA:
 		c->flags |= C_TLS;
@@ -81,7 +101,8 @@ __noinline int opening(struct conn *c, const struct bytes *b)
 		if (c->opening == OPENING_OLD || head[0] != 22)
 			break;
 		c->opening = OPENING_TLS;
-		return opening_tls(c, b);
+		at = opening_tls(c, b);
+		return at < 0 ? at : at + proxy;
 	case PAYLOAD_HTTP_REQUEST:
 		c->flags |= C_HTTP;
 		break;
@@ -98,9 +119,33 @@ __noinline int opening(struct conn *c, const struct bytes *b)
 	if (c->flags & C_HTTP2) {
 		count(TARE_C_HTTP2);
 		c->measured.asking = 0;
-		http2_begin(c, payload_kind(head, len) == PAYLOAD_HTTP2);
+		http2_begin(c, payload_kind(head, len) == PAYLOAD_HTTP2, proxy);
 	}
-	return opening_done(c, 0);
+	return opening_done(c, proxy);
+}
+
+/* The same of a connection. */
+__noinline int opening(struct conn *c, const struct bytes *b)
+{
+	u8 head[HEAD];
+	if (!c || !b)
+		return 0;
+	u32 len = read_head(head, b), proxy = 0;
+	if (!len)
+		return opening_done(c, 0);
+	if (c->opening == OPENING_TLS)
+		return opening_tls(c, b);
+	struct bytes rest = *b;
+	bool line = payload_is_proxy_line(head);
+	if (c->opening != OPENING_OLD && (line || payload_is_proxy_header(head)))
+		proxy = opening_proxy(b, line);
+	if (proxy) {
+		rest = bytes_behind(rest, proxy);
+		if (!rest.size)
+			return -1;
+		len = read_head(head, &rest);
+	}
+	return opening_behind(c, &rest, head, len, proxy);
 }
 
 #endif

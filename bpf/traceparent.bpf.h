@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Finds the traceparent header in the first KiB of an HTTP/1 request. Eight bytes at a time: most
+ * Finds the traceparent header in the first 16 KiB of an HTTP/1 request. Eight bytes at a time: most
  * words hold no line end, and behind most line ends neither that header nor the body begins. Two
  * such headers are none (W3C trace context 3.2.1): which of them is true is not known.
  */
 #ifndef TARE_TRACEPARENT_H
 #define TARE_TRACEPARENT_H
 
-#define PARSED 32 /* words a call */
+#define PARSED	     32 /* words a call */
+#define WINDOWS	     18 /* that are read one behind the other, */
+#define WINDOW_ENDS  96 /* with so many bytes in common: as many as the header may have, and more */
+#define WINDOW_BYTES (SCRATCH - WINDOW_ENDS)
 
 enum scan_result { SCAN_ON = 0, SCAN_FOUND = 1, SCAN_END = 2, SCAN_BAD = 3 };
 
@@ -52,7 +55,9 @@ __noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 }
 
 struct traceparent_walk {
-	u32 len, found;
+	u32 len;   /* bytes in the scratch */
+	u32 limit; /* lines that begin further behind are in the next window, too */
+	u32 found;
 	struct payload_parent parent;
 };
 
@@ -73,6 +78,8 @@ __noinline int parse_words(u32 at, struct traceparent_walk *w)
 		return 1;
 	u8 *p = &sc->bytes[at];
 	for (u32 j = 0; j < PARSED; j++) {
+		if (at + 8 * j >= w->limit)
+			return 0;
 		if (!line_matters(*(u64 *)&p[8 * j], *(u64 *)&p[8 * j + 1]))
 			continue;
 		u32 result = parse_lines(at + 8 * j, w->len, &w->parent);
@@ -94,17 +101,23 @@ __noinline int find_traceparent(const struct bytes *b, struct payload_parent *ou
 {
 	u32 zero = 0;
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
-	if (!sc || !b || !out)
+	struct traceparent_walk w = {};
+	if (!sc || !b || !out || !b->data)
 		return 0;
-	u64 len = AT_MOST(b->len, SCRATCH);
-	if (!b->data || len < 16 || bpf_probe_read_user(sc->bytes, len, b->data))
-		return 0;
-	if (payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)
-		return 0;
-	struct traceparent_walk w = {.len = len};
-	for (u32 at = 0; at < SCRATCH && at < len; at += 8 * PARSED)
-		if (parse_words(at, &w))
+	for (u32 i = 0; i < WINDOWS; i++) {
+		u32 left = b->len - i * WINDOW_BYTES, ends = 0;
+		u64 len = AT_MOST(left, SCRATCH);
+		if (len < 16 || bpf_probe_read_user(sc->bytes, len, b->data + i * WINDOW_BYTES))
 			break;
+		if (!i && payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)
+			return 0;
+		w.len = len;
+		w.limit = left > SCRATCH ? WINDOW_BYTES : SCRATCH;
+		for (u32 at = 0; at < SCRATCH && at < len && !ends; at += 8 * PARSED)
+			ends = parse_words(at, &w);
+		if (ends || left <= SCRATCH)
+			break;
+	}
 	if (!w.found)
 		return 0;
 	*out = w.parent;

@@ -126,9 +126,10 @@ func rewriting(c *servers) *workloads.Process {
 	return c.haproxy("http-request set-path /r%[path]", "http-reuse always")
 }
 
-// haproxy passes everything on: with further lines in its frontend, then in its backend.
+// haproxy passes everything on: with further lines in its frontend, then in its backend, then options of
+// the server there.
 func (c *servers) haproxy(further ...string) *workloads.Process {
-	further = append(further, "", "")
+	further = append(further, "", "", "")
 	conf := c.file("haproxy.cfg", fmt.Sprintf(`
 defaults
     mode http
@@ -140,9 +141,9 @@ frontend in
     default_backend out
     %s
 backend out
-    server next %s
+    server next %s %s
     %s
-`, loopback(c.entry), further[0], loopback(c.backend), further[1]))
+`, loopback(c.entry), further[0], loopback(c.backend), further[2], further[1]))
 	return c.service("service", "", nil, "haproxy", "-db", "-f", conf)
 }
 

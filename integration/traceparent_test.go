@@ -106,6 +106,40 @@ func TestTraceparentAdopted(t *testing.T) {
 	}
 }
 
+// A traceparent is found wherever it stands in a header of up to 15 KiB, which a service reads at once; of two, wherever
+// they stand, neither is true.
+func TestTraceparentInLongHeaders(t *testing.T) {
+	t.Parallel()
+	need(t, "haproxy", "nginx")
+	c, s := newServers(t, "backend"), newSink(t)
+	c.answers(c.haproxy())
+	a := trace(t, s, nil, append([]string{"--port", "proxy=" + itoa(c.entry)}, ratio("0")...)...)
+	const first, step, last = 700, 61, 14800
+	value := "traceparent: " + parent + "\r\n"
+	fill := func(n int) (lines string) {
+		const most = 3900 // of a line
+		for ; n > 0; n -= most {
+			lines += "Cookie: " + strings.Repeat("x", min(n, most)) + "\r\n"
+		}
+		return lines
+	}
+	for n := first; n < last; n += step {
+		exchange(t, loopback(c.entry), get(fmt.Sprintf("/n/%d", n), fill(n)+value+"X-Last: 1\r\n"))
+		exchange(t, loopback(c.entry), get(fmt.Sprintf("/twice/%d", n), value+fill(n)+value))
+	}
+	a.settle()
+	spans := s.all()
+	for n := first; n < last; n += step {
+		root, ok := rootOf(spans, fmt.Sprintf("/n/%d", n))
+		if !ok || root.TraceID.String() != parentTrace || root.Parent.String() != parentSpan {
+			t.Errorf("behind %d bytes: not adopted", n)
+		}
+		if _, ok := rootOf(spans, fmt.Sprintf("/twice/%d", n)); ok {
+			t.Errorf("behind %d bytes: one of two is adopted", n)
+		}
+	}
+}
+
 // What is not a valid traceparent begins a trace of its own.
 func TestTraceparentMalformed(t *testing.T) {
 	t.Parallel()
