@@ -38,6 +38,7 @@ struct tcp_view {
 #define TCP_CLOSE_WAIT	8
 #define TCP_LISTEN	10
 
+#define RCV_SHUTDOWN  1
 #define SEND_SHUTDOWN 2
 #define SHUTDOWN_BOTH 3
 

@@ -43,8 +43,8 @@ INLINE int opening_tls(struct conn *c, const struct bytes *b)
 	return opening_done(c, 0);
 }
 
-/* How many bytes the header of a proxy has that begins with these; 0: it is none, or not whole. */
-__noinline int opening_proxy(const struct bytes *b, u32 line)
+/* How many bytes the header of a proxy has that begins with these; 0: not all of it is there. */
+__noinline int opening_proxy(const struct bytes *b)
 {
 	u32 zero = 0;
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
@@ -53,6 +53,7 @@ __noinline int opening_proxy(const struct bytes *b, u32 line)
 	u64 len = AT_MOST(b->len, PAYLOAD_PROXY_LINE), at = 0;
 	if (len < PAYLOAD_PROXY_FIXED || bpf_probe_read_user(sc->bytes, len, b->data))
 		return 0;
+	bool line = sc->bytes[0] == 'P';
 	if (!line)
 		at = PAYLOAD_PROXY_FIXED + ((u32)sc->bytes[14] << 8 | sc->bytes[15]);
 	for (u32 i = 0; line && i <= PAYLOAD_PROXY_LINE / 8; i++) {
@@ -64,7 +65,7 @@ __noinline int opening_proxy(const struct bytes *b, u32 line)
 			at = 0;
 		break;
 	}
-	return at <= b->size ? at : 0;
+	return at <= b->len ? at : 0;
 }
 
 #define PREFACE 24 /* bytes; RFC 9113 3.4 */
@@ -85,13 +86,9 @@ INLINE void http2_begin(struct conn *c, bool preface, u32 proxy)
 	go_http2(c);
 }
 
-/*
- * Takes what the client sends, behind the header of a proxy of so many bytes; returns where in it the first request
- * begins, -1: not in it.
- */
+/* Takes what the client sends, behind the header of a proxy of so many bytes. */
 INLINE int opening_behind(struct conn *c, const struct bytes *b, u8 *head, u32 len, u32 proxy)
 {
-	int at;
 	switch (payload_kind(head, len)) {
 	case PAYLOAD_TLS_DATA:
 		c->flags |= C_TLS;
@@ -101,8 +98,7 @@ INLINE int opening_behind(struct conn *c, const struct bytes *b, u8 *head, u32 l
 		if (c->opening == OPENING_OLD || head[0] != 22)
 			break;
 		c->opening = OPENING_TLS;
-		at = opening_tls(c, b);
-		return at < 0 ? at : at + proxy;
+		return opening_tls(c, b);
 	case PAYLOAD_HTTP_REQUEST:
 		c->flags |= C_HTTP;
 		break;
@@ -121,11 +117,11 @@ INLINE int opening_behind(struct conn *c, const struct bytes *b, u8 *head, u32 l
 		c->measured.asking = 0;
 		http2_begin(c, payload_kind(head, len) == PAYLOAD_HTTP2, proxy);
 	}
-	return opening_done(c, proxy);
+	return opening_done(c, 0);
 }
 
-/* The same of a connection. */
-__noinline int opening(struct conn *c, const struct bytes *b)
+/* Takes what the client sends; returns where in it the first request begins, -1: not in it. */
+__noinline int opening(struct conn *c, struct bytes *b)
 {
 	u8 head[HEAD];
 	if (!c || !b)
@@ -135,17 +131,20 @@ __noinline int opening(struct conn *c, const struct bytes *b)
 		return opening_done(c, 0);
 	if (c->opening == OPENING_TLS)
 		return opening_tls(c, b);
-	struct bytes rest = *b;
-	bool line = payload_is_proxy_line(head);
-	if (c->opening != OPENING_OLD && (line || payload_is_proxy_header(head)))
-		proxy = opening_proxy(b, line);
-	if (proxy) {
-		rest = bytes_behind(rest, proxy);
-		if (!rest.size)
-			return -1;
-		len = read_head(head, &rest);
-	}
-	return opening_behind(c, &rest, head, len, proxy);
+	if (c->opening != OPENING_OLD && payload_is_proxy(head))
+		proxy = opening_proxy(b);
+	if (proxy && proxy == b->size)
+		return -1;
+	b->data += proxy; /* and back: the stack has no room for another one */
+	b->len -= proxy;
+	b->size -= proxy;
+	if (proxy)
+		len = read_head(head, b);
+	int at = opening_behind(c, b, head, len, proxy);
+	b->data -= proxy;
+	b->len += proxy;
+	b->size += proxy;
+	return at < 0 ? at : at + proxy;
 }
 
 #endif

@@ -116,15 +116,14 @@ PAYLOAD_INLINE int payload_is_http2_frame(const __u8 *p, __u32 len)
 #define PAYLOAD_PROXY_LINE  107 /* bytes at most */
 #define PAYLOAD_PROXY_FIXED 16	/* bytes before what a header says the length of, in its last two */
 
-/* The header of a proxy before all else, as a line or in bytes: HAProxy's PROXY protocol, versions 1 and 2. */
-PAYLOAD_INLINE int payload_is_proxy_line(const __u8 *p)
+/*
+ * The header of a proxy before all else, as a line or in bytes: HAProxy's PROXY protocol, versions 1 and 2. Needs 12 bytes
+ * at p.
+ */
+PAYLOAD_INLINE int payload_is_proxy(const __u8 *p)
 {
-	return payload_word(p) == PAYLOAD_WORD('P', 'R', 'O', 'X') && p[4] == 'Y' && p[5] == ' ';
-}
-
-/* Needs 12 bytes at p. */
-PAYLOAD_INLINE int payload_is_proxy_header(const __u8 *p)
-{
+	if (payload_word(p) == PAYLOAD_WORD('P', 'R', 'O', 'X'))
+		return p[4] == 'Y' && p[5] == ' ';
 	return payload_word(p) == PAYLOAD_WORD('\r', '\n', '\r', '\n') &&
 	       payload_word(p + 4) == PAYLOAD_WORD(0, '\r', '\n', 'Q') &&
 	       payload_word(p + 8) == PAYLOAD_WORD('U', 'I', 'T', '\n');

@@ -417,6 +417,9 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		}
 		http = kind == PAYLOAD_HTTP_RESPONSE;
 		switches = kind == PAYLOAD_HTTP_SWITCH;
+		if (begins && !b->data)
+			c->flags &=
+			    ~C_HTTP; /* spliced: what it carries is told by its turns alone */
 		if (sampled && c->flags & C_HTTP)
 			begins = (http || switches) && !x->answers;
 	}

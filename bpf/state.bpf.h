@@ -568,12 +568,21 @@ struct {
 
 #define SCRATCH 1024
 
+/* Where the search of a header for traceparent is. */
+struct traceparent_walk {
+	u32 len;   /* bytes in the scratch */
+	u32 limit; /* lines that begin further behind are in the next window, too */
+	u32 found;
+	struct payload_parent parent;
+};
+
 struct scratch {
 	u8 bytes[SCRATCH + 128]; /* room for reads behind the end: zeroes or stale bytes */
 	u32 body;		 /* header_framing: what Content-Length announces */
 	u32 length_at;		 /* where; 0: it is not there */
 	u32 chunks;		 /* there is a Transfer-Encoding */
 	u32 pad;
+	struct traceparent_walk walk;
 };
 
 struct {

@@ -915,6 +915,19 @@ type TareScratch struct {
 	LengthAt uint32
 	Chunks   uint32
 	Pad      uint32
+	Walk     struct {
+		_      structs.HostLayout
+		Len    uint32
+		Limit  uint32
+		Found  uint32
+		Parent struct {
+			_       structs.HostLayout
+			TraceId [16]uint8
+			SpanId  [8]uint8
+			Sampled uint8
+		}
+		_ [3]byte
+	}
 }
 
 type TareService struct {

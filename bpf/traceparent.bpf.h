@@ -54,13 +54,6 @@ __noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 	return SCAN_ON;
 }
 
-struct traceparent_walk {
-	u32 len;   /* bytes in the scratch */
-	u32 limit; /* lines that begin further behind are in the next window, too */
-	u32 found;
-	struct payload_parent parent;
-};
-
 /* Behind a line end among these 8 bytes may be the header or the body; next: the 8 bytes one further. */
 INLINE bool line_matters(u64 w, u64 next)
 {
@@ -101,9 +94,10 @@ __noinline int find_traceparent(const struct bytes *b, struct payload_parent *ou
 {
 	u32 zero = 0;
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
-	struct traceparent_walk w = {};
 	if (!sc || !b || !out || !b->data)
 		return 0;
+	struct traceparent_walk *w = &sc->walk;
+	w->found = 0;
 	for (u32 i = 0; i < WINDOWS; i++) {
 		u32 left = b->len - i * WINDOW_BYTES, ends = 0;
 		u64 len = AT_MOST(left, SCRATCH);
@@ -111,16 +105,16 @@ __noinline int find_traceparent(const struct bytes *b, struct payload_parent *ou
 			break;
 		if (!i && payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)
 			return 0;
-		w.len = len;
-		w.limit = left > SCRATCH ? WINDOW_BYTES : SCRATCH;
+		w->len = len;
+		w->limit = left > SCRATCH ? WINDOW_BYTES : SCRATCH;
 		for (u32 at = 0; at < SCRATCH && at < len && !ends; at += 8 * PARSED)
-			ends = parse_words(at, &w);
+			ends = parse_words(at, w);
 		if (ends || left <= SCRATCH)
 			break;
 	}
-	if (!w.found)
+	if (!w->found)
 		return 0;
-	*out = w.parent;
+	*out = w->parent;
 	return 1;
 }
 

@@ -1,0 +1,58 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tare-trace/tare/span"
+)
+
+// A proxy of TCP that splices: what it receives and sends never lies in its memory. Its requests and responses are told by
+// their turns, and have no name; its calls are not linked, and say so; the service behind begins a trace for each.
+func TestSplice(t *testing.T) {
+	t.Parallel()
+	need(t, "nginx", "haproxy")
+	for name, options := range map[string]string{
+		"both ways": "option splice-auto\noption splice-request\noption splice-response", "requests": "option splice-request", "responses": "option splice-response",
+	} {
+		for _, d := range []drive{one, kept, closed} {
+			t.Run(name+", "+d.name, func(t *testing.T) {
+				t.Parallel()
+				c, s := newServers(t, "backend"), newSink(t)
+				conf := c.file("haproxy.cfg", fmt.Sprintf(`
+defaults
+    mode tcp
+    timeout connect 30s
+    timeout client 60s
+    timeout server 60s
+%s
+frontend in
+    bind %s
+    default_backend out
+backend out
+    server next %s
+`, options, loopback(c.entry), loopback(c.backend)))
+				c.answers(c.service("service", "", nil, "haproxy", "-db", "-f", conf))
+				a := trace(t, s, nil, c.ports...)
+				d.requests = few(600)
+				answered := d.run(t, loopback(c.entry))
+				m := a.settle()
+				spans := s.all()
+				wantNoErrors(t, spans)
+				wantUnlinked(t, spans, m, answered, m.unlinked())
+				wantCount(t, spans, "service", span.Server, answered)
+				paths := map[string]bool{}
+				for _, sp := range spans {
+					if path, _ := sp.Attr("url.path"); sp.Resource.Service == "backend" && strings.HasPrefix(path.Str, "/n/") {
+						paths[path.Str] = true
+					}
+				}
+				wantCount(t, spans, "backend", span.Server, answered)
+				if len(paths) != answered {
+					t.Errorf("the backend has spans of %d of %d requests\n%v", len(paths), answered, m)
+				}
+			})
+		}
+	}
+}
