@@ -135,7 +135,7 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 	if (kind == PAYLOAD_HTTP_REQUEST) {
 		c->flags |= C_HTTP;
 	} else if (kind == PAYLOAD_GOODBYE ||
-		   (c->flags & C_HTTP && kind != PAYLOAD_HTTP_PIECE && (a->b.data || !a->b.len))) {
+		   (c->flags & C_HTTP && kind != PAYLOAD_HTTP_PIECE && a->b.data)) {
 		count(TARE_C_NOT_REQUEST); /* or the rest of a body whose response began early */
 		return 0;
 	}
