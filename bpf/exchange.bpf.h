@@ -123,12 +123,18 @@ INLINE void unseen_ends(struct conn *c)
 	c->flags &= ~C_UNSEEN;
 }
 
+/* The service may work for such a request. */
+INLINE bool serves_unseen(const struct service_state *svc)
+{
+	return svc->unseen && bpf_ktime_get_ns() - svc->unseen_at < UNSEEN;
+}
+
 /* The process that sends may do so for a request that it received before its connections were armed. */
 INLINE bool sends_for_unseen(const struct service_state *svc)
 {
 	u32 tgid = bpf_get_current_task_btf()->tgid;
 	const struct service *of = bpf_map_lookup_elem(&processes, &tgid);
-	return !of || !of->armed || (svc->unseen && bpf_ktime_get_ns() - svc->unseen_at < UNSEEN);
+	return !of || !of->armed || serves_unseen(svc);
 }
 
 /*

@@ -8,11 +8,12 @@
 #ifndef TARE_FRAMES_H
 #define TARE_FRAMES_H
 
-#define FRAME_PIECE                                                                                \
-	(TARE_PAYLOAD_START - FRAME_HEADER) /* bytes of HEADERS that one record has room for */
-#define FRAMES	     256		    /* that matter, in one round */
-#define FRAME_STEPS  2048		    /* headers of frames, payloads, buffers, in one round */
-#define FRAME_ROUNDS 16			    /* in one read or write */
+/* Bytes of HEADERS that one record has room for. */
+#define FRAME_PIECE (TARE_PAYLOAD_START - FRAME_HEADER)
+
+#define FRAMES	     256  /* that matter, in one round */
+#define FRAME_STEPS  2048 /* headers of frames, payloads, buffers, in one round */
+#define FRAME_ROUNDS 16	  /* in one read or write */
 
 enum frame_type {
 	FRAME_DATA = 0,

@@ -191,6 +191,14 @@ struct payload_parent {
 	__u8 sampled;
 };
 
+/* Where the search of a header for traceparent is. */
+struct traceparent_walk {
+	__u32 len;   /* bytes in the scratch */
+	__u32 limit; /* lines that begin further behind are in the next window, too */
+	__u32 found;
+	struct payload_parent parent;
+};
+
 #define TRACEPARENT_VALUE 55 /* "00-" 32 "-" 16 "-" 2 */
 
 #define PAYLOAD_ONES 0x0101010101010101ULL

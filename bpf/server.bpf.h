@@ -417,9 +417,8 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		}
 		http = kind == PAYLOAD_HTTP_RESPONSE;
 		switches = kind == PAYLOAD_HTTP_SWITCH;
-		if (begins && !b->data)
-			c->flags &=
-			    ~C_HTTP; /* spliced: what it carries is told by its turns alone */
+		if (begins && !b->data) /* spliced: what it carries is told by its turns alone */
+			c->flags &= ~C_HTTP;
 		if (sampled && c->flags & C_HTTP)
 			begins = (http || switches) && !x->answers;
 	}

@@ -105,8 +105,7 @@ enum conn_flags {
 				  shown that both ends are here */
 	C_ENDED = 1 << 28,     /* no request is left, and none will begin */
 	C_UNSEEN =
-	    1
-	    << 29, /* server: it may have received a request before it was armed, and owe the response */
+	    1 << 29, /* server: it may owe the response to a request from before it was armed */
 };
 
 /* What of a connection's beginning is still to be looked at; opening.bpf.h. */
@@ -567,14 +566,6 @@ struct {
 } trusted SEC(".maps");
 
 #define SCRATCH 1024
-
-/* Where the search of a header for traceparent is. */
-struct traceparent_walk {
-	u32 len;   /* bytes in the scratch */
-	u32 limit; /* lines that begin further behind are in the next window, too */
-	u32 found;
-	struct payload_parent parent;
-};
 
 struct scratch {
 	u8 bytes[SCRATCH + 128]; /* room for reads behind the end: zeroes or stale bytes */

@@ -32,7 +32,7 @@
 INLINE void service_not_linked(u16 service, enum unlinked why)
 {
 	struct service_state *svc = service_of(service);
-	if (!svc || !(service_busy(svc) || svc->unseen))
+	if (!svc || !(service_busy(svc) || serves_unseen(svc)))
 		return;
 	struct counters *n = counters_here();
 	u32 i = why;
@@ -78,9 +78,7 @@ __noinline int own_call(struct conn *c, int why, struct start *a)
 	if (c->linking == TARE_LINK_QUEUE && sampling_threshold)
 		return 0; /* perhaps a second one of a request that is not sampled and waits no longer */
 	if (c->flags & C_HTTP && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
-		return a->b.data
-			   ? 0
-			   : why; /* no request: the protocol was switched; or it is not known */
+		return a->b.data ? 0 : why; /* the protocol was switched; or it is not known */
 	if (!c->client.own || !in_turn(bpf_ktime_get_ns()))
 		return 0;
 	a->ctx.hi = random_id();

@@ -49,7 +49,7 @@ typedef __u64 u64;
 #define AT_MOST(n, most) ((n) < (most) ? (n) : (most))
 #define bpf_map_lookup_elem(map, key) (map)
 #define bpf_probe_read_user(to, len, from) (memcpy(to, from, len), 0)
-static __thread struct scratch { u8 bytes[SCRATCH + 128]; } scratch;
+static __thread struct scratch { u8 bytes[SCRATCH + 128]; struct traceparent_walk walk; } scratch;
 struct bytes { const void *data; u32 len, size; };
 #include "../traceparent.bpf.h"
 
