@@ -135,7 +135,7 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 	if (kind == PAYLOAD_HTTP_REQUEST) {
 		c->flags |= C_HTTP;
 	} else if (kind == PAYLOAD_GOODBYE ||
-		   (c->flags & C_HTTP && kind != PAYLOAD_HTTP_PIECE && a->b.data)) {
+		   (c->flags & C_HTTP && kind != PAYLOAD_HTTP_PIECE && (a->b.data || !a->b.len))) {
 		count(TARE_C_NOT_REQUEST); /* or the rest of a body whose response began early */
 		return 0;
 	}
@@ -417,7 +417,7 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 		}
 		http = kind == PAYLOAD_HTTP_RESPONSE;
 		switches = kind == PAYLOAD_HTTP_SWITCH;
-		if (begins && !b->data) /* spliced: what it carries is told by its turns alone */
+		if (sampled && begins && !b->data) /* spliced, so turns have to tell */
 			c->flags &= ~C_HTTP;
 		if (sampled && c->flags & C_HTTP)
 			begins = (http || switches) && !x->answers;

@@ -78,7 +78,7 @@ __noinline int own_call(struct conn *c, int why, struct start *a)
 	if (c->linking == TARE_LINK_QUEUE && sampling_threshold)
 		return 0; /* perhaps a second one of a request that is not sampled and waits no longer */
 	if (c->flags & C_HTTP && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
-		return a->b.data ? 0 : why; /* the protocol was switched; or it is not known */
+		return 0; /* no request: the protocol was switched */
 	if (!c->client.own || !in_turn(bpf_ktime_get_ns()))
 		return 0;
 	a->ctx.hi = random_id();
