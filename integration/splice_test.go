@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -14,30 +13,17 @@ func TestSplice(t *testing.T) {
 	t.Parallel()
 	need(t, "nginx", "haproxy")
 	for name, v := range map[string]struct {
-		options string
+		options string // of both ends of haproxy
 		loads   []drive
 	}{
-		"both ways": {"option splice-request\noption splice-response", []drive{one, kept, closed}},
-		"responses": {"option splice-response", []drive{kept}},
+		"both ways": {"mode tcp\n    option splice-request\n    option splice-response", []drive{one, kept, closed}},
+		"responses": {"mode tcp\n    option splice-response", []drive{kept}},
 	} {
 		for _, d := range v.loads {
 			t.Run(name+", "+d.name, func(t *testing.T) {
 				t.Parallel()
 				c, s := newServers(t, "backend"), newSink(t)
-				conf := c.file("haproxy.cfg", fmt.Sprintf(`
-defaults
-    mode tcp
-    timeout connect 30s
-    timeout client 60s
-    timeout server 60s
-%s
-frontend in
-    bind %s
-    default_backend out
-backend out
-    server next %s
-`, v.options, loopback(c.entry), loopback(c.backend)))
-				c.answers(c.service("service", "", nil, "haproxy", "-db", "-f", conf))
+				c.answers(c.haproxy(v.options, v.options))
 				a := trace(t, s, nil, c.ports...)
 				d.requests = few(600)
 				answered := d.run(t, loopback(c.entry))
