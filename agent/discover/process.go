@@ -23,6 +23,7 @@ type process struct {
 	exe string
 
 	cgroups     *string // the file
+	status      *stat
 	argv        []string
 	argvKnown   bool
 	netnsInode  uint32
@@ -64,11 +65,18 @@ type stat struct {
 }
 
 func (p *process) stat() (stat, error) {
-	text, err := os.ReadFile(filepath.Join(p.dir, "stat"))
-	if err != nil {
-		return stat{}, err
+	if p.status == nil {
+		text, err := os.ReadFile(filepath.Join(p.dir, "stat"))
+		if err != nil {
+			return stat{}, err
+		}
+		read, err := parseStat(text)
+		if err != nil {
+			return stat{}, err
+		}
+		p.status = &read
 	}
-	return parseStat(text)
+	return *p.status, nil
 }
 
 // parseStat reads fields 4 and 22 of /proc/PID/stat. The second field is the

@@ -63,8 +63,8 @@ func (t *tables) read(p *process) error {
 
 // process is one that was looked at, or is now; nil if it cannot be.
 func (t *tables) process(pid int) *process {
-	p := t.processes[pid]
-	if p == nil {
+	p, known := t.processes[pid]
+	if !known {
 		p, _ = openProcess(t.root, pid)
 		t.processes[pid] = p
 	}

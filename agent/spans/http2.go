@@ -54,7 +54,7 @@ type connection struct {
 
 // blocks are the headers of one direction.
 type blocks struct {
-	decoder *hpack.Decoder // nil: what it would refer to is not known
+	decoder *hpack.Decoder // nil: none yet, or what it would refer to is not known
 	next    uint32         // number of the next one
 	begun   []byte         // what there is of one that comes in pieces
 	sink    func(hpack.HeaderField)
