@@ -68,6 +68,8 @@ var (
 		"Root decisions at entry sockets.", []string{"sampled"}, nil)
 	descAdopted = prometheus.NewDesc("tare_adopted_total",
 		"Requests whose traceparent header was adopted.", nil, nil)
+	descParentUnread = prometheus.NewDesc("tare_traceparent_unread_total",
+		"Requests of trusted peers whose header was not read at once: if it has a traceparent, that may not be adopted.", nil, nil)
 	descOwnCalls = prometheus.NewDesc("tare_own_calls_total",
 		"Sampled calls that no request of their service caused: their client spans are the roots of traces.", nil, nil)
 	descTags = prometheus.NewDesc("tare_tags_total",
@@ -120,6 +122,7 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_ROOTS_SAMPLED, descRoots, []string{"true"}},
 	{bpf.TareCounterTARE_C_ROOTS_UNSAMPLED, descRoots, []string{"false"}},
 	{bpf.TareCounterTARE_C_ADOPTED, descAdopted, nil},
+	{bpf.TareCounterTARE_C_PARENT_UNREAD, descParentUnread, nil},
 	{bpf.TareCounterTARE_C_OWN_CALLS, descOwnCalls, nil},
 	{bpf.TareCounterTARE_C_TAG_SENT, descTags, []string{"sent"}},
 	{bpf.TareCounterTARE_C_TAG_RECEIVED, descTags, []string{"received"}},

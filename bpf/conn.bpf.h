@@ -357,6 +357,12 @@ INLINE bool conn_follows(const struct conn *c)
 	return (c->flags & both) == both;
 }
 
+/* A traceparent of the connection's requests counts where no tag does. */
+INLINE bool may_adopt(const struct conn *c)
+{
+	return cfg_payload && cfg_traceparent && c->flags & C_SERVER && c->flags & C_TRUSTED;
+}
+
 /* Of two tags for one position the last one holds: what came first was sent again, by another. */
 INLINE void rx_push(struct conn *c, const struct tag_context *ctx, u32 start)
 {

@@ -318,7 +318,8 @@ struct measure {
 enum counter {
 	TARE_C_ROOTS_SAMPLED = 0,
 	TARE_C_ROOTS_UNSAMPLED,
-	TARE_C_ADOPTED,	       /* traceparent taken over */
+	TARE_C_ADOPTED, /* traceparent taken over */
+	TARE_C_PARENT_UNREAD, /* the header was not read at once: it may have a traceparent that is not taken over */
 	TARE_C_OWN_CALLS,      /* calls that no request caused: roots of traces, if sampled */
 	TARE_C_TAG_SENT,       /* tags written, retransmissions included */
 	TARE_C_TAG_RECEIVED,   /* tags that began a request */

@@ -23,6 +23,8 @@ enum frame_type {
 	FRAME_REST = TARE_FRAME_REST, /* of HEADERS that came in pieces */
 };
 
+#define TURN_UNKNOWN 0xffffffff
+
 #define FRAME_END_STREAM  1
 #define FRAME_END_HEADERS 4
 #define FRAME_PADDED	  8
@@ -54,9 +56,12 @@ struct frame_scratch {
 	u32 before; /* bytes of the buffers before */
 	u32 size;   /* bytes of all buffers */
 	u32 n;
-	u32 lost;	      /* out of step */
-	u32 all;	      /* DATA matters, too */
-	u32 blocks;	      /* so does CONTINUATION; hpack.bpf.h */
+	u32 lost;   /* out of step */
+	u32 all;    /* DATA matters, too */
+	u32 blocks; /* so does CONTINUATION; hpack.bpf.h */
+	u32 taken;  /* frames of the list whose headers were read */
+	u32 turn; /* the only stream for which something came, if that is a whole request in one frame; 0:
+				 none, TURN_UNKNOWN: others */
 	u32 begun;	      /* place in the list, + 1, of the frame that a block begins with */
 	u32 unlinked;	      /* sends: of a stream that begins there it is not known whose it is */
 	struct stream stream; /* too large for the stack on Linux 6.1 */
@@ -75,6 +80,15 @@ INLINE struct frame_scratch *frames_of(u32 hook)
 	return bpf_map_lookup_elem(&frame_scratches, &hook);
 }
 
+/* What was received is a request without a body, and nothing else. */
+INLINE u32 turn_of(const struct frame_scratch *s, u8 type, u8 flags, u32 stream)
+{
+	const u8 whole = FRAME_END_STREAM | FRAME_END_HEADERS;
+	if (type != FRAME_HEADERS || (flags & whole) != whole || (s->turn && s->turn != stream))
+		return TURN_UNKNOWN;
+	return stream;
+}
+
 /* Notes a frame, or a piece of it, if it matters: so many bytes of its payload are here. */
 INLINE void frame_note(struct frame_scratch *s, u32 in)
 {
@@ -83,6 +97,8 @@ INLINE void frame_note(struct frame_scratch *s, u32 in)
 	u32 n = s->n, header = s->f.begins ? FRAME_HEADER : 0;
 	u8 type = h[3], flags = h[4];
 	bool ends = in == s->f.skip;
+	if (stream && (type == FRAME_HEADERS || type == FRAME_DATA || type == FRAME_CONTINUATION))
+		s->turn = turn_of(s, type, flags, stream);
 	if (!ends)
 		flags &= ~FRAME_END_STREAM; /* not yet */
 	s->f.begins = 0;
@@ -207,9 +223,9 @@ __noinline int frames_follow(struct conn *c, const struct bytes *b, u64 more, u3
 	struct frames *f = hook == HOOK_SENDS ? &c->http2.out : &c->http2.in;
 	if (!s || c->http2.lost || !b->size)
 		return 0;
-	s->n = 0;
+	s->n = s->taken = 0;
 	if (!round) {
-		s->at = s->before = s->unlinked = 0;
+		s->at = s->before = s->unlinked = s->turn = 0;
 		s->lost = !b->data;
 		s->f = *f;
 		s->data = (u64)b->data;
@@ -219,7 +235,7 @@ __noinline int frames_follow(struct conn *c, const struct bytes *b, u64 more, u3
 	}
 	if (!s->lost) {
 		s->all = c->http2.live != 0;
-		s->blocks = c->http2.hpack == HPACK_FOLLOWED &&
+		s->blocks = c->http2.hpack >= HPACK_ADOPTS &&
 			    (hook == HOOK_SENDS) == !!(c->flags & C_CLIENT);
 		bpf_loop(FRAME_STEPS, frame_step, &hook, 0);
 		*f = s->f;

@@ -1,21 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Linking by a correlation header (header.bpf.h) over HTTP/2, whose headers are compressed with a
- * table of the connection (hpack.h). The blocks of requests are read from a connection's first one
- * on, or not at all: a connection whose table is not known is blind, as one over TLS is.
+ * Headers over HTTP/2, which are compressed with a table of the connection (hpack.h). The blocks of
+ * requests are read from a connection's first one on, or not at all.
+ *
+ * Linking by a correlation header (header.bpf.h): a connection whose table is not known is blind, as one
+ * over TLS is.
  *
  *	received  the values of each stream, sampled or not, are in flight until its response begins
  *	sent      the values of a new stream say whose call it is, if its block is in one write
  *
  * Followed are connections of services of which nothing else may link calls: HPACK_TRIAL requests, and all
  * if the service has made a call with a value by then.
+ *
+ * traceparent is adopted from trusted peers that are not traced, as over HTTP/1, if it stands in what is read at once.
  */
 #ifndef TARE_HPACK_BPF_H
 #define TARE_HPACK_BPF_H
 
-#define HPACK_TRIAL 65536
-#define HPACK_CHUNK 1024      /* bytes of a block that are read at once */
-#define HPACK_STEPS (1 << 18) /* in a piece of a frame */
+#define HPACK_TRIAL	  65536
+#define HPACK_CHUNK	  1024	    /* bytes of a block that are read at once */
+#define HPACK_STEPS	  (1 << 18) /* in a piece of a frame */
+#define HPACK_PARENTS	  8	    /* fields of the table with a traceparent: the newest */
+#define HPACK_TRACEPARENT 0x80	    /* in a field's name, beside the number: it is traceparent */
+
+/* A field of the table with a traceparent. */
+struct hpack_parent {
+	struct payload_parent parent;
+	u8 valid;
+	u8 pad[2];
+	u32 entry; /* its number in the table, + 1; 0: not there */
+};
 
 /* The headers of a connection's requests. */
 struct hpack_conn {
@@ -25,13 +39,18 @@ struct hpack_conn {
 	u64 value[HEADER_VALUES]; /* of a block */
 	u8 name[HEADER_VALUES];
 	u32 n;
-	u32 stream; /* that the block is of */
-	u32 last;   /* the newest one */
-	u32 wanted; /* bits of names */
-	u8 open;    /* the block goes on */
-	u8 more;    /* it may have other values */
-	u8 fresh;   /* it begins a request */
-	u8 padding; /* of the frame in progress */
+	u32 stream;					/* that the block is of */
+	u32 last;					/* the newest one */
+	u32 wanted;					/* bits of names */
+	struct payload_parent parent;			/* of the block */
+	u8 adopts;					/* it is there */
+	u8 traceparents;				/* in the block, at most 2 */
+	u8 kept;					/* in parents, ever */
+	struct hpack_parent parents[HPACK_PARENTS + 1]; /* the last one: not of the table */
+	u8 open;					/* the block goes on */
+	u8 more;					/* it may have other values */
+	u8 fresh;					/* it begins a request */
+	u8 padding;					/* of the frame in progress */
 };
 
 struct {
@@ -57,6 +76,7 @@ struct hpack_walk {
 	u32 left; /* bytes at data */
 	u32 at, len;
 	u32 lost;
+	u32 ended; /* a traceparent: hpack_read calls hpack_traceparent, for whose stack there is no room in a step */
 	u8 bytes[HPACK_CHUNK];
 };
 
@@ -99,10 +119,10 @@ __noinline int hpack_begins(struct conn *c)
 	if (!c || !svc)
 		return 0;
 	u64 id = c->http2.id;
+	bool links = svc->headers && (c->linking == TARE_LINK_NONE || by_thread(c)) &&
+		     (svc->headers_since || svc->headers_tried < HPACK_TRIAL);
 	c->http2.hpack = HPACK_NOT;
-	if (!cfg_payload || !svc->headers || !(c->linking == TARE_LINK_NONE || by_thread(c)))
-		return 0;
-	if (!svc->headers_since && svc->headers_tried >= HPACK_TRIAL)
+	if (!cfg_payload || !(links || (may_adopt(c) && !conn_follows(c))))
 		return 0;
 	bpf_map_update_elem(&hpack_conns, &id, &none, BPF_ANY);
 	struct hpack_conn *h = hpack_of(id);
@@ -111,8 +131,8 @@ __noinline int hpack_begins(struct conn *c)
 		return 0;
 	}
 	h->table.size = HPACK_TABLE;
-	h->wanted = svc->headers;
-	c->http2.hpack = HPACK_FOLLOWED;
+	h->wanted = links ? svc->headers : 0;
+	c->http2.hpack = links ? HPACK_FOLLOWED : HPACK_ADOPTS;
 	return 0;
 }
 
@@ -127,10 +147,11 @@ INLINE void hpack_forget(struct conn *c)
 __noinline int hpack_lose(struct conn *c)
 {
 	struct service_state *svc = c ? service_of(c->service) : 0;
-	if (!c || c->http2.hpack != HPACK_FOLLOWED)
+	if (!c || c->http2.hpack < HPACK_ADOPTS)
 		return 0;
+	bool links = c->http2.hpack == HPACK_FOLLOWED;
 	hpack_forget(c);
-	if (!svc || !svc->headers_since)
+	if (!links || !svc || !svc->headers_since)
 		return 0;
 	count(TARE_C_HEADERS_LOST);
 	if (c->flags & C_SERVER)
@@ -169,6 +190,8 @@ INLINE u8 hpack_fixed(struct hpack_conn *h, u32 number)
 	return 0;
 }
 
+#define TRACEPARENT_NAME 11 /* bytes */
+
 /* The same of the name in the text. */
 INLINE u8 hpack_name(u32 hook, u32 len, u32 wanted)
 {
@@ -177,9 +200,51 @@ INLINE u8 hpack_name(u32 hook, u32 len, u32 wanted)
 	if (!s || len >= 8 * TARE_HEADER_WORDS)
 		return 0;
 	s->bytes[len & (HPACK_TEXT - 1)] = ':';
+	u8 name = 0;
+	if (len == TRACEPARENT_NAME && payload_is_traceparent_key(s->bytes))
+		name = HPACK_TRACEPARENT;
+	if (!wanted)
+		return name;
 	s->wanted = wanted;
 	bpf_loop(TARE_HEADERS, header_name_is, &walk, 0);
-	return walk.n == len + 1 ? walk.name + 1 : 0;
+	return walk.n == len + 1 ? name | (walk.name + 1) : name;
+}
+
+/*
+ * A traceparent ends, whose value is in the text, or was, when it got its place in the table. A second one in a block makes
+ * both worthless (W3C trace context 3.2.1).
+ */
+__noinline int hpack_traceparent(u32 hook)
+{
+	struct hpack_walk *w = hpack_walk_in(hook);
+	struct header_scan *s = header_scan_in(hook);
+	struct hpack_conn *h = w ? hpack_of(w->id) : 0;
+	if (!w || !s || !h)
+		return 0;
+	u32 indexed = w->r.kind == HPACK_KIND_INDEXED, added = w->r.kind == HPACK_KIND_ADDED;
+	u32 entry = h->table.n; /* + 1 */
+	if (indexed)
+		entry -= w->r.number - HPACK_FIXED - 1;
+	u64 place = HPACK_PARENTS;
+	for (u32 i = 0; indexed && i < HPACK_PARENTS; i++)
+		if (h->parents[i].entry == entry)
+			place = i;
+	if (added)
+		place = h->kept++ & (HPACK_PARENTS - 1);
+	struct hpack_parent *p = &h->parents[AT_MOST(place, HPACK_PARENTS)];
+	if (!indexed) {
+		u32 len = w->r.len, version = 0;
+		if (len >= TRACEPARENT_VALUE)
+			version = payload_traceparent(s->bytes, &p->parent);
+		bool ends = len == TRACEPARENT_VALUE || s->bytes[TRACEPARENT_VALUE] == '-';
+		p->valid = version == 1 ? len == TRACEPARENT_VALUE : version && ends;
+		p->entry = added ? entry : 0;
+	}
+	h->traceparents++;
+	h->adopts = h->traceparents == 1 && p->valid && (!indexed || p->entry == entry);
+	if (h->adopts)
+		h->parent = p->parent;
+	return 0;
 }
 
 /* Something of a block is whole. */
@@ -200,16 +265,19 @@ __noinline int hpack_event(u32 hook, u32 event)
 		r->name = hpack_name(hook, len, h->wanted);
 		r->name_len = len;
 	} else if (event == HPACK_VALUE) {
-		if (r->name) {
+		u32 name = r->name & ~HPACK_TRACEPARENT;
+		if (name) {
 			if (len < HPACK_TEXT)
 				s->bytes[len & (HPACK_TEXT - 1)] = '\r';
 			s->len = len + 1;
-			value = header_hash(hook, 0, r->name - 1);
+			value = header_hash(hook, 0, name - 1);
 		}
 		if (r->kind == HPACK_KIND_ADDED)
 			hpack_add(&h->table, r, value);
 		if (value)
-			hpack_found(h, value, r->name - 1);
+			hpack_found(h, value, name - 1);
+		if (r->name & HPACK_TRACEPARENT)
+			w->ended = h->traceparents < 2;
 	} else if (event == HPACK_SIZE) {
 		if (!hpack_resize(&h->table, number))
 			goto lost;
@@ -227,7 +295,9 @@ __noinline int hpack_event(u32 hook, u32 event)
 		r->name = e->name;
 		r->name_len = e->name_len;
 		if (event == HPACK_INDEXED && e->value)
-			hpack_found(h, e->value, e->name - 1);
+			hpack_found(h, e->value, (e->name & ~HPACK_TRACEPARENT) - 1);
+		if (event == HPACK_INDEXED && e->name & HPACK_TRACEPARENT)
+			w->ended = h->traceparents < 2;
 	}
 	return 0;
 lost:
@@ -270,7 +340,7 @@ static long hpack_step(u64 i, u32 *hook)
 	}
 	if (event)
 		hpack_event(*hook, event);
-	return w->lost != 0;
+	return w->lost || w->ended;
 }
 
 /* The string that a piece ends in, or begins in, is in the text. */
@@ -291,10 +361,16 @@ INLINE bool hpack_read(u64 id, u64 data, u32 len, u32 hook)
 	w->id = id;
 	w->data = data;
 	w->left = len;
-	w->at = w->len = w->lost = 0;
+	w->at = w->len = w->lost = w->ended = 0;
 	if (hpack_in_text(&w->r))
 		__builtin_memcpy(s->bytes, h->text, HPACK_TEXT);
-	bpf_loop(HPACK_STEPS, hpack_step, &hook, 0);
+	for (u32 i = 0; i < 3; i++) { /* two traceparents at most, and what is behind */
+		bpf_loop(HPACK_STEPS, hpack_step, &hook, 0);
+		if (!w->ended)
+			break;
+		w->ended = 0;
+		hpack_traceparent(hook);
+	}
 	if (w->lost || w->left || w->at < w->len)
 		return false;
 	h->reader = w->r;
@@ -312,12 +388,16 @@ __noinline int hpack_piece(struct conn *c, const struct frame *f, u32 hook)
 		goto lost;
 	u32 from = 0, to = f->payload, start = f->behind, end = f->behind + f->in;
 	if (f->type == FRAME_HEADERS) {
-		if (h->open || h->wanted != svc->headers)
+		if (h->open || (h->wanted && h->wanted != svc->headers))
 			goto lost;
-		if (!svc->headers_since && svc->headers_tried++ >= HPACK_TRIAL)
-			goto lost;
+		if (h->wanted && !svc->headers_since && svc->headers_tried++ >= HPACK_TRIAL) {
+			if (!may_adopt(c))
+				goto lost;
+			h->wanted = 0;
+			c->http2.hpack = HPACK_ADOPTS;
+		}
 		h->open = 1;
-		h->n = h->more = 0;
+		h->n = h->more = h->adopts = h->traceparents = 0;
 		h->stream = f->stream;
 		h->fresh = (s32)(f->stream - h->last) > 0;
 		if (h->fresh)
@@ -488,7 +568,7 @@ __noinline int header_streams_end(struct conn *c)
 {
 	if (!c)
 		return 0;
-	if (c->http2.hpack == HPACK_FOLLOWED)
+	if (c->http2.hpack >= HPACK_ADOPTS)
 		hpack_forget(c);
 	if (c->http2.noted)
 		bpf_loop(65536, header_stream_ends, &c, 0);
@@ -524,6 +604,43 @@ struct headers_of {
 	u32 hook;
 };
 
+/* Frames whose headers are read. */
+struct blocks_walk {
+	struct conn *c;
+	u32 whole;
+};
+
+static long block_step(u64 i, struct blocks_walk *walk)
+{
+	struct frame_scratch *s = frames_of(HOOK_RECEIVES);
+	struct conn *c = walk->c;
+	if (!s || s->taken >= s->n || c->http2.hpack < HPACK_ADOPTS)
+		return 1;
+	struct frame *f = &s->list[s->taken & (FRAMES - 1)];
+	if (f->type == FRAME_DATA || f->type == FRAME_RESET)
+		return 1;
+	s->taken++;
+	if (!hpack_piece(c, f, HOOK_RECEIVES))
+		return 0;
+	walk->whole = 1;
+	return 1;
+}
+
+/*
+ * Reads the block that begins, or goes on, with a frame that was received, as far as it is there. Returns whether it is
+ * whole.
+ */
+INLINE bool block_read(struct conn *c, u32 at)
+{
+	struct frame_scratch *s = frames_of(HOOK_RECEIVES);
+	struct blocks_walk walk = {.c = c};
+	if (!c || !s || at < s->taken)
+		return 0;
+	s->taken = at;
+	bpf_loop(FRAMES, block_step, &walk, 0);
+	return walk.whole;
+}
+
 static long headers_step(u64 i, struct headers_of *of)
 {
 	struct frame_scratch *s = frames_of(of->hook);
@@ -537,20 +654,16 @@ static long headers_step(u64 i, struct headers_of *of)
 			header_stream_answered(c, f);
 		return 0;
 	}
-	if (!s->blocks || f->type == FRAME_DATA || c->http2.hpack != HPACK_FOLLOWED)
+	if (server || !s->blocks || f->type == FRAME_DATA || c->http2.hpack != HPACK_FOLLOWED)
 		return 0;
 	if (f->type == FRAME_HEADERS)
 		s->begun = i + 1;
-	if (!hpack_piece(c, f, of->hook))
-		return 0;
-	if (server)
-		header_stream_begins(c);
-	else if (s->begun)
+	if (hpack_piece(c, f, of->hook) && s->begun)
 		hpack_asks(c, &s->list[(s->begun - 1) & (FRAMES - 1)]);
 	return 0;
 }
 
-/* Of received frames after requests have begun, of sent ones before. */
+/* Of sent frames before requests begin; of received ones, whose blocks were read, what ends them. */
 __noinline int headers_follow(struct conn *c, u32 hook)
 {
 	struct frame_scratch *s = frames_of(hook);

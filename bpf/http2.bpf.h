@@ -92,6 +92,21 @@ INLINE bool stream_take_tag(struct conn *c, u32 stream, u32 at, struct start *a)
 	return true;
 }
 
+/* Finds the parent of the request that begins with a stream, in the block that was read last. */
+INLINE bool stream_finds_parent(struct conn *c, u32 stream)
+{
+	struct traceparent_walk *w = traceparent_of();
+	struct hpack_conn *h = c->http2.hpack >= HPACK_ADOPTS ? hpack_of(c->http2.id) : 0;
+	if (!w || !may_adopt(c))
+		return false;
+	if (!h || h->stream != stream || (h->open && !h->adopts)) {
+		count(TARE_C_PARENT_UNREAD);
+		return false;
+	}
+	w->parent = h->parent;
+	return h->adopts;
+}
+
 __noinline int stream_request(struct conn *c, struct tcp_view *v, const struct frame *f, u32 from)
 {
 	struct frame_scratch *scratch = frames_of(HOOK_RECEIVES);
@@ -101,6 +116,8 @@ __noinline int stream_request(struct conn *c, struct tcp_view *v, const struct f
 	struct server_exchange *x = &scratch->stream.server;
 	__builtin_memset(x, 0, sizeof(*x));
 	c->http2.last = f->stream;
+	if (!c->http2.first)
+		c->http2.first = f->stream;
 	weigh_request(c);
 	a->b = frame_bytes(f);
 	bool tagged = stream_take_tag(c, f->stream, from + f->at, a);
@@ -110,7 +127,8 @@ __noinline int stream_request(struct conn *c, struct tcp_view *v, const struct f
 		a->ctx.hi = random_id();
 		a->ctx.lo = random_id();
 		a->parent = 0;
-	} else if (!tagged && (conn_follows(c) || !decide_root(c, a, v->arrived))) {
+	} else if (!tagged && (conn_follows(c) ||
+			       !decide_root(c, a, v->arrived, stream_finds_parent(c, f->stream)))) {
 		return headers_alone(c, f, HOOK_RECEIVES, true);
 	}
 	a->ctx.span = random_id();
@@ -323,6 +341,33 @@ __noinline int streams_end(struct conn *c, u32 reason, u32 error)
 
 /* ---- the hooks ---- */
 
+/*
+ * A loop works for the stream that all is of which a call has received. It is not known if there are several, or one that
+ * began before the connection was armed.
+ */
+__noinline int loop_turns_to(struct conn *c, u32 stream)
+{
+	static const struct context none;
+	struct thread_state *t = thread_find();
+	if (!c || !t)
+		return 0;
+	if (!c->http2.turn)
+		c->http2.turn = stream;
+	else if (stream && c->http2.turn != stream)
+		c->http2.turn = TURN_UNKNOWN;
+	stream = c->http2.turn;
+	if (!stream)
+		return 0;
+	if (stream == TURN_UNKNOWN || !c->http2.first || stream < c->http2.first) {
+		loop_puts_off(t);
+		return 0;
+	}
+	struct stream *s = stream_of(c, stream);
+	thread_set(s ? &s->server.ctx : &none, 0, true);
+	t->turn = c->http2.id;
+	return 0;
+}
+
 /* Frames of streams that have begun matter; headers_alone. */
 INLINE bool streams_matter(const struct conn *c)
 {
@@ -337,6 +382,34 @@ INLINE void http2_lost(struct conn *c)
 	header_streams_end(c);
 }
 
+/* What is done with received frames that matter. Sent ones leave no room on the stack of calls for a bpf_loop. */
+struct frames_walk {
+	struct conn *c;
+	struct tcp_view *v;
+};
+
+static long received_step(u64 i, struct frames_walk *walk)
+{
+	struct frame_scratch *s = frames_of(HOOK_RECEIVES);
+	struct conn *c = walk->c;
+	if (!s || i >= s->n)
+		return 1;
+	const struct frame *f = &s->list[i & (FRAMES - 1)];
+	if (!(c->flags & C_SERVER)) {
+		if (streams_matter(c))
+			stream_goes_on(c, f, TARE_RECEIVED);
+		return 0;
+	}
+	bool whole = s->blocks && block_read(c, i);
+	if (f->type == FRAME_HEADERS && f->stream > c->http2.last)
+		stream_request(c, walk->v, f, walk->v->copied_seq - s->size);
+	else if (streams_matter(c))
+		stream_more(c, f);
+	if (whole && headers_matter(c))
+		header_stream_begins(c);
+	return 0;
+}
+
 /* Takes what was received, in rounds; returns whether there is another. */
 __noinline int http2_received(struct conn *c, struct tcp_view *v, u32 from, u32 round)
 {
@@ -345,39 +418,38 @@ __noinline int http2_received(struct conn *c, struct tcp_view *v, u32 from, u32 
 		return 0;
 	bool server = c->flags & C_SERVER;
 	if (c->http2.lost) {
-		if (server)
-			header_received_http2(c);
+		if (server) {
+			worker_received_http2(c, v->write_seq);
+			if (c->linking == TARE_LINK_LOOP)
+				loop_turns_to(c, TURN_UNKNOWN);
+		}
 		return 0;
 	}
 	b.size = v->copied_seq - from;
-	if (c->http2.hpack == HPACK_NEW)
-		hpack_begins(c);
 	if (!round) {
 		received_bytes(c, &b);
 		if (server && *(volatile u64 *)&notes_unread)
 			inbox_read(c, v->copied_seq, v->write_seq);
+		if (c->http2.hpack == HPACK_NEW)
+			hpack_begins(c);
 		if (server)
-			worker_received_http2(c);
+			worker_received_http2(c, v->write_seq);
 		else if (c->linking == TARE_LINK_LOOP)
 			worker_turned();
 	}
 	u32 n = frames_follow(c, &b, c->call_more, HOOK_RECEIVES, round);
 	struct frame_scratch *s = frames_of(HOOK_RECEIVES);
-	for (u32 i = 0; s && i < FRAMES && i < n; i++) {
-		const struct frame *f = &s->list[i];
-		if (!server && streams_matter(c))
-			stream_goes_on(c, f, TARE_RECEIVED);
-		else if (server && f->type == FRAME_HEADERS && f->stream > c->http2.last)
-			stream_request(c, v, f, from);
-		else if (server && streams_matter(c))
-			stream_more(c, f);
-	}
+	struct frames_walk walk = {.c = c, .v = v};
+	if (n)
+		bpf_loop(FRAMES, received_step, &walk, 0);
 	if (server && headers_matter(c))
 		headers_follow(c, HOOK_RECEIVES);
 	if (c->http2.lost)
 		http2_lost(c);
 	else if (s && frames_left(s))
 		return 1;
+	if (server && s && c->linking == TARE_LINK_LOOP)
+		loop_turns_to(c, c->http2.lost ? TURN_UNKNOWN : s->turn);
 	if (server && c->tags) { /* but those of a frame that has begun */
 		const struct frames *f = &c->http2.in;
 		rx_passed(c, v->copied_seq - f->have - (f->begins ? FRAME_HEADER : 0));

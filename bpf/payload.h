@@ -196,6 +196,7 @@ struct traceparent_walk {
 	__u32 len;   /* bytes in the scratch */
 	__u32 limit; /* lines that begin further behind are in the next window, too */
 	__u32 found;
+	__u32 whole; /* the header was seen to its end */
 	struct payload_parent parent;
 };
 

@@ -99,28 +99,52 @@ __noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
 	return 0;
 }
 
-/* The root decision, once per request. Fills in a->ctx, a->parent and a->flags. */
-__noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
+INLINE struct traceparent_walk *traceparent_of(void)
+{
+	u32 zero = 0;
+	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
+	return sc ? &sc->walk : 0;
+}
+
+/* Finds the parent of a request of HTTP/1. */
+INLINE bool finds_parent(struct conn *c, struct start *a)
+{
+	struct traceparent_walk *w = traceparent_of();
+	if (!w || !may_adopt(c))
+		return false;
+	w->whole = 1;
+	received_bytes(c, &a->b);
+	if (find_traceparent(&a->b, &w->parent))
+		return true;
+	if (!w->whole)
+		count(TARE_C_PARENT_UNREAD);
+	return false;
+}
+
+/*
+ * The root decision, once per request; adopts: the parent that traceparent_of has. Fills in a->ctx, a->parent and
+ * a->flags.
+ */
+__noinline int decide_root(struct conn *c, struct start *a, u64 arrived, u32 adopts)
 {
 	u64 threshold = sampling_threshold;
 	if (!c || !a || !in_turn(arrived))
 		return 0;
 	grace_ends();
 	a->parent = 0;
-	if (cfg_payload && cfg_traceparent && c->flags & C_TRUSTED && !(c->flags & C_HTTP2)) {
-		struct payload_parent p = {};
-		received_bytes(c, &a->b);
-		if (find_traceparent(&a->b, &p)) {
-			__builtin_memcpy(&a->ctx.hi, p.trace_id, 8);
-			__builtin_memcpy(&a->ctx.lo, p.trace_id + 8, 8);
-			__builtin_memcpy(&a->parent, p.span_id, 8);
-			a->flags |= TARE_F_ADOPTED;
-			count(TARE_C_ADOPTED);
+	const struct traceparent_walk *found = adopts ? traceparent_of() : 0;
+	if (found) {
+		const struct payload_parent *p = &found->parent;
+		__builtin_memcpy(&a->ctx.hi, p->trace_id, 8);
+		__builtin_memcpy(&a->ctx.lo, p->trace_id + 8, 8);
+		__builtin_memcpy(&a->parent, p->span_id, 8);
+		a->flags |= TARE_F_ADOPTED;
+		count(TARE_C_ADOPTED);
+		if (!(c->flags & C_HTTP2))
 			c->flags |= C_HTTP;
-			if (cfg_parent_based)
-				return p.sampled;
-			return (bpf_be64_to_cpu(a->ctx.lo) & RANDOM_MASK) >= threshold;
-		}
+		if (cfg_parent_based)
+			return p->sampled;
+		return (bpf_be64_to_cpu(a->ctx.lo) & RANDOM_MASK) >= threshold;
 	}
 	u64 low = draw();
 	if ((low & RANDOM_MASK) < threshold) {
@@ -132,6 +156,8 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived)
 		count(TARE_C_TLS_HANDSHAKE);
 		return 0;
 	}
+	if (kind == PAYLOAD_HTTP_PIECE && may_adopt(c))
+		count(TARE_C_PARENT_UNREAD);
 	if (kind == PAYLOAD_HTTP_REQUEST) {
 		c->flags |= C_HTTP;
 	} else if (kind == PAYLOAD_GOODBYE ||
@@ -200,7 +226,7 @@ INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct s
 			received_bytes(c, &a->b);
 			server_begin(c, v, a);
 		}
-	} else if (!conn_follows(c) && decide_root(c, a, v->arrived)) {
+	} else if (!conn_follows(c) && decide_root(c, a, v->arrived, finds_parent(c, a))) {
 		server_begin(c, v, a);
 	}
 	worker_received(c, v->sock, &a->b);

@@ -269,7 +269,8 @@ struct frames {
 
 struct http2 {
 	struct frames in, out;
-	u32 last;      /* the newest stream of a request */
+	u32 first;     /* the first stream of a request that was received; 0: none */
+	u32 last;      /* the newest one */
 	u32 live;      /* sampled streams that have not ended */
 	u64 id;	       /* of the connection, random: never another's */
 	u32 lost;      /* it cannot be followed any more */
@@ -280,13 +281,16 @@ struct http2 {
 	u32 asked_seq; /* where the HEADERS of the last one begin */
 	u32 hpack;     /* enum following */
 	u32 noted;     /* the newest stream in header_streams; 0: none */
+	u32 turn;      /* loop: the stream, or TURN_UNKNOWN, of the call that received last */
+	u32 turn_seq;  /* write_seq then */
 };
 
 /* Whether headers of requests are read in the kernel; hpack.bpf.h. */
 enum following {
-	HPACK_NOT = 0, /* or not any more */
-	HPACK_NEW = 1, /* it could be: nothing has come yet */
-	HPACK_FOLLOWED = 2,
+	HPACK_NOT = 0,	    /* or not any more */
+	HPACK_NEW = 1,	    /* it could be: nothing has come yet */
+	HPACK_ADOPTS = 2,   /* for traceparent */
+	HPACK_FOLLOWED = 3, /* for correlation headers, too */
 };
 
 /* What every hook looks at comes first: few cache lines, though the whole is large. */
@@ -380,16 +384,19 @@ struct stack {
 
 struct thread_state {
 	struct context ctx;
-	u64 started;  /* inherited: when the thread was, ns */
-	u64 socket;   /* accepted socket that ctx was received on; good while ctx is in flight */
-	u64 nvcsw;    /* voluntary switches when ctx was set: thread_slept() */
-	u16 service;  /* inherited: of the request */
-	u8 loop : 1;  /* ctx was set by loop linking */
-	u8 held : 1;  /* its last sleep before that was uninterruptible */
-	u8 inherited; /* ctx is of the request that started this thread */
-	u8 http2;     /* loop: what was received last came over HTTP/2 */
-	u8 taken;     /* loop: enum taken, by what was sent first */
-	u16 epoch;    /* loop: turns_epoch when ctx was set */
+	u64 started;	 /* inherited: when the thread was, ns */
+	u64 socket;	 /* accepted socket that ctx was received on; good while ctx is in flight */
+	u64 nvcsw;	 /* voluntary switches when ctx was set: thread_slept() */
+	u64 off_nvcsw;	 /* when put_off was set */
+	u64 turn;	 /* loop: http2.id of the connection that it received on last; 0: another */
+	u16 service;	 /* inherited: of the request */
+	u8 loop : 1;	 /* ctx was set by loop linking */
+	u8 held : 1;	 /* its last sleep before that was uninterruptible */
+	u8 off_held : 1; /* the same of off_nvcsw */
+	u8 inherited;	 /* ctx is of the request that started this thread */
+	u8 put_off;	 /* loop: requests over HTTP/2 may be; loop_puts_off() */
+	u8 taken;	 /* loop: enum taken, by what was sent first */
+	u16 epoch;	 /* loop: turns_epoch when ctx was set */
 	struct proof proof;
 	u64 receipt;	   /* shim.bpf.h: that which the last bytes of a request were bound to */
 	struct stack left; /* proof.bpf.h: on which it sent a request; end 0: none */

@@ -146,8 +146,10 @@ type TareConn struct {
 			Pad    uint8
 			Blocks uint32
 		}
+		First    uint32
 		Last     uint32
 		Live     uint32
+		_        [4]byte
 		Id       uint64
 		Lost     uint32
 		Gaps     uint32
@@ -157,6 +159,8 @@ type TareConn struct {
 		AskedSeq uint32
 		Hpack    uint32
 		Noted    uint32
+		Turn     uint32
+		TurnSeq  uint32
 	}
 }
 
@@ -201,45 +205,46 @@ const (
 	TareCounterTARE_C_ROOTS_SAMPLED   TareCounter = 0
 	TareCounterTARE_C_ROOTS_UNSAMPLED TareCounter = 1
 	TareCounterTARE_C_ADOPTED         TareCounter = 2
-	TareCounterTARE_C_OWN_CALLS       TareCounter = 3
-	TareCounterTARE_C_TAG_SENT        TareCounter = 4
-	TareCounterTARE_C_TAG_RECEIVED    TareCounter = 5
-	TareCounterTARE_C_RING_FULL       TareCounter = 6
-	TareCounterTARE_C_REQUESTS_FULL   TareCounter = 7
-	TareCounterTARE_C_STORAGE_FULL    TareCounter = 8
-	TareCounterTARE_C_TAG_NO_ROOM     TareCounter = 9
-	TareCounterTARE_C_TAG_QUEUE_FULL  TareCounter = 10
-	TareCounterTARE_C_TAG_UNTRUSTED   TareCounter = 11
-	TareCounterTARE_C_TAG_MALFORMED   TareCounter = 12
-	TareCounterTARE_C_TAG_REPLAYED    TareCounter = 13
-	TareCounterTARE_C_TAG_STALE       TareCounter = 14
-	TareCounterTARE_C_TAG_OVERFLOW    TareCounter = 15
-	TareCounterTARE_C_CONGESTION      TareCounter = 16
-	TareCounterTARE_C_UNARMED         TareCounter = 17
-	TareCounterTARE_C_ARMED           TareCounter = 18
-	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 19
-	TareCounterTARE_C_PIPELINED       TareCounter = 20
-	TareCounterTARE_C_NOT_REQUEST     TareCounter = 21
-	TareCounterTARE_C_HTTP2           TareCounter = 22
-	TareCounterTARE_C_HTTP2LOST       TareCounter = 23
-	TareCounterTARE_C_HEADERS_LOST    TareCounter = 24
-	TareCounterTARE_C_STREAMS_APART   TareCounter = 25
-	TareCounterTARE_C_METRICS_FULL    TareCounter = 26
-	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 27
-	TareCounterTARE_C_PATH_PASSES     TareCounter = 28
-	TareCounterTARE_C_PATH_DROPS      TareCounter = 29
-	TareCounterTARE_C_UNIX_OLD        TareCounter = 30
-	TareCounterTARE_C_UNIX_LOST       TareCounter = 31
-	TareCounterTARE_C_PATH_SILENT     TareCounter = 32
-	TareCounterTARE_C_DISARMED        TareCounter = 33
-	TareCounterTARE_C_RECORDS         TareCounter = 34
-	TareCounterTARE_C_CONTROL_FULL    TareCounter = 35
-	TareCounterTARE_C_MAX             TareCounter = 36
+	TareCounterTARE_C_PARENT_UNREAD   TareCounter = 3
+	TareCounterTARE_C_OWN_CALLS       TareCounter = 4
+	TareCounterTARE_C_TAG_SENT        TareCounter = 5
+	TareCounterTARE_C_TAG_RECEIVED    TareCounter = 6
+	TareCounterTARE_C_RING_FULL       TareCounter = 7
+	TareCounterTARE_C_REQUESTS_FULL   TareCounter = 8
+	TareCounterTARE_C_STORAGE_FULL    TareCounter = 9
+	TareCounterTARE_C_TAG_NO_ROOM     TareCounter = 10
+	TareCounterTARE_C_TAG_QUEUE_FULL  TareCounter = 11
+	TareCounterTARE_C_TAG_UNTRUSTED   TareCounter = 12
+	TareCounterTARE_C_TAG_MALFORMED   TareCounter = 13
+	TareCounterTARE_C_TAG_REPLAYED    TareCounter = 14
+	TareCounterTARE_C_TAG_STALE       TareCounter = 15
+	TareCounterTARE_C_TAG_OVERFLOW    TareCounter = 16
+	TareCounterTARE_C_CONGESTION      TareCounter = 17
+	TareCounterTARE_C_UNARMED         TareCounter = 18
+	TareCounterTARE_C_ARMED           TareCounter = 19
+	TareCounterTARE_C_TLS_HANDSHAKE   TareCounter = 20
+	TareCounterTARE_C_PIPELINED       TareCounter = 21
+	TareCounterTARE_C_NOT_REQUEST     TareCounter = 22
+	TareCounterTARE_C_HTTP2           TareCounter = 23
+	TareCounterTARE_C_HTTP2LOST       TareCounter = 24
+	TareCounterTARE_C_HEADERS_LOST    TareCounter = 25
+	TareCounterTARE_C_STREAMS_APART   TareCounter = 26
+	TareCounterTARE_C_METRICS_FULL    TareCounter = 27
+	TareCounterTARE_C_TAG_NO_PATH     TareCounter = 28
+	TareCounterTARE_C_PATH_PASSES     TareCounter = 29
+	TareCounterTARE_C_PATH_DROPS      TareCounter = 30
+	TareCounterTARE_C_UNIX_OLD        TareCounter = 31
+	TareCounterTARE_C_UNIX_LOST       TareCounter = 32
+	TareCounterTARE_C_PATH_SILENT     TareCounter = 33
+	TareCounterTARE_C_DISARMED        TareCounter = 34
+	TareCounterTARE_C_RECORDS         TareCounter = 35
+	TareCounterTARE_C_CONTROL_FULL    TareCounter = 36
+	TareCounterTARE_C_MAX             TareCounter = 37
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [36]uint64
+	N        [37]uint64
 	Unlinked [32]uint64
 	Slots    uint64
 }
@@ -316,6 +321,8 @@ type TareFrameScratch struct {
 	Lost     uint32
 	All      uint32
 	Blocks   uint32
+	Taken    uint32
+	Turn     uint32
 	Begun    uint32
 	Unlinked uint32
 	Stream   TareStream
@@ -694,17 +701,39 @@ type TareHpackConn struct {
 		Node    uint8
 		Name    uint8
 	}
-	Text    [32]uint64
-	Value   [4]uint64
-	Name    [4]uint8
-	N       uint32
-	Stream  uint32
-	Last    uint32
-	Wanted  uint32
+	Text   [32]uint64
+	Value  [4]uint64
+	Name   [4]uint8
+	N      uint32
+	Stream uint32
+	Last   uint32
+	Wanted uint32
+	Parent struct {
+		_       structs.HostLayout
+		TraceId [16]uint8
+		SpanId  [8]uint8
+		Sampled uint8
+	}
+	Adopts       uint8
+	Traceparents uint8
+	Kept         uint8
+	Parents      [9]struct {
+		_      structs.HostLayout
+		Parent struct {
+			_       structs.HostLayout
+			TraceId [16]uint8
+			SpanId  [8]uint8
+			Sampled uint8
+		}
+		Valid uint8
+		Pad   [2]uint8
+		Entry uint32
+	}
 	Open    uint8
 	More    uint8
 	Fresh   uint8
 	Padding uint8
+	_       [4]byte
 }
 
 type TareHpackTables struct {
@@ -736,7 +765,9 @@ type TareHpackWalk struct {
 	At    uint32
 	Len   uint32
 	Lost  uint32
+	Ended uint32
 	Bytes [1024]uint8
+	_     [4]byte
 }
 
 type TareInbox struct {
@@ -920,6 +951,7 @@ type TareScratch struct {
 		Len    uint32
 		Limit  uint32
 		Found  uint32
+		Whole  uint32
 		Parent struct {
 			_       structs.HostLayout
 			TraceId [16]uint8
@@ -1241,10 +1273,12 @@ type TareThreadState struct {
 	Started   uint64
 	Socket    uint64
 	Nvcsw     uint64
+	OffNvcsw  uint64
+	Turn      uint64
 	Service   uint16
 	_         [1]byte /* unsupported bitfield */
 	Inherited uint8
-	Http2     uint8
+	PutOff    uint8
 	Taken     uint8
 	Epoch     uint16
 	Proof     struct {

@@ -61,7 +61,8 @@ INLINE void thread_set(const struct context *ctx, u64 socket, bool loop)
 	t->held = task_was_held(task);
 	t->loop = loop;
 	t->epoch = turns_epoch;
-	t->inherited = t->http2 = t->taken = 0;
+	t->inherited = t->taken = 0;
+	t->turn = 0;
 }
 
 /* What threads hold is over while no sampled request is in flight. */
@@ -82,21 +83,49 @@ INLINE void thread_clear(void)
 	struct thread_state *t = thread_held();
 	if (!t)
 		return;
-	t->inherited = t->http2 = t->taken = 0;
+	t->inherited = t->taken = 0;
+	t->turn = 0;
 	t->epoch = turns_epoch;
 	if (t->ctx.span)
 		t->ctx.span = 0;
 }
 
 /*
- * An event loop may have waited for events since ctx was set, and moved on: it slept, and not just
- * once and uninterruptibly. A sleep that a signal cuts short leaves what is remembered of the one before.
+ * An event loop may have waited for events since then: it slept, and not just once and uninterruptibly. A sleep that a
+ * signal cuts short leaves what is remembered of the one before.
  */
-INLINE bool thread_slept(const struct thread_state *t)
+INLINE bool slept_since(u64 nvcsw, bool held)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	u64 sleeps = task->nvcsw - t->nvcsw;
-	return sleeps && (sleeps > 1 || t->held || !task_was_held(task));
+	u64 sleeps = task->nvcsw - nvcsw;
+	return sleeps && (sleeps > 1 || held || !task_was_held(task));
+}
+
+/* The same since ctx was set: it may have moved on. */
+INLINE bool thread_slept(const struct thread_state *t)
+{
+	return slept_since(t->nvcsw, t->held);
+}
+
+/*
+ * A loop has received something over HTTP/2 that it may work on after it has received more: nginx handles bodies when it
+ * has handled all events, so that what it sends until it waits for the next may be for such a request.
+ */
+INLINE void loop_puts_off(struct thread_state *t)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	t->put_off = 1;
+	t->off_nvcsw = task->nvcsw;
+	t->off_held = task_was_held(task);
+}
+
+__noinline int loop_has_put_off(struct thread_state *t)
+{
+	if (!t)
+		return 0;
+	if (t->put_off && slept_since(t->off_nvcsw, t->off_held))
+		t->put_off = 0;
+	return t->put_off;
 }
 
 /* Whatever a loop has received since ctx was set was seen. */
@@ -119,7 +148,7 @@ INLINE int loop_take(struct context *ctx)
 	struct thread_state *t = thread_held();
 	if (!t)
 		return 0;
-	if (t->http2)
+	if (loop_has_put_off(t))
 		return TARE_UNLINKED_HTTP2;
 	if (!turns_were_seen(t))
 		return TARE_UNLINKED_UNWATCHED;
@@ -145,7 +174,7 @@ INLINE int loop_looks_up(struct context *ctx)
 	struct thread_state *t = thread_held();
 	if (!t)
 		return 0;
-	if (t->http2)
+	if (loop_has_put_off(t))
 		return TARE_UNLINKED_HTTP2;
 	if (!turns_were_seen(t))
 		return TARE_UNLINKED_UNWATCHED;

@@ -12,7 +12,7 @@
 #define WINDOW_ENDS  96 /* with so many bytes in common: as many as the header may have, and more */
 #define WINDOW_BYTES (SCRATCH - WINDOW_ENDS)
 
-enum scan_result { SCAN_ON = 0, SCAN_FOUND = 1, SCAN_END = 2, SCAN_BAD = 3 };
+enum scan_result { SCAN_ON = 0, SCAN_FOUND = 1, SCAN_END = 2, SCAN_BAD = 3, SCAN_CUT = 4 };
 
 /* Reads the value of the header at this place in what was read. Global: verified once, not per call. */
 __noinline int parse_value(u32 at, u32 len, struct payload_parent *out)
@@ -45,7 +45,10 @@ __noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 		if (p[-1] != '\n')
 			continue;
 		if (line + 12 > len)
-			return SCAN_END;
+			return (line < len && p[0] == '\n') ||
+				       (line + 1 < len && p[0] == '\r' && p[1] == '\n')
+				   ? SCAN_END
+				   : SCAN_CUT;
 		if (p[0] == '\n' || (p[0] == '\r' && p[1] == '\n'))
 			return SCAN_END; /* the body begins */
 		if (payload_is_traceparent_key(p))
@@ -82,14 +85,17 @@ __noinline int parse_words(u32 at, struct traceparent_walk *w)
 			w->found = 1; /* there may be another */
 			continue;
 		}
-		if (result != SCAN_END)
+		if (result == SCAN_FOUND || result == SCAN_BAD)
 			w->found = 0;
+		w->whole = result != SCAN_CUT;
 		return 1;
 	}
 	return 0;
 }
 
-/* Whether an HTTP/1 request carries one traceparent, and that is valid. */
+/*
+ * Whether an HTTP/1 request carries one traceparent, and that is valid. The walk says then if its header was seen to its end.
+ */
 __noinline int find_traceparent(const struct bytes *b, struct payload_parent *out)
 {
 	u32 zero = 0;
@@ -105,6 +111,7 @@ __noinline int find_traceparent(const struct bytes *b, struct payload_parent *ou
 			break;
 		if (!i && payload_kind(sc->bytes, len) != PAYLOAD_HTTP_REQUEST)
 			return 0;
+		w->whole = 0;
 		w->len = len;
 		w->limit = left > SCRATCH ? WINDOW_BYTES : SCRATCH;
 		for (u32 at = 0; at < SCRATCH && at < len && !ends; at += 8 * PARSED)

@@ -279,7 +279,7 @@ INLINE void worker_turned(void)
 	struct thread_state *t = thread_held();
 	if (!t)
 		return;
-	t->http2 = t->taken = 0;
+	t->taken = 0;
 	if (t->loop)
 		t->ctx.span = 0;
 }
@@ -293,24 +293,38 @@ INLINE void worker_turned_unseen(void)
 	struct thread_state *t = thread_held();
 	if (!t || !t->loop)
 		return;
-	t->http2 = 0;
 	t->ctx.span = 0;
 	t->taken = TAKEN_UNSEEN;
 }
 
-/* HTTP/2 was received: a loop's next sends belong to one of its streams. */
-INLINE void worker_received_http2(struct conn *c)
+/*
+ * A loop receives over HTTP/2. That a call which receives goes on is not always known (call_goes_on); but what was
+ * received before was surely another call's if something was sent since, or received elsewhere, or the thread slept.
+ */
+INLINE void loop_receives_http2(struct conn *c, u32 write_seq)
 {
-	go_http2_received(c);
-	header_received_http2(c);
-	if (c->linking != TARE_LINK_LOOP)
-		return;
+	static const struct context none;
 	struct thread_state *t = thread_create(bpf_get_current_task_btf());
 	if (!t)
 		return;
+	bool apart = t->turn != c->http2.id || t->taken == TAKEN ||
+		     c->http2.turn_seq != write_seq || thread_slept(t);
+	if (apart && !c->call_at)
+		c->http2.turn = 0;
 	loops_http2 = true;
-	t->http2 = t->loop = 1;
-	t->ctx.span = 0;
+	thread_set(&none, 0, true);
+	t->taken = TAKEN_UNSEEN;
+	t->turn = c->http2.id;
+	c->http2.turn_seq = write_seq;
+}
+
+/* HTTP/2 was received: what a loop sends next is of nothing that it has received before. */
+INLINE void worker_received_http2(struct conn *c, u32 write_seq)
+{
+	go_http2_received(c);
+	header_received_http2(c);
+	if (c->linking == TARE_LINK_LOOP)
+		loop_receives_http2(c, write_seq);
 }
 
 /* The response to what a request caused is received. */

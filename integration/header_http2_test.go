@@ -261,9 +261,11 @@ func TestHeaderInFrames(t *testing.T) {
 	}
 }
 
-// framed is a client of HTTP/2 that writes frames as nobody would.
+// framed is a client of HTTP/2 that writes frames as nobody would, or whole: a request is one frame in one write.
 type framed struct {
 	conn    net.Conn
+	whole   bool
+	out     bytes.Buffer
 	framer  *http2.Framer
 	block   bytes.Buffer
 	encoder *hpack.Encoder
@@ -287,6 +289,9 @@ func dialFrames(addr string, seed int64) (*framed, error) {
 
 // Write cuts what is written.
 func (f *framed) Write(p []byte) (n int, err error) {
+	if f.whole {
+		return f.out.Write(p)
+	}
 	for n < len(p) && err == nil {
 		size, wrote := len(p)-n, 0
 		if f.random.IntN(2) == 0 {
@@ -299,16 +304,20 @@ func (f *framed) Write(p []byte) (n int, err error) {
 }
 
 func (f *framed) ask(number int) error {
-	f.block.Reset()
 	if f.random.IntN(8) == 0 {
 		f.encoder.SetMaxDynamicTableSize(uint32(f.random.IntN(4097)))
 	}
-	fields := []hpack.HeaderField{
+	return f.send(number,
+		hpack.HeaderField{Name: "x-other", Value: strings.Repeat("o", f.random.IntN(1500)), Sensitive: f.random.IntN(2) == 0},
+		hpack.HeaderField{Name: "x-request-id", Value: fmt.Sprintf("5f1c2b0e-%08d", number), Sensitive: f.random.IntN(3) == 0})
+}
+
+// send asks for a path with the number, with these headers beside it.
+func (f *framed) send(number int, headers ...hpack.HeaderField) error {
+	f.block.Reset()
+	for _, field := range append([]hpack.HeaderField{
 		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "service"}, {Name: ":path", Value: fmt.Sprintf("/n/%d", number)},
-		{Name: "x-other", Value: strings.Repeat("o", f.random.IntN(1500)), Sensitive: f.random.IntN(2) == 0},
-		{Name: "x-request-id", Value: fmt.Sprintf("5f1c2b0e-%08d", number), Sensitive: f.random.IntN(3) == 0},
-	}
-	for _, field := range fields {
+	}, headers...) {
 		if err := f.encoder.WriteField(field); err != nil {
 			return err
 		}
@@ -319,7 +328,7 @@ func (f *framed) ask(number int) error {
 		p.Priority = http2.PriorityParam{Weight: 7}
 	}
 	first := f.random.IntN(len(block) + 1)
-	if f.random.IntN(2) == 0 {
+	if f.whole || f.random.IntN(2) == 0 {
 		first = len(block)
 	}
 	p.BlockFragment, p.EndHeaders = block[:first], first == len(block)
@@ -335,6 +344,11 @@ func (f *framed) ask(number int) error {
 			return err
 		}
 		rest = rest[n:]
+	}
+	if f.whole {
+		if _, err := f.out.WriteTo(f.conn); err != nil {
+			return err
+		}
 	}
 	return f.answered()
 }

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span"
@@ -137,6 +140,88 @@ func TestTraceparentInLongHeaders(t *testing.T) {
 		if _, ok := rootOf(spans, fmt.Sprintf("/twice/%d", n)); ok {
 			t.Errorf("behind %d bytes: one of two is adopted", n)
 		}
+	}
+}
+
+// The same over HTTP/2, where fields are named by their number in a table of the connection: what a client sends again, too.
+func TestTraceparentOverHTTP2(t *testing.T) {
+	t.Parallel()
+	need(t, "nginx")
+	other := "00-" + strings.Repeat("ab", 16) + "-" + strings.Repeat("cd", 8) + "-01"
+	field := func(value string) hpack.HeaderField { return hpack.HeaderField{Name: "traceparent", Value: value} }
+	apart := func(value string) hpack.HeaderField {
+		return hpack.HeaderField{Name: "traceparent", Value: value, Sensitive: true}
+	}
+	filler := func(n int) hpack.HeaderField {
+		return hpack.HeaderField{Name: "x-filler", Value: strings.Repeat("x", n)}
+	}
+	cases := []struct {
+		name    string
+		headers []hpack.HeaderField
+		adopted string
+	}{
+		{"none", nil, ""},
+		{"once", []hpack.HeaderField{field(parent)}, parent},
+		{"the same again", []hpack.HeaderField{field(parent)}, parent},
+		{"another", []hpack.HeaderField{field(other)}, other},
+		{"the first again", []hpack.HeaderField{field(parent)}, parent},
+		{"not in the table", []hpack.HeaderField{apart(other)}, other},
+		{"behind others", []hpack.HeaderField{filler(2500), field(parent), filler(300)}, parent},
+		{"out of the table and in again", []hpack.HeaderField{filler(3900), field(other)}, other},
+		{"a later version, with more", []hpack.HeaderField{field("cc" + parent[2:] + "-more")}, parent},
+		{"a later version", []hpack.HeaderField{apart("cc" + parent[2:])}, parent},
+		{"not sampled", []hpack.HeaderField{field(parent[:53] + "00")}, ""},
+		{"two", []hpack.HeaderField{field(parent), field(other)}, ""},
+		{"two, by their numbers", []hpack.HeaderField{field(parent), field(other)}, ""},
+		{"three", []hpack.HeaderField{field(parent), field(other), field(parent)}, ""},
+		{"one of them", []hpack.HeaderField{field(other)}, other},
+		{"empty", []hpack.HeaderField{field("")}, ""},
+		{"cut off", []hpack.HeaderField{field(parent[:54])}, ""},
+		{"upper case", []hpack.HeaderField{field(strings.ToUpper(parent))}, ""},
+		{"more behind it", []hpack.HeaderField{field(parent + "-extra")}, ""},
+		{"another header", []hpack.HeaderField{{Name: "x-traceparent", Value: parent}, {Name: "traceparents", Value: parent}}, ""},
+		{"the last", []hpack.HeaderField{field(parent)}, parent},
+	}
+	for name, service := range map[string]func(c *stack, listen string) *workloads.Process{
+		"nginx": func(c *stack, listen string) *workloads.Process {
+			return c.nginx("proxy", "", answer(listen+" http2"), listen)
+		},
+		"go": func(c *stack, listen string) *workloads.Process {
+			return c.service("proxy", "", []string{goHTTP2Env + "=" + listen}, os.Args[0])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, s, port := newStack(t), newSink(t), testkit.FreePort(t)
+			c.ready(service(c, loopback(port)), loopback(port))
+			a := trace(t, s, nil, append([]string{"--port", "proxy=" + itoa(port)}, ratio("0")...)...)
+			client, err := dialFrames(loopback(port), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.conn.Close()
+			client.whole = true
+			for i, tc := range cases {
+				if err := client.send(i, tc.headers...); err != nil {
+					t.Fatalf("%s: %v", tc.name, err)
+				}
+			}
+			m := a.settle()
+			spans := s.all()
+			for i, tc := range cases {
+				root, ok := rootOf(spans, fmt.Sprintf("/n/%d", i))
+				got := ""
+				if ok {
+					got = "00-" + root.TraceID.String() + "-" + root.Parent.String() + "-01"
+				}
+				if got != tc.adopted {
+					t.Errorf("%s: adopted %q, want %q", tc.name, got, tc.adopted)
+				}
+			}
+			if m["tare_traceparent_unread_total"] > 0 || m.lost("http2_headers") > 0 {
+				t.Errorf("headers are not read\n%v", m)
+			}
+		})
 	}
 }
 
