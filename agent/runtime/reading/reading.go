@@ -1,0 +1,250 @@
+// Package reading bounds what the agent reads of traced processes. Whoever runs in one
+// decides what is in its memory, its executable and the files that it maps, how many
+// mappings it has, and whether a file answers at all.
+//
+// Each process has one account of bytes and of work, whatever reads it: for its runtime, its
+// tables, its SDK. One process is read at a time, for a limited time. Beyond that nothing
+// more of the process is read for a while: its runtime is not known, and a counter says so.
+package reading
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What may be read of one process, before anything is refilled. A service in Go of 200 MB
+// takes some 50 MB and 2 million steps, once; a JVM some 10 MB, four times.
+const (
+	Bytes = 256 << 20 // from files and memory
+	Work  = 16 << 20  // steps of some 20 ns each, in what was read
+)
+
+const (
+	refill      = 10 * time.Minute // in which an empty account is full again
+	enough      = 4                // a quarter of it must be there after it was empty
+	patience    = 5 * time.Second  // for one reading
+	maxStuck    = 8                // readings that do not return
+	maxAccounts = 1 << 14
+)
+
+// Limit is an error: why no more of a process is read.
+type Limit string
+
+// The limits, by their names in metrics.
+const (
+	TooManyBytes Limit = "bytes"
+	TooMuchWork  Limit = "work"
+	Shape        Limit = "shape" // more mappings, sections or libraries than are kept
+	Stuck        Limit = "stuck" // a file or memory that does not answer: of FUSE, or on a network
+	Busy         Limit = "busy"  // too many other processes are stuck
+)
+
+// Limits are all of them.
+var Limits = []Limit{TooManyBytes, TooMuchWork, Shape, Stuck, Busy}
+
+var texts = map[Limit]string{
+	TooManyBytes: "its files and its memory are more to read than the agent reads of one process",
+	TooMuchWork:  "its files and its memory take more work than the agent does for one process",
+	Shape:        "it has more mappings, libraries or sections than the agent reads of one process",
+	Stuck:        "its files or its memory do not answer",
+	Busy:         "too many other processes have files that do not answer",
+}
+
+// Error says it in words.
+func (l Limit) Error() string { return texts[l] }
+
+// Account is what may still be read of a process. It is for one goroutine at a time. What
+// reads checks what the methods return, and ends: then Err says why.
+type Account struct {
+	bytes, work int64
+	limit       Limit
+	filled      time.Time
+	stuck       bool // a reading has not returned
+}
+
+// New is a full account.
+func New() *Account { return &Account{bytes: Bytes, work: Work, filled: time.Now()} }
+
+// Read takes n bytes that are about to be read; false if there are not as many left.
+func (a *Account) Read(n int) bool {
+	a.bytes -= int64(n)
+	if a.bytes < 0 && a.limit == "" {
+		a.limit = TooManyBytes
+	}
+	return a.Work(1)
+}
+
+// Work takes n steps; false if nothing more is to be done.
+func (a *Account) Work(n int) bool {
+	a.work -= int64(n)
+	if a.work < 0 && a.limit == "" {
+		a.limit = TooMuchWork
+	}
+	return a.limit == ""
+}
+
+// Exceed says that the process has more of something than is read.
+func (a *Account) Exceed() {
+	if a.limit == "" {
+		a.limit = Shape
+	}
+}
+
+// Err is the Limit that was reached; nil if none was.
+func (a *Account) Err() error {
+	if a.limit == "" {
+		return nil
+	}
+	return a.limit
+}
+
+// Of is a reader whose bytes are taken from the account.
+func (a *Account) Of(r io.ReaderAt) io.ReaderAt { return charged{a, r} }
+
+type charged struct {
+	*Account
+	r io.ReaderAt
+}
+
+func (c charged) ReadAt(b []byte, off int64) (int, error) {
+	if !c.Read(len(b)) {
+		return 0, c.limit
+	}
+	return c.r.ReadAt(b, off)
+}
+
+// open refills an account, and reports whether it has enough for a reading.
+func (a *Account) open(now time.Time) error {
+	if passed := now.Sub(a.filled); passed > 0 {
+		share := min(float64(passed)/float64(refill), 1)
+		a.bytes = min(max(a.bytes, 0)+int64(share*Bytes), Bytes)
+		a.work = min(max(a.work, 0)+int64(share*Work), Work)
+	}
+	a.filled = now
+	if a.limit == Shape || a.bytes >= Bytes/enough && a.work >= Work/enough {
+		a.limit = ""
+	}
+	return a.Err()
+}
+
+// ID names a process until the host is rebooted.
+type ID struct {
+	PID       int
+	StartTime uint64 // clock ticks after boot
+}
+
+var (
+	turn     = make(chan struct{}, 1) // of who reads
+	accounts struct {
+		sync.Mutex
+		of map[ID]*Account
+	}
+	stuck   atomic.Int32
+	counted [5]atomic.Uint64 // as Limits
+)
+
+// Unread is how often a process was not read, or not to the end, by the limit.
+func Unread(l Limit) uint64 {
+	for i, have := range Limits {
+		if have == l {
+			return counted[i].Load()
+		}
+	}
+	return 0
+}
+
+// Count counts that a process was not read, or not to the end.
+func Count(l Limit) {
+	for i, have := range Limits {
+		if have == l {
+			counted[i].Add(1)
+		}
+	}
+}
+
+// Do reads a process: f is called when no other process is read. Where f cannot read because
+// of a Limit, or does not return in time, that is Do's error, and the value is zero. f may go
+// on then, so what it writes to belongs to it alone.
+func Do[T any](id ID, f func(*Account) (T, error)) (value T, err error) {
+	defer func() {
+		if l := Limit(""); errors.As(err, &l) {
+			Count(l)
+		}
+	}()
+	turn <- struct{}{}
+	defer func() { <-turn }()
+	a := account(id)
+	switch {
+	case a.stuck:
+		return value, Stuck
+	case stuck.Load() >= maxStuck:
+		return value, Busy
+	}
+	if err := a.open(time.Now()); err != nil {
+		return value, err
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	var state atomic.Int32 // 1: it has returned, 2: nobody waits for it any more
+	go func() {
+		v, err := f(a)
+		if limit := a.Err(); limit != nil {
+			v, err = *new(T), limit
+		}
+		done <- result{v, err}
+		if !state.CompareAndSwap(0, 1) {
+			turn <- struct{}{}
+			a.stuck = false
+			<-turn
+			stuck.Add(-1)
+		}
+	}()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-late.C:
+	}
+	if !state.CompareAndSwap(0, 2) { // just now
+		r := <-done
+		return r.value, r.err
+	}
+	a.stuck = true
+	stuck.Add(1)
+	return value, Stuck
+}
+
+// account is a process's; whoever has the turn asks.
+func account(id ID) *Account {
+	accounts.Lock()
+	defer accounts.Unlock()
+	a := accounts.of[id]
+	if a == nil {
+		if accounts.of == nil || len(accounts.of) >= maxAccounts {
+			forget()
+		}
+		a = New()
+		accounts.of[id] = a
+	}
+	return a
+}
+
+// forget drops the accounts that are full again by now, and those of processes that are
+// gone for all that is known; all but the stuck ones if too many are left.
+func forget() {
+	kept := map[ID]*Account{}
+	now := time.Now()
+	for id, a := range accounts.of {
+		if a.stuck || now.Sub(a.filled) < refill && len(kept) < maxAccounts/2 {
+			kept[id] = a
+		}
+	}
+	accounts.of = kept
+}
