@@ -14,6 +14,7 @@ import (
 	"github.com/tare-trace/tare/agent/discover"
 	"github.com/tare-trace/tare/agent/kernel"
 	"github.com/tare-trace/tare/agent/runtime"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 	"github.com/tare-trace/tare/agent/tier"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/span"
@@ -106,6 +107,7 @@ type discovery struct {
 	doubted    map[bpf.PortKey]bool // listeners of the kernel side that no process of theirs had at the last scan
 	namespaces map[uint32]*namespace
 	left       *leftOut
+	unread     map[reading.Limit]bool                // what was logged of processes that are not read
 	refused    int                                   // processes that had no room since the last scan began
 	untold     int                                   // sockets that have none
 	addresses  atomic.Pointer[map[netip.Addr]uint32] // network namespace by address, see locate
@@ -138,6 +140,7 @@ func newDiscovery(t tracer, cfg config.Config, log *slog.Logger, in cluster.Sour
 		doubted:    map[bpf.PortKey]bool{},
 		namespaces: map[uint32]*namespace{},
 		left:       newLeftOut(),
+		unread:     map[reading.Limit]bool{},
 	}
 	d.services = newServices(log, func(index uint16, s *discover.Service) error {
 		bits, err := d.headers.bits(s.Correlation)
@@ -193,6 +196,12 @@ func (d *discovery) scan() error {
 	}
 	d.refused, d.newLoops = 0, false
 	err = d.take(found, true)
+	for _, l := range reading.Limits {
+		if !d.unread[l] && reading.Unread(l) > 0 {
+			d.unread[l] = true
+			d.log.Warn("not all is read of some processes: what is not known of them is not linked", "limit", string(l), "reason", l, "counted_by", "tare_unread_total")
+		}
+	}
 	d.left.set(leftProcesses, d.refused)
 	if d.left.set(leftSockets, d.untold) {
 		d.log.Warn("a service has more open sockets than one may have noted: some that were open before are not traced", "sockets", d.untold, "of_one_service", maxServiceSockets)

@@ -19,6 +19,7 @@ import (
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/event"
 	"github.com/tare-trace/tare/agent/export"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 	"github.com/tare-trace/tare/agent/spans"
 	"github.com/tare-trace/tare/bpf"
 	"github.com/tare-trace/tare/internal/browser"
@@ -110,6 +111,7 @@ var (
 	descServices   = prometheus.NewDesc("tare_services", "Services in containers, or outside of any, that are traced or were lately.", nil, nil)
 	descUnanswered = prometheus.NewDesc("tare_unanswered_tags", "Requests in a row with a tag towards a peer whose address does not answer them; sends_tags: some come from there. Of the peers that were asked most.", []string{"peer", "sends_tags"}, nil)
 	descLeftOut    = prometheus.NewDesc("tare_left_out", "What has no room in a table of the kernel side and is left out.", []string{"what"}, nil)
+	descUnread     = prometheus.NewDesc("tare_unread_total", "Times that a process was not read, or not to the end, since it has more than is read of one process, by the limit.", []string{"limit"}, nil)
 	descLive       = prometheus.NewDesc("tare_live_requests", "Sampled requests that wait for their response, as the kernel side sees it.", nil, nil)
 )
 
@@ -218,6 +220,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for what, n := range a.discovery.left.all() {
 		ch <- prometheus.MustNewConstMetric(descLeftOut, prometheus.GaugeValue, float64(n), what)
+	}
+	for _, l := range reading.Limits {
+		counter(descUnread, float64(reading.Unread(l)), string(l))
 	}
 	if live, err := a.tracer.LiveRequests(); err == nil {
 		ch <- prometheus.MustNewConstMetric(descLive, prometheus.GaugeValue, float64(live))

@@ -101,7 +101,7 @@ func TestFakeTree(t *testing.T) {
 	f.add(fakeProcess{pid: 30, exe: "/usr/bin/ruby3.1", cgroup: "/user.slice/user-0.slice/session-1.scope", netns: 1, sockets: []int{300}}, host4, host6)
 	f.add(fakeProcess{pid: 31, exe: "/usr/bin/curl", cgroup: "/", netns: 1, sockets: []int{999}}, host4, host6)
 	// Its own namespace, and a socket that systemd opened in the host's.
-	f.add(fakeProcess{pid: 40, exe: "/app/server", cgroup: "/system.slice/docker-" + id + ".scope", netns: 2, sockets: []int{400}, maps: "7f00 r-xp 0 08:01 1 /opt/jdk/lib/server/libjvm.so\n"}, "", "")
+	f.add(fakeProcess{pid: 40, exe: "/app/server", cgroup: "/system.slice/docker-" + id + ".scope", netns: 2, sockets: []int{400}, maps: "7f00-7f01 r-xp 0 08:01 1 /opt/jdk/lib/server/libjvm.so\n"}, "", "")
 	f.add(fakeProcess{pid: 50, exe: "/usr/bin/redis-server", cgroup: "/system.slice/redis.service", netns: 3, sockets: []int{500}}, row(80, 10, 500), "")
 	if err := os.Mkdir(filepath.Join(f.root, "60"), 0o755); err != nil { // gone between two reads
 		t.Fatal(err)

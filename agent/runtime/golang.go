@@ -9,12 +9,13 @@ import (
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/runtime/golang"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 	"github.com/tare-trace/tare/bpf"
 )
 
 var _ = register(Runtime{
 	Name:    "Go",
-	Detect:  func(p *Process) bool { return p.GoVersion() != "" },
+	Detect:  isGo,
 	Linking: config.Goroutine,
 	Why:     "Go: goroutines and contexts are read from the program's memory",
 	Check:   goPrograms.check,
@@ -37,7 +38,7 @@ type programs struct {
 // check reports why nothing of a program can be linked: first that it has neither
 // server, net/http's or gRPC's, which explains what else may be missing.
 func (g *programs) check(p *Process) error {
-	l, err := g.reader.Read(p.Dir)
+	l, err := g.read(p)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -52,6 +53,10 @@ func (g *programs) check(p *Process) error {
 	return nil
 }
 
+func (g *programs) read(p *Process) (*golang.Program, error) {
+	return readOf(p, func(a *reading.Account) (*golang.Program, error) { return g.reader.Read(p.Dir, a) })
+}
+
 // unreadable is the reason alone if it is the program's: one text for all
 // processes of an executable.
 func unreadable(err error) error {
@@ -62,7 +67,7 @@ func unreadable(err error) error {
 }
 
 func (g *programs) attach(p *Process, m Maps) error {
-	l, err := g.reader.Read(p.Dir)
+	l, err := g.read(p)
 	if err != nil {
 		return err
 	}
@@ -88,16 +93,19 @@ func (g *programs) attach(p *Process, m Maps) error {
 }
 
 func (g *programs) faultIn(p *Process, code uint32) error {
-	l, err := g.reader.Read(p.Dir)
-	if err != nil {
-		return err
-	}
-	memory, err := os.Open(filepath.Join(p.Dir, "mem"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = memory.Close() }()
-	return l.FaultIn(memory, code)
+	_, err := readOf(p, func(a *reading.Account) (none struct{}, err error) {
+		l, err := g.reader.Read(p.Dir, a)
+		if err != nil {
+			return none, err
+		}
+		memory, err := os.Open(filepath.Join(p.Dir, "mem"))
+		if err != nil {
+			return none, err
+		}
+		defer func() { _ = memory.Close() }()
+		return none, l.FaultIn(a.Of(memory), code)
+	})
+	return err
 }
 
 func (g *programs) detach(pid int, m Maps) error {

@@ -8,7 +8,7 @@ var _ = register(Runtime{
 	Libraries:   []string{"libjvm.so"},
 	Linking:     config.Task,
 	Why:         "Java: virtual threads are read from the JVM's memory; platform threads as auto",
-	Look:        lookTask(readJVM),
+	Look:        lookTask(readJVM, false),
 	LookForShim: lookForShim,
 	Detach:      detachTask,
 })

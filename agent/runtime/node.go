@@ -8,6 +8,6 @@ var _ = register(Runtime{
 	Libraries:   []string{"libnode.so"},
 	Linking:     config.Task,
 	Why:         "Node.js: one thread, whose continuations a shim in the process tells apart, if there is one",
-	Look:        lookTask(readNode),
+	Look:        lookTask(readNode, true),
 	Detach:      detachTask,
 })

@@ -1,15 +1,15 @@
 package runtime
 
 import (
-	"debug/buildinfo"
-	"iter"
-	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
+
+	"github.com/tare-trace/tare/agent/runtime/native"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // Process is what a runtime may ask of a process.
@@ -20,30 +20,49 @@ type Process struct {
 	Dir       string // its directory in the proc file system
 
 	detector *Detector
+	version  string           // of Go, once it was detected
+	account  *reading.Account // while it is detected
+	mapped   *[]string        // base names of files, likewise
 }
 
 // Name is the base name of its executable.
 func (p *Process) Name() string { return path.Base(p.Exe) }
 
 // GoVersion is the version of Go that built its executable, "" for another
-// compiler's.
-func (p *Process) GoVersion() string { return p.detector.goVersion(filepath.Join(p.Dir, "exe")) }
+// compiler's, or if that could not be read, or the process was not detected.
+func (p *Process) GoVersion() string { return p.version }
 
-// Libraries are the base names of the files that it has mapped, in the order of
-// their addresses, each as often as it is mapped. Right after exec the libraries
-// are not there yet.
-func (p *Process) Libraries() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		text, err := os.ReadFile(filepath.Join(p.Dir, "maps"))
-		if err != nil {
-			return
-		}
-		for line := range strings.Lines(string(text)) {
-			if slash := strings.LastIndexByte(line, '/'); slash >= 0 && !yield(strings.TrimSuffix(line[slash+1:], "\n")) {
-				return
-			}
-		}
+// maxLibraries bounds the names of a process's files, in bytes.
+const maxLibraries = 512 << 10
+
+// libraries are the base names of the files that it has mapped, in the order of
+// their addresses. Right after exec the libraries are not there yet.
+func (p *Process) libraries() []string {
+	if p.mapped != nil {
+		return *p.mapped
 	}
+	p.mapped = new([]string)
+	left := maxLibraries
+	err := native.Libraries(p.Dir, p.account, func(name string) bool {
+		if left -= len(name) + int(unsafe.Sizeof(name)); left < 0 {
+			p.account.Exceed()
+			return false
+		}
+		*p.mapped = append(*p.mapped, name)
+		return true
+	})
+	if err != nil {
+		*p.mapped = nil // it has ended, or what is there cannot be read
+	}
+	return *p.mapped
+}
+
+// readOf reads a process, as its account allows.
+func readOf[T any](p *Process, f func(*reading.Account) (T, error)) (T, error) {
+	if p.account != nil { // it is its turn
+		return f(p.account)
+	}
+	return reading.Do(reading.ID{PID: p.PID, StartTime: p.StartTime}, f)
 }
 
 // A process may load libraries when it is up, long after exec: it is looked at
@@ -70,6 +89,7 @@ type identity struct {
 
 type detected struct {
 	runtime *Runtime
+	version string    // of Go
 	first   time.Time // when the process was first seen
 	looked  time.Time
 }
@@ -91,9 +111,32 @@ func (d *Detector) Detect(p *Process) *Runtime {
 		d.runtimes.put(id, k)
 	}
 	if k.runtime == nil || now.Sub(k.first) < young || now.Sub(k.looked) >= again {
-		k.runtime, k.looked = detect(p), now
+		k.detect(p)
+		k.looked = now
 	}
+	p.version = k.version
 	return k.runtime
+}
+
+// detect finds the runtime of a process. What was known stays where it cannot be read now.
+func (k *detected) detect(p *Process) {
+	if r, ok := byName[p.Name()]; ok && r.Check == nil {
+		k.runtime = r
+		return
+	}
+	q := *p // which alone the reading changes: it may be waited for no more
+	found, err := readOf(p, func(a *reading.Account) (found detected, err error) {
+		q.account = a
+		found.runtime = detect(&q)
+		found.version = q.version
+		return found, nil
+	})
+	switch {
+	case err == nil:
+		k.runtime, k.version = found.runtime, found.version
+	case k.runtime == nil:
+		k.runtime = unknown.refused(err)
+	}
 }
 
 // executable identifies a file's content.
@@ -102,24 +145,29 @@ type executable struct {
 	size, mtime int64
 }
 
-func (d *Detector) goVersion(exe string) string {
-	info, err := os.Stat(exe)
+// isGo reports whether a process runs an executable that Go built, and notes the version.
+func isGo(p *Process) bool {
+	f, err := reading.Open(filepath.Join(p.Dir, "exe"))
 	if err != nil {
-		return ""
+		return false
+	}
+	defer func() { _ = f.Close() }() // only read from
+	info, err := f.Stat()
+	if err != nil {
+		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return ""
+		return false
 	}
 	id := executable{uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano()}
-	version, ok := d.goVersions.get(id)
-	if !ok {
-		if info, err := buildinfo.ReadFile(exe); err == nil {
-			version = info.GoVersion
+	if p.version, ok = p.detector.goVersions.get(id); !ok {
+		p.version = goVersion(p.account.Of(f))
+		if p.account.Err() == nil {
+			p.detector.goVersions.put(id, p.version)
 		}
-		d.goVersions.put(id, version)
 	}
-	return version
+	return p.version != ""
 }
 
 // generations is a map that forgets what was not asked for between two calls of

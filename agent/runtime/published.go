@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tare-trace/tare/agent/runtime/native"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 	"github.com/tare-trace/tare/agent/runtime/sdk"
 	"github.com/tare-trace/tare/bpf"
 )
@@ -15,7 +17,7 @@ const publishers = "publishers"
 // LookPublished tells the kernel side where an SDK in a process publishes which span is
 // current, whatever the process's runtime. Its error is why that cannot be read.
 func LookPublished(p *Process, m Maps) (found bool, err error) {
-	v, err := sdk.Read(p.Dir)
+	v, err := readOf(p, func(a *reading.Account) (native.Variable, error) { return sdk.Read(p.Dir, a) })
 	if errors.Is(err, sdk.ErrAbsent) {
 		return false, DetachPublished(p.PID, m) // its library may be gone
 	}

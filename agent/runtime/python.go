@@ -7,6 +7,6 @@ var _ = register(Runtime{
 	Detect:  isPython,
 	Linking: config.Task,
 	Why:     "Python: greenlets and asyncio's tasks are read from its memory; threads as auto",
-	Look:    lookTask(readPython),
+	Look:    lookTask(readPython, false),
 	Detach:  detachTask,
 })

@@ -20,7 +20,7 @@ func isRuby(p *Process) bool {
 	if strings.TrimRight(p.Name(), ".0123456789") == "ruby" {
 		return true
 	}
-	for library := range p.Libraries() {
+	for _, library := range p.libraries() {
 		if strings.HasPrefix(library, "libruby-") || strings.HasPrefix(library, "libruby.so") {
 			return true
 		}

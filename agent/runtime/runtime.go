@@ -50,15 +50,35 @@ var (
 )
 
 // refused is the runtime as processes have it that it cannot link, by the reason.
-// Each is one *Runtime, for a change of it is a change of the process.
+// Each is one *Runtime, for a change of it is a change of the process. Processes can bring
+// about any number of reasons: beyond a bound all are one.
 func (r *Runtime) refused(err error) *Runtime {
-	type key struct{ name, why string }
-	variant := &Runtime{Name: r.Name, Linking: config.None, Why: r.Name + ": " + err.Error()}
-	have, _ := refusals.LoadOrStore(key{r.Name, variant.Why}, variant)
-	return have.(*Runtime)
+	why := r.Name + ": " + err.Error()
+	refusals.Lock()
+	defer refusals.Unlock()
+	key := refusal{r.Name, why[:min(len(why), maxWhy)]}
+	if refusals.of[key] == nil && len(refusals.of) >= maxRefusals {
+		key.why = r.Name + ": it cannot be linked"
+	}
+	variant := refusals.of[key]
+	if variant == nil {
+		variant = &Runtime{Name: r.Name, Linking: config.None, Why: key.why}
+		refusals.of[key] = variant
+	}
+	return variant
 }
 
-var refusals sync.Map
+type refusal struct{ name, why string }
+
+const (
+	maxRefusals = 1024
+	maxWhy      = 512 // bytes
+)
+
+var refusals = struct {
+	sync.Mutex
+	of map[refusal]*Runtime
+}{of: map[refusal]*Runtime{}}
 
 // register adds a runtime, while package variables are initialised.
 func register(r Runtime) *Runtime {
@@ -92,7 +112,7 @@ func recognise(p *Process) *Runtime {
 			return r
 		}
 	}
-	for library := range p.Libraries() {
+	for _, library := range p.libraries() {
 		if r, ok := byLibrary[library]; ok {
 			return r
 		}

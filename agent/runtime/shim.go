@@ -2,14 +2,15 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math/bits"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
+	"github.com/tare-trace/tare/agent/runtime/native"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 	"github.com/tare-trace/tare/bpf"
 )
 
@@ -27,52 +28,36 @@ const (
 var errNoShim = errors.New("no shim in it: runtimes/README.md")
 
 // readShim finds the table of a shim; there is none in most processes.
-func readShim(dir string, t *bpf.TaskProgram) error {
-	text, err := os.ReadFile(filepath.Join(dir, "maps"))
+func readShim(dir string, a *reading.Account, t *bpf.TaskProgram) (err error) {
+	file, err := os.Open(filepath.Join(dir, "mem"))
 	if err != nil {
 		return err
 	}
-	memory, err := os.Open(filepath.Join(dir, "mem"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = memory.Close() }() // what was read was read
-	left := maxMappings
-	for line := range strings.Lines(string(text)) {
-		from, size, named, ok := writable(line)
-		if !ok {
-			continue
+	defer func() { _ = file.Close() }() // what was read was read
+	memory, left := a.Of(file), maxMappings
+	var unknown error
+	err = native.Mappings(dir, a, func(m native.Mapping, name []byte) bool {
+		named := bytes.Contains(name, []byte(shimName))
+		// The files of others begin with what they please.
+		if !m.Writable || !named && bytes.Contains(name, []byte("/")) && !bytes.Contains(name, []byte("/dev/zero")) {
+			return true
 		}
 		if left--; left < 0 {
-			break
+			return false
 		}
 		var head [shimHeader]byte
-		if _, err := memory.ReadAt(head[:], int64(from)); err != nil || !bytes.HasPrefix(head[:], []byte(shimMagic)) { //nolint:gosec // an address of user space
-			continue
+		if _, err := memory.ReadAt(head[:], int64(m.Low)); err != nil || !bytes.HasPrefix(head[:], []byte(shimMagic)) { //nolint:gosec // an address of user space
+			return true
 		}
 		slots := binary.NativeEndian.Uint32(head[len(shimMagic):])
-		if bits.OnesCount32(slots) != 1 || slots > shimSlots || shimHeader+uint64(slots)*shimHeader > size {
+		if bits.OnesCount32(slots) != 1 || slots > shimSlots || shimHeader+uint64(slots)*shimHeader > m.High-m.Low {
 			if named {
-				return errors.New("the table of its shim has an unknown shape")
+				unknown = errors.New("the table of its shim has an unknown shape")
 			}
-			continue
+			return !named
 		}
-		t.Shim.Table, t.Shim.Slots = from+shimHeader, slots
-		return nil
-	}
-	return nil
-}
-
-// writable reads a line of /proc/PID/maps.
-func writable(line string) (from, size uint64, named, ok bool) {
-	span, rest, _ := strings.Cut(line, " ")
-	low, high, _ := strings.Cut(span, "-")
-	from, err := strconv.ParseUint(low, 16, 64)
-	to, err2 := strconv.ParseUint(high, 16, 64)
-	if err != nil || err2 != nil || to < from || !strings.HasPrefix(rest, "rw") {
-		return 0, 0, false, false
-	}
-	named = strings.Contains(rest, shimName)
-	// The files of others begin with what they please.
-	return from, to - from, named, named || !strings.Contains(rest, "/") || strings.Contains(rest, "/dev/zero")
+		t.Shim.Table, t.Shim.Slots = m.Low+shimHeader, slots
+		return false
+	})
+	return cmp.Or(err, unknown)
 }

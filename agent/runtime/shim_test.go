@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-trace/tare/agent/runtime/reading"
 	"github.com/tare-trace/tare/bpf"
 )
 
@@ -62,7 +63,7 @@ func TestReadShim(t *testing.T) {
 		"a line that cannot be read": {"7fff rw-p\n-\nx-y rw-p\n\n", 0},
 	} {
 		var p bpf.TaskProgram
-		if err := readShim(mapped(t, c.lines), &p); err != nil || p.Shim.Table != c.want {
+		if err := readShim(mapped(t, c.lines), reading.New(), &p); err != nil || p.Shim.Table != c.want {
 			t.Errorf("%s: %#x, %v, want %#x", name, p.Shim.Table, err, c.want)
 		}
 		if c.want != 0 && p.Shim.Slots != 32 {
@@ -71,7 +72,7 @@ func TestReadShim(t *testing.T) {
 	}
 	named := table(t, 7, page)
 	var p bpf.TaskProgram
-	if err := readShim(mapped(t, lineOf(named)[:len(lineOf(named))-1]+" /memfd:tare-threads (deleted)\n"), &p); err == nil || p.Shim.Table != 0 {
+	if err := readShim(mapped(t, lineOf(named)[:len(lineOf(named))-1]+" /memfd:tare-threads (deleted)\n"), reading.New(), &p); err == nil || p.Shim.Table != 0 {
 		t.Errorf("a table of an unknown shape: %+v, %v", p.Shim, err)
 	}
 }
@@ -110,7 +111,7 @@ func FuzzReadShim(f *testing.F) {
 		m := table(t, 0, 4096)
 		copy(m, head)
 		var p bpf.TaskProgram
-		_ = readShim(mapped(t, lines+"\n"+lineOf(m)), &p)
+		_ = readShim(mapped(t, lines+"\n"+lineOf(m)), reading.New(), &p)
 		if s := p.Shim; s.Table != 0 && (s.Slots == 0 || s.Slots&(s.Slots-1) != 0 || s.Slots > shimSlots || !bytes.HasPrefix(m, []byte(shimMagic))) {
 			t.Errorf("%+v of %q", s, m[:shimHeader])
 		}

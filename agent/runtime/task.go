@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/tare-trace/tare/agent/runtime/cpython"
 	"github.com/tare-trace/tare/agent/runtime/greenlet"
 	"github.com/tare-trace/tare/agent/runtime/jvm"
 	"github.com/tare-trace/tare/agent/runtime/native"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 	"github.com/tare-trace/tare/bpf"
 )
 
@@ -17,28 +19,76 @@ const taskPrograms = "task_programs"
 
 // lookTask is a Runtime's Look that tells the kernel side where to read which task
 // runs. Of what cannot be read the kernel side is told too, so that it takes threads
-// for what they are, under its guard.
-func lookTask(read func(dir string, t *bpf.TaskProgram) error) func(*Process, Maps) error {
+// for what they are, under its guard; where only a shim tells who works (alone), so that it
+// links nothing without one.
+func lookTask(read func(dir string, a *reading.Account, t *bpf.TaskProgram) error, alone bool) func(*Process, Maps) error {
 	return func(p *Process, m Maps) error {
-		t := bpf.TaskProgram{State: bpf.TaskRead}
-		err := readShim(p.Dir, &t)
-		if t.Shim.Table == 0 {
-			err = errors.Join(err, read(p.Dir, &t))
+		t, err := readOf(p, func(a *reading.Account) (t bpf.TaskProgram, err error) {
+			err = readShim(p.Dir, a, &t)
+			if t.Shim.Table == 0 {
+				err = errors.Join(err, read(p.Dir, a, &t))
+			}
+			return t, err
+		})
+		if limit := reading.Limit(""); errors.As(err, &limit) && tasksOf.knows(p) {
+			return err
 		}
+		t.State = bpf.TaskRead
+		if alone && t.Shim.Table == 0 {
+			t.Shim.Needed = 1
+		}
+		tasksOf.tell(p)
 		return errors.Join(err, m.Put(taskPrograms, uint32(p.PID), t))
 	}
 }
 
+// tasksOf are the processes of which the kernel side was told: what is known of one stays
+// where more than is read of it is to be read later.
+var tasksOf toldOf
+
+type toldOf struct {
+	mu    sync.Mutex
+	start map[int]uint64 // by process
+}
+
+func (t *toldOf) knows(p *Process) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	start, ok := t.start[p.PID]
+	return ok && start == p.StartTime
+}
+
+func (t *toldOf) tell(p *Process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.start == nil {
+		t.start = map[int]uint64{}
+	}
+	t.start[p.PID] = p.StartTime
+}
+
+func (t *toldOf) forget(pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.start, pid)
+}
+
 // lookForShim is a Runtime's LookForShim: what was read before stays, unless there is one.
 func lookForShim(p *Process, m Maps) error {
-	t := bpf.TaskProgram{State: bpf.TaskRead}
-	if err := readShim(p.Dir, &t); err != nil || t.Shim.Table == 0 {
+	t, err := readOf(p, func(a *reading.Account) (t bpf.TaskProgram, err error) {
+		return t, readShim(p.Dir, a, &t)
+	})
+	if err != nil || t.Shim.Table == 0 {
 		return err
 	}
+	t.State = bpf.TaskRead
 	return m.Put(taskPrograms, uint32(p.PID), t)
 }
 
-func detachTask(pid int, m Maps) error { return m.Delete(taskPrograms, uint32(pid)) }
+func detachTask(pid int, m Maps) error {
+	tasksOf.forget(pid)
+	return m.Delete(taskPrograms, uint32(pid))
+}
 
 func setPath(n *uint32, at *[bpf.TaskPath]int32, paths ...native.Path) error {
 	for _, p := range paths {
@@ -52,13 +102,10 @@ func setPath(n *uint32, at *[bpf.TaskPath]int32, paths ...native.Path) error {
 }
 
 // readNode is for a runtime of which only a shim tells who works.
-func readNode(_ string, t *bpf.TaskProgram) error {
-	t.Shim.Needed = 1
-	return errNoShim
-}
+func readNode(string, *reading.Account, *bpf.TaskProgram) error { return errNoShim }
 
-func readJVM(dir string, t *bpf.TaskProgram) error {
-	l, err := jvm.Read(dir)
+func readJVM(dir string, a *reading.Account, t *bpf.TaskProgram) error {
+	l, err := jvm.Read(dir, a)
 	if err != nil || l.Identity == jvm.NoVirtualThreads {
 		return err
 	}
@@ -72,13 +119,13 @@ func readJVM(dir string, t *bpf.TaskProgram) error {
 	return setPath(&j.Thread.N, &j.Thread.At, l.Thread)
 }
 
-func readPython(dir string, t *bpf.TaskProgram) error {
-	return errors.Join(readGreenlets(dir, t), readCPython(dir, t))
+func readPython(dir string, a *reading.Account, t *bpf.TaskProgram) error {
+	return errors.Join(readGreenlets(dir, a, t), readCPython(dir, a, t))
 }
 
-func readGreenlets(dir string, t *bpf.TaskProgram) error {
-	code, codeErr := native.CodePages(dir) // before: what is loaded meanwhile must show
-	l, err := greenlet.Read(dir)
+func readGreenlets(dir string, a *reading.Account, t *bpf.TaskProgram) error {
+	code, codeErr := native.CodePages(dir, a) // before: what is loaded meanwhile must show
+	l, err := greenlet.Read(dir, a)
 	if errors.Is(err, greenlet.ErrAbsent) {
 		t.Code = code
 		return codeErr
@@ -90,14 +137,14 @@ func readGreenlets(dir string, t *bpf.TaskProgram) error {
 	return setPath(&t.Greenlet.State.N, &t.Greenlet.State.At, l.State)
 }
 
-func readCPython(dir string, t *bpf.TaskProgram) error {
-	l, err := cpython.Read(dir)
+func readCPython(dir string, a *reading.Account, t *bpf.TaskProgram) error {
+	l, err := cpython.Read(dir, a)
 	if err != nil {
 		return err
 	}
-	p, a := &t.Python, &l.Attributes
+	p, at := &t.Python, &l.Attributes
 	p.Previous, p.Owner, p.Code, p.Locals, p.Tag = l.Previous, l.Owner, l.Code, l.Locals, l.Tag
-	p.Dict, p.Values, p.Valid, p.First, p.Capacity, p.Flag = a.Dict, a.Values, a.Valid, a.First, a.Capacity, a.Flag
+	p.Dict, p.Values, p.Valid, p.First, p.Capacity, p.Flag = at.Dict, at.Values, at.Valid, at.First, at.Capacity, at.Flag
 	return setPath(&p.Frame.N, &p.Frame.At, l.State, l.Frame)
 }
 
@@ -106,7 +153,7 @@ func isPython(p *Process) bool {
 	if strings.HasPrefix(p.Name(), "python") {
 		return true
 	}
-	for library := range p.Libraries() {
+	for _, library := range p.libraries() {
 		if strings.HasPrefix(library, "libpython3.") {
 			return true
 		}

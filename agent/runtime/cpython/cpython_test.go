@@ -14,6 +14,8 @@ import (
 
 	"github.com/tare-trace/tare/agent/runtime/native"
 	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
+	"github.com/tare-trace/tare/agent/runtime/reading"
+	"github.com/tare-trace/tare/agent/runtime/reading/readingtest"
 )
 
 func pythons(t testing.TB) []string {
@@ -82,7 +84,7 @@ func TestThreads(t *testing.T) {
 			t.Skipf("3.%d", minor)
 		}
 		dir, lines := nativetest.Run(t, python, "testdata/threads.py")
-		l, err := Read(dir)
+		l, err := Read(dir, reading.New())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +92,7 @@ func TestThreads(t *testing.T) {
 		if l.Minor != minor || (l.Task != 0) != (minor >= 14) || len(lines) != 3 {
 			t.Fatalf("%+v, want 3.%d", *l, minor)
 		}
-		p, err := native.Open(dir)
+		p, err := native.Open(dir, reading.New())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,11 +165,11 @@ func TestRefused(t *testing.T) {
 		} else if minor < 7 {
 			why = "no _PyRuntime in libpython or the executable"
 		}
-		if l, err := Read(dir); err == nil || err.Error() != why {
+		if l, err := Read(dir, reading.New()); err == nil || err.Error() != why {
 			t.Errorf("%+v, %v, want %q", l, err, why)
 		}
 	})
-	if l, err := Read("/proc/self"); err == nil {
+	if l, err := Read("/proc/self", reading.New()); err == nil {
 		t.Errorf("%+v of a program in Go", l)
 	}
 }
@@ -187,11 +189,11 @@ if pid == 0:
 print(pid)
 print('ready', flush=True)
 os.read(0, 1)`)
-		l, err := Read(dir)
+		l, err := Read(dir, reading.New())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if forked, err := Read("/proc/" + lines[0]); err != nil || !reflect.DeepEqual(l, forked) {
+		if forked, err := Read("/proc/"+lines[0], reading.New()); err != nil || !reflect.DeepEqual(l, forked) {
 			t.Errorf("%+v, %v, want %+v", forked, err, l)
 		}
 	})
@@ -204,7 +206,7 @@ func TestTorn(t *testing.T) {
 			t.Skipf("3.%d", minor)
 		}
 		dir, _ := nativetest.Run(t, python, "testdata/threads.py")
-		p, err := native.Open(dir)
+		p, err := native.Open(dir, reading.New())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +235,7 @@ func TestTorn(t *testing.T) {
 			same, refused := 0, 0
 			for seed := range uint64(20) {
 				torn := &nativetest.Torn{Source: source, Random: rand.New(rand.NewPCG(seed, 0)), Rate: rate}
-				l, err := read(native.NewMemory(torn), libc, at)
+				l, err := read(native.NewMemory(torn, reading.New()), libc, at)
 				if err != nil {
 					refused++
 				} else if reflect.DeepEqual(l, whole) {
@@ -261,15 +263,18 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, version uint32, b []byte) {
 		memory := append(slices.Clone(b), make([]byte, (8-len(b)%8)%8)...)
 		at := base + uint64(len(memory)) // of the version
-		source := &nativetest.Torn{Source: nativetest.Fake(binary.LittleEndian.AppendUint64(memory, uint64(version)))}
-		source.Random = rand.New(rand.NewPCG(0, 0))
-		m := native.NewMemory(source)
-		libc := &native.LibC{Specific: 16, KeyData: 8, KeySize: 16, Block: 512, TID: 8, DTVP: 8, DTVSize: 16}
-		l, err := read(m, libc, func(name string) uint64 {
-			return map[string]uint64{"_PyRuntime": base, "PyCode_Type": base + 64, "Py_Version": at}[name]
+		readingtest.Live(t, func() {
+			for _, source := range nativetest.Sources(binary.LittleEndian.AppendUint64(memory, uint64(version))) {
+				source := &nativetest.Torn{Source: source, Random: rand.New(rand.NewPCG(0, 0))}
+				m := native.NewMemory(source, reading.New())
+				libc := &native.LibC{Specific: 16, KeyData: 8, KeySize: 16, Block: 512, TID: 8, DTVP: 8, DTVSize: 16}
+				l, err := read(m, libc, func(name string) uint64 {
+					return map[string]uint64{"_PyRuntime": base, "PyCode_Type": base + 64, "Py_Version": at}[name]
+				})
+				if (l == nil) == (err == nil) || source.Reads > 1<<13 {
+					t.Errorf("%+v, %v, %d reads", l, err, source.Reads)
+				}
+			}
 		})
-		if (l == nil) == (err == nil) || source.Reads > 1<<13 {
-			t.Errorf("%+v, %v, %d reads", l, err, source.Reads)
-		}
 	})
 }

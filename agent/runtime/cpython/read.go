@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/agent/runtime/native"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 const (
@@ -19,8 +20,8 @@ const (
 
 // Read reads the interpreter of a process, whose directory in the proc file
 // system is given.
-func Read(dir string) (*Layout, error) {
-	p, err := native.Open(dir)
+func Read(dir string, a *reading.Account) (*Layout, error) {
+	p, err := native.Open(dir, a)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // The first sight of a large executable: this repository's own.
@@ -22,7 +24,7 @@ func BenchmarkFirstSight(b *testing.B) {
 	b.ReportAllocs()
 	before := cpu(b)
 	for b.Loop() {
-		if _, err := ReadFile(f); err != nil {
+		if _, err := ReadFile(f, reading.New()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -45,7 +47,7 @@ func BenchmarkNextProcess(b *testing.B) {
 	b.ReportAllocs()
 	before := cpu(b)
 	for b.Loop() {
-		if _, err := r.Read("/proc/self"); err != nil {
+		if _, err := r.Read("/proc/self", reading.New()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -55,13 +57,13 @@ func BenchmarkNextProcess(b *testing.B) {
 // Another container's copy of an executable that is known: by its build id.
 func BenchmarkNextFile(b *testing.B) {
 	var r Reader
-	if _, err := r.Read("/proc/self"); err != nil {
+	if _, err := r.Read("/proc/self", reading.New()); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		clear(r.files)
-		if _, err := r.Read("/proc/self"); err != nil {
+		if _, err := r.Read("/proc/self", reading.New()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -29,6 +29,9 @@ func (d *deriver) contexts() Refusal {
 		inter := m.pointer(itab)
 		known, ok := isContext[inter]
 		if !ok {
+			if len(isContext) >= maxInterfaces {
+				clear(isContext)
+			}
 			t, valid := m.typeAt(inter)
 			known = valid && t.kind == kindInterface && m.name(t) == contextInterface && m.pkg(t) == "context"
 			isContext[inter] = known
@@ -40,7 +43,7 @@ func (d *deriver) contexts() Refusal {
 		if !ok {
 			continue
 		}
-		x := Context{Itab: itab, Type: m.name(t), Via: -1, Parent: -1}
+		x := Context{Itab: itab, Type: named(m.rawName(t)), Via: -1, Parent: -1}
 		s := m.target(t)
 		switch m.name(s) {
 		case "context.valueCtx":
@@ -65,7 +68,13 @@ func (d *deriver) contexts() Refusal {
 	return Refusal{}
 }
 
-const maxContexts = 1024
+const (
+	maxContexts   = 1024
+	maxInterfaces = 4096 // that are remembered to be contexts, or none
+	maxType       = 64   // bytes of a context's name
+)
+
+func named(name []byte) string { return string(name[:min(len(name), maxType)]) }
 
 // target is the type of what an interface's data word points to: it is a pointer
 // itself, or something that is as large as one, or else the value is behind it.

@@ -155,7 +155,7 @@ func (c *check) refused() bool { return c.refusal.Reason != Fits }
 
 func (c *check) refuse(r Reason, what string) {
 	if !c.refused() {
-		c.refusal = Refusal{r, what}
+		c.refusal = refuse(r, what)
 	}
 }
 
@@ -312,7 +312,7 @@ func (d *deriver) http1Client(loop function) (*HTTP1Client, Refusal) {
 	}
 	slot, r := d.m.objectSlot(loop, write, req.off)
 	if r != Fits {
-		return nil, Refusal{r, loop.name}
+		return nil, refuse(r, loop.name)
 	}
 	x.Request = slot
 	d.slots = append(d.slots, slotOf{loop, &x.Request})
@@ -337,7 +337,7 @@ func (d *deriver) http2Server(v http2Names, read function) (*HTTP2Server, Refusa
 	c.argument(&x.Conn, read, 0)
 	if !c.refused() {
 		if x.Writers = d.m.closureSlots(run); len(x.Writers) == 0 {
-			return nil, Refusal{NoStackObject, run.name}
+			return nil, refuse(NoStackObject, run.name)
 		}
 		for i := range x.Writers {
 			d.slots = append(d.slots, slotOf{run, &x.Writers[i]})

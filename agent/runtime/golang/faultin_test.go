@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/tare-trace/tare/agent/runtime/elffile"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // watched is a program's memory, and what was read of it.
@@ -32,14 +35,14 @@ func TestFaultIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = exe.Close() }()
-	f, err := elf.NewFile(exe)
+	f, err := elffile.New(exe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f.Type != elf.ET_EXEC {
 		t.Skip("the test is position independent: without a process its tables cannot be read")
 	}
-	m, err := openImage(f, exe, nil, 0)
+	m, err := openImage(f, exe, nil, 0, reading.New())
 	if err != nil {
 		t.Fatal(err)
 	}

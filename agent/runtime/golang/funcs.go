@@ -31,8 +31,11 @@ func (m *module) findFunctions(suffixes []string) map[string][]function {
 		o := 0
 		for {
 			i := bytes.IndexByte(b[o:], 0)
+			if !m.account.Work(1) {
+				return false
+			}
 			if i < 0 {
-				if len(pending) < maxName {
+				if len(pending) <= maxName {
 					pending = append(pending, b[o:]...)
 				}
 				return true
@@ -43,7 +46,7 @@ func (m *module) findFunctions(suffixes []string) map[string][]function {
 				name = append(pending, name...)
 				pending = pending[:0]
 			}
-			if len(name) >= tail {
+			if len(name) >= tail && len(name) <= maxName {
 				for _, s := range tails[[tail]byte(name[len(name)-tail:])] {
 					if rest, ok := bytes.CutSuffix(name, []byte(s)); ok && (len(rest) == 0 || rest[len(rest)-1] == '/') && len(matches) < 256 {
 						matches[off] = match{string(name), s}
@@ -58,7 +61,7 @@ func (m *module) findFunctions(suffixes []string) map[string][]function {
 		return found
 	}
 	// Some names are of functions that exist only inlined, so all are looked at.
-	entries, records := window{m: m.image}, window{m: m.image}
+	entries, records := window{m: m.image, size: 128 << 10}, window{m: m.image, size: 128 << 10}
 	for i := range m.nfunc {
 		e := entries.read(m.ftab.addr+8*i, 16)
 		if e == nil {
@@ -73,13 +76,17 @@ func (m *module) findFunctions(suffixes []string) map[string][]function {
 			f := function{name: n.name, record: at,
 				Range: Range{m.text + uint64(binary.LittleEndian.Uint32(e)), m.text + uint64(binary.LittleEndian.Uint32(e[8:]))}}
 			f.pkg = packageOf(n.name)
-			if f.Low < f.High && f.High <= m.etext {
+			if f.Low < f.High && f.High <= m.etext && len(found[n.suffix]) < maxCopies {
 				found[n.suffix] = append(found[n.suffix], f)
 			}
 		}
 	}
 	return found
 }
+
+// maxCopies is how many functions of a name are looked at: copies of a package, and types of
+// a name that several packages have.
+const maxCopies = 16
 
 // packageOf is the path of the package that declares a method.
 func packageOf(name string) string {
@@ -162,7 +169,7 @@ func (m *module) values(f function, table uint32) func(yield func(Range, int32) 
 		if table == 0 || uint64(table) >= m.pctab.len {
 			return
 		}
-		w := window{m: m.image}
+		w := window{m: m.image, size: 2 << 10}
 		at, pc, v := m.pctab.addr+uint64(table), f.Low, int32(-1)
 		varint := func() (uint32, bool) {
 			b := w.read(at, 1)

@@ -10,6 +10,10 @@ import (
 	"os"
 	"reflect"
 	"testing"
+
+	"github.com/tare-trace/tare/agent/runtime/elffile"
+	"github.com/tare-trace/tare/agent/runtime/reading"
+	"github.com/tare-trace/tare/agent/runtime/reading/readingtest"
 )
 
 // FuzzDecoders gives every decoder memory of arbitrary content: none may panic,
@@ -28,50 +32,60 @@ func FuzzDecoders(f *testing.F) {
 		if s := e.Section(name); s != nil {
 			b := make([]byte, min(s.Size, 4096))
 			_, _ = s.ReadAt(b, off)
-			f.Add(b, false)
-			f.Add(b, true)
+			for i := range 4 {
+				f.Add(b, i&1 > 0, i&2 > 0)
+			}
 		}
 	}
-	f.Fuzz(func(_ *testing.T, b []byte, other bool) {
-		const at = 0x1000
-		m := &module{image: &image{elf: &elf.File{FileHeader: elf.FileHeader{Type: elf.ET_EXEC, Machine: elf.EM_X86_64}},
-			file: bytes.NewReader(b), segs: []segment{{addr: at, size: uint64(len(b))}}, chunks: map[chunk][]byte{}, last: chunk{1, 0}}, arch: &amd64}
-		if other {
-			m.arch = &arm64
-		}
-		n := uint64(len(b))
-		all, words := slice{at, n}, slice{at, n / 8}
-		m.decode(at, b)
-		m.names, m.pctab, m.functions, m.ftab, m.nfunc = all, all, all, words, n/8
-		m.text, m.etext, m.types, m.etypes, m.rodata, m.gofunc = at, at+n, at, at+n, at, at
-		m.typelinks, m.itablinks, m.itabs, m.eitabs, m.descriptors = slice{at, n / 4}, words, at, at+n, 0
-		if other {
-			m.descriptors, m.itablinks = at+n, slice{}
-		}
-		for off := uint64(0); off < min(n, 1024); off += 8 {
-			t, ok := m.typeAt(at + off)
-			if !ok {
-				continue
-			}
-			m.name(t)
-			m.pkg(t)
-			m.parentOf(m.target(t), t, 0)
-			_, _ = m.mapOf(t)
-			m.descriptorSize(t)
-		}
-		fn := function{Range: Range{at, at + n}, record: at}
-		for i := range 8 {
-			_, _ = m.argumentSlot(fn, i)
-		}
-		m.closureSlots(fn)
-		m.findHash(at, 2)
-		if fn, ok := m.at(at + n/2); ok {
-			_, _ = m.frame(fn, fn.Low)
-			var s Slot
-			m.setEntries([]slotOf{{fn, &s}})
-		}
-		derive(m)
+	f.Fuzz(func(t *testing.T, b []byte, other, again bool) {
+		readingtest.Live(t, func() { decode(b, other, again) })
 	})
+}
+
+// decode gives every decoder a memory: b, or b again and again.
+func decode(b []byte, other, again bool) {
+	const at = 0x1000
+	m := &module{image: &image{elf: &elffile.File{FileHeader: elf.FileHeader{Type: elf.ET_EXEC, Machine: elf.EM_X86_64}}, account: reading.New(),
+		file: bytes.NewReader(b), segs: []segment{{addr: at, size: uint64(len(b))}}, chunks: map[chunk][]byte{}, last: chunk{1, 0}}, arch: &amd64}
+	if other {
+		m.arch = &arm64
+	}
+	n := uint64(len(b))
+	if again && n > 0 {
+		n = 1 << 30
+		m.file, m.segs[0].size = readingtest.Endless(b), n
+	}
+	all, words := slice{at, n}, slice{at, n / 8}
+	m.decode(at, b)
+	m.names, m.pctab, m.functions, m.ftab, m.nfunc = all, all, all, words, n/8
+	m.text, m.etext, m.types, m.etypes, m.rodata, m.gofunc = at, at+n, at, at+n, at, at
+	m.typelinks, m.itablinks, m.itabs, m.eitabs, m.descriptors = slice{at, n / 4}, words, at, at+n, 0
+	if other {
+		m.descriptors, m.itablinks = at+n, slice{}
+	}
+	for off := uint64(0); off < min(n, 1024); off += 8 {
+		t, ok := m.typeAt(at + off)
+		if !ok {
+			continue
+		}
+		m.name(t)
+		m.pkg(t)
+		m.parentOf(m.target(t), t, 0)
+		_, _ = m.mapOf(t)
+		m.descriptorSize(t)
+	}
+	fn := function{Range: Range{at, at + n}, record: at}
+	for i := range 8 {
+		_, _ = m.argumentSlot(fn, i)
+	}
+	m.closureSlots(fn)
+	m.findHash(at, 2)
+	if fn, ok := m.at(at + n/2); ok {
+		_, _ = m.frame(fn, fn.Low)
+		var s Slot
+		m.setEntries([]slotOf{{fn, &s}})
+	}
+	derive(m)
 }
 
 // inTest is in the test's executable, for that to have something to find.
@@ -109,7 +123,7 @@ func TestTorn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = self.Close() }()
-	whole, err := ReadFile(self)
+	whole, err := ReadFile(self, reading.New())
 	if err != nil || len(inTest) == 0 ||
 		len(whole.HTTP1Servers)+len(whole.HTTP1Clients)+len(whole.HTTP2Servers)+len(whole.HTTP2Clients) != 4 {
 		t.Fatalf("%+v, %v", whole, err)
@@ -119,7 +133,7 @@ func TestTorn(t *testing.T) {
 		same, less, refused := 0, 0, 0
 		for seed := range uint64(seeds) {
 			r := &torn{ReaderAt: self, random: rand.New(rand.NewPCG(seed, 0)), rate: rate}
-			l, err := ReadFile(r)
+			l, err := ReadFile(r, reading.New())
 			switch {
 			case (l == nil) == (err == nil):
 				t.Errorf("%v and %v", l, err)

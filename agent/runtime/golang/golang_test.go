@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,7 +35,7 @@ func live(t *testing.T, path string) *Program {
 			t.Fatal("the program ended")
 		}
 		if p.prog == nil {
-			prog, err := new(Reader).Read(p.dir)
+			prog, err := new(Reader).Read(p.dir, reading.New())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,13 +5,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+
+	"github.com/tare-trace/tare/agent/runtime/elffile"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // Bytes are read in chunks: a process has thousands of types next to each
 // other, and a system call for each costs more than all of the rest.
 const (
 	chunkSize = 16 << 10
-	maxChunks = 384 // 6 MiB, then all are dropped
+	maxChunks = 256 // 4 MiB, then all are dropped
 	maxRead   = 1 << 20
 )
 
@@ -22,12 +25,12 @@ type image struct {
 	file    io.ReaderAt
 	memory  io.ReaderAt // nil: there is no process, only its executable
 	bias    uint64
-	elf     *elf.File
+	elf     *elffile.File
+	account *reading.Account
 	segs    []segment
 	chunks  map[chunk][]byte
 	last    chunk // whose bytes lastBuf has
 	lastBuf []byte
-	bytes   int64 // read so far
 	err     error // of reading the process's memory
 }
 
@@ -44,11 +47,11 @@ type segment struct {
 var errNoProcess = errors.New("position independent: its addresses are known in a process only")
 
 // openImage reads an executable's headers. Memory may be nil.
-func openImage(f *elf.File, file, memory io.ReaderAt, bias uint64) (*image, error) {
+func openImage(f *elffile.File, file, memory io.ReaderAt, bias uint64, a *reading.Account) (*image, error) {
 	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
 		return nil, errors.New("not a 64-bit little-endian executable")
 	}
-	m := &image{file: file, memory: memory, bias: bias, elf: f, chunks: map[chunk][]byte{}, last: chunk{^uint64(0), 0}}
+	m := &image{file: file, memory: memory, bias: bias, elf: f, account: a, chunks: map[chunk][]byte{}, last: chunk{^uint64(0), 0}}
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {
 			continue
@@ -64,6 +67,14 @@ func openImage(f *elf.File, file, memory io.ReaderAt, bias uint64) (*image, erro
 		m.segs = append(m.segs, s)
 	}
 	return m, nil
+}
+
+// failed is why what was read is not all that the executable has; nil if it is.
+func (m *image) failed() error {
+	if m.err != nil {
+		return m.err
+	}
+	return m.account.Err()
 }
 
 // relocated says that addresses differ from process to process.
@@ -84,7 +95,9 @@ func (m *image) segment(addr, n uint64) *segment {
 
 // fill reads all of b from addr, which is in s.
 func (m *image) fill(s *segment, b []byte, addr uint64) bool {
-	m.bytes += int64(len(b))
+	if !m.account.Read(len(b)) {
+		return false
+	}
 	if s.relocated {
 		n, err := m.memory.ReadAt(b, int64(addr+m.bias))
 		if n != len(b) && m.err == nil {
@@ -100,7 +113,7 @@ func (m *image) fill(s *segment, b []byte, addr uint64) bool {
 // must not be written to.
 func (m *image) read(addr, n uint64) []byte {
 	s := m.segment(addr, n)
-	if s == nil || n == 0 || n > maxRead {
+	if s == nil || n == 0 || n > maxRead || !m.account.Work(1) {
 		return nil
 	}
 	at := addr - s.addr
@@ -184,21 +197,25 @@ func (m *image) each(addr, n uint64, keep int, yield func(at uint64, b []byte) b
 // window reads a table in one direction, past the cache.
 type window struct {
 	m    *image
+	size int // bytes that are read at a time
 	addr uint64
 	buf  []byte
 	room []byte
 }
 
 func (w *window) read(addr, n uint64) []byte {
+	if !w.m.account.Work(1) {
+		return nil
+	}
 	if o := addr - w.addr; addr >= w.addr && o < uint64(len(w.buf)) && n <= uint64(len(w.buf))-o {
 		return w.buf[o : o+n]
 	}
 	s := w.m.segment(addr, n)
-	if s == nil || n == 0 || n > chunkSize {
+	if s == nil || n == 0 || n > uint64(w.size) {
 		return nil
 	}
 	if w.room == nil {
-		w.room = make([]byte, 128<<10)
+		w.room = make([]byte, w.size)
 	}
 	w.addr, w.buf = addr, w.room[:min(uint64(len(w.room)), s.size-(addr-s.addr))]
 	if !w.m.fill(s, w.buf, addr) {

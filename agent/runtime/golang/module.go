@@ -74,7 +74,7 @@ func isTable(h []byte) bool {
 func (m *image) tables() func(yield func(uint64) bool) {
 	return func(yield func(uint64) bool) {
 		for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
-			if s := m.elf.Section(name); s != nil && !yield(s.Addr) {
+			if s, ok := m.elf.Section(name); ok && !yield(s.Addr) {
 				return
 			}
 		}
@@ -96,7 +96,7 @@ func (m *image) words(at uint64) func(yield func(uint64) bool) {
 	binary.LittleEndian.PutUint64(b[:], at)
 	return func(yield func(uint64) bool) {
 		for _, name := range []string{".go.module", ".noptrdata"} {
-			if s := m.elf.Section(name); s != nil && s.Type == elf.SHT_PROGBITS &&
+			if s, ok := m.elf.Section(name); ok && s.Type == elf.SHT_PROGBITS &&
 				!m.searchRange(b[:], 0, s.Addr, s.Size, yield) {
 				return
 			}
@@ -123,6 +123,10 @@ func (m *image) searchRange(pattern []byte, skip int, addr, n uint64, yield func
 			i := bytes.Index(b[o:], pattern)
 			if i < 0 {
 				return true
+			}
+			if !m.account.Work(1) {
+				more = false
+				return false
 			}
 			if a := at + uint64(o+i-skip); a%8 == 0 && !yield(a) {
 				more = false

@@ -1,11 +1,11 @@
 package golang
 
 import (
+	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math"
 	"os"
@@ -13,6 +13,9 @@ import (
 	"sort"
 	"sync"
 	"syscall"
+
+	"github.com/tare-trace/tare/agent/runtime/elffile"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // Program is a layout in a process.
@@ -25,12 +28,12 @@ type Program struct {
 }
 
 // Reader reads programs, and remembers what it read of an executable. It may be
-// used by several goroutines; it reads one executable at a time, for which it
-// needs at most 10 MiB.
+// used by several goroutines. One reading needs at most 8 MiB.
 type Reader struct {
 	mu     sync.Mutex
 	files  map[file]*known
 	builds map[build]*known
+	held   int // bytes of what is remembered
 }
 
 // known is what is remembered of an executable, a refusal too.
@@ -48,21 +51,19 @@ type file struct {
 // build identifies content by the ids that compiler and linker gave it, and by
 // its program headers: another file with the same, in another container for
 // instance.
-type build struct {
-	id      string
-	headers uint64
-}
+type build [sha256.Size]byte
 
 const (
-	maxKnown = 1024 // executables; then all are forgotten
+	maxKnown = 1024    // executables, and
+	maxHeld  = 4 << 20 // bytes of what is known of them; then all are forgotten
 	maxNotes = 1 << 16
 )
 
 // Read reads the program of a process, whose directory in the proc file system
-// is given. The error is a Refusal where the program cannot be read, and
-// os.ErrNotExist or another of the file system's where the process has ended.
-func (r *Reader) Read(dir string) (*Program, error) {
-	exe, err := os.Open(filepath.Join(dir, "exe"))
+// is given, as its account allows. The error is a Refusal where the program cannot be read, a
+// reading.Limit, and os.ErrNotExist or another of the file system's where the process has ended.
+func (r *Reader) Read(dir string, a *reading.Account) (*Program, error) {
+	exe, err := reading.Open(filepath.Join(dir, "exe"))
 	if err != nil {
 		return nil, err
 	}
@@ -84,79 +85,106 @@ func (r *Reader) Read(dir string) (*Program, error) {
 		return nil, err
 	}
 	defer func() { _ = memory.Close() }()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	k := r.files[id]
+	k := r.known(id)
 	if k == nil {
-		if k, err = r.first(exe, memory, entry); err != nil {
+		if k, err = r.first(exe, memory, entry, a); err != nil {
 			return nil, err
 		}
-		if len(r.files) >= maxKnown || r.files == nil {
-			r.files = map[file]*known{}
-		}
-		r.files[id] = k
+		r.remember(func() { r.files[id] = k }, k)
 	}
 	if k.layout == nil {
 		return nil, k.refusal
 	}
-	return k.layout.in(memory, entry)
+	return k.layout.in(a.Of(memory), entry)
+}
+
+func (r *Reader) known(id file) *known {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.files[id]
+}
+
+// remember adds to what is known.
+func (r *Reader) remember(add func(), k *known) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held += k.size()
+	if r.files == nil || max(len(r.files), len(r.builds)) >= maxKnown || r.held > maxHeld {
+		r.files, r.builds, r.held = map[file]*known{}, map[build]*known{}, k.size()
+	}
+	add()
 }
 
 // first reads an executable whose file is new, though a copy of it may be known.
-func (r *Reader) first(exe, memory io.ReaderAt, entry uint64) (*known, error) {
-	f, err := elf.NewFile(exe)
-	if err != nil {
-		return &known{refusal: Refusal{Unreadable, err.Error()}}, nil
+func (r *Reader) first(exe, memory io.ReaderAt, entry uint64, a *reading.Account) (*known, error) {
+	unreadable := func(err error) (*known, error) {
+		if limit := a.Err(); limit != nil { // of this process: not known of the executable
+			return nil, limit
+		}
+		return &known{refusal: refuse(Unreadable, err.Error())}, nil
 	}
-	id, ok := buildOf(f)
-	if k := r.builds[id]; ok && k != nil {
-		return k, nil
+	f, err := elffile.New(a.Of(exe))
+	if err != nil {
+		return unreadable(err)
+	}
+	id, ok := buildOf(f, a.Of(exe))
+	if ok {
+		r.mu.Lock()
+		k := r.builds[id]
+		r.mu.Unlock()
+		if k != nil {
+			return k, nil
+		}
 	}
 	bias := uint64(0)
 	if f.Type == elf.ET_DYN {
 		bias = entry - f.Entry
 	}
 	k := &known{}
-	m, err := openImage(f, exe, memory, bias)
+	m, err := openImage(f, exe, memory, bias, a)
 	if err != nil {
-		return &known{refusal: Refusal{Unreadable, err.Error()}}, nil
+		return unreadable(err)
 	}
 	mod, reason := openModule(m)
-	if m.err != nil { // the process may have ended: not known of the executable
-		return nil, m.err
+	if m.failed() != nil { // the process may have ended: not known of the executable
+		return nil, m.failed()
 	}
 	if reason != Fits {
 		k.refusal = Refusal{Reason: reason}
-	} else if k.layout = derive(mod); m.err != nil {
-		return nil, m.err
+	} else if k.layout = derive(mod); m.failed() != nil {
+		return nil, m.failed()
 	}
 	if ok {
-		if len(r.builds) >= maxKnown || r.builds == nil {
-			r.builds = map[build]*known{}
-		}
-		r.builds[id] = k
+		r.remember(func() { r.builds[id] = k }, k)
 	}
 	return k, nil
 }
 
 // ReadFile reads an executable that no process runs; a position independent one
 // cannot be read so.
-func ReadFile(exe io.ReaderAt) (*Layout, error) {
-	f, err := elf.NewFile(exe)
+func ReadFile(exe io.ReaderAt, a *reading.Account) (*Layout, error) {
+	f, err := elffile.New(a.Of(exe))
 	if err != nil {
-		return nil, Refusal{Unreadable, err.Error()}
+		return nil, refuse(Unreadable, err.Error())
 	}
-	m, err := openImage(f, exe, nil, 0)
+	m, err := openImage(f, exe, nil, 0, a)
 	if errors.Is(err, errNoProcess) {
 		return nil, Refusal{Reason: PIEWithoutProcess}
 	} else if err != nil {
-		return nil, Refusal{Unreadable, err.Error()}
+		return nil, refuse(Unreadable, err.Error())
 	}
 	mod, reason := openModule(m)
-	if reason != Fits {
+	var l *Layout
+	if reason == Fits {
+		l = derive(mod)
+	}
+	switch {
+	case m.failed() != nil:
+		return nil, m.failed()
+	case reason != Fits:
 		return nil, Refusal{Reason: reason}
 	}
-	return derive(mod), nil
+	return l, nil
 }
 
 // in is the layout in a process that runs from an address on.
@@ -223,14 +251,24 @@ func (p *Program) FaultIn(memory io.ReaderAt, returns uint32) error {
 	return failed
 }
 
-const atEntry = 9 // AT_ENTRY
+const (
+	atEntry = 9 // AT_ENTRY
+	maxAuxv = 4096
+)
 
 // entryOf is the address at which a process began to run its executable.
 func entryOf(dir string) (uint64, error) {
-	b, err := os.ReadFile(filepath.Join(dir, "auxv"))
+	f, err := os.Open(filepath.Join(dir, "auxv"))
 	if err != nil {
 		return 0, err
 	}
+	defer func() { _ = f.Close() }()
+	b := make([]byte, maxAuxv)
+	n, err := f.Read(b)
+	if err != nil && err != io.EOF {
+		return 0, err
+	}
+	b = b[:n]
 	for ; len(b) >= 16; b = b[16:] {
 		if binary.LittleEndian.Uint64(b) == atEntry {
 			return binary.LittleEndian.Uint64(b[8:]), nil
@@ -240,19 +278,18 @@ func entryOf(dir string) (uint64, error) {
 }
 
 // buildOf reads Go's and the linker's build ids; false without any.
-func buildOf(f *elf.File) (build, bool) {
-	var id []byte
-	h := fnv.New64a()
+func buildOf(f *elffile.File, exe io.ReaderAt) (id build, ok bool) {
+	h := sha256.New()
+	left := maxNotes
 	for _, p := range f.Progs {
-		_, _ = fmt.Fprintln(h, p.ProgHeader)
-		if p.Type != elf.PT_NOTE || p.Filesz > maxNotes {
+		_, _ = fmt.Fprintln(h, p)
+		if p.Type != elf.PT_NOTE || p.Filesz > uint64(left) || p.Off >= 1<<62 {
 			continue
 		}
-		b := make([]byte, p.Filesz)
-		if _, err := p.ReadAt(b, 0); err == nil {
-			id = append(id, b...)
-		}
+		left -= int(p.Filesz)
+		n, err := io.Copy(h, io.NewSectionReader(exe, int64(p.Off), int64(p.Filesz)))
+		ok = ok || err == nil && n > 0 && uint64(n) == p.Filesz
 	}
 	_, _ = fmt.Fprintln(h, f.Entry)
-	return build{string(id), h.Sum64()}, len(id) > 0
+	return build(h.Sum(nil)), ok
 }

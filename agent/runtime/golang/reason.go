@@ -1,6 +1,9 @@
 package golang
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // Mechanism is one way of linking, which a program has or has not.
 type Mechanism uint8
@@ -92,4 +95,57 @@ func (r Refusal) Error() string {
 		return r.Reason.String()
 	}
 	return fmt.Sprintf("%s: %s", r.Reason, r.What)
+}
+
+// maxWhat bounds what a refusal says of a program, in bytes: it is logged, and remembered.
+const maxWhat = 128
+
+func refuse(r Reason, what string) Refusal {
+	return Refusal{r, string([]byte(what[:min(len(what), maxWhat)]))}
+}
+
+// size is about how many bytes it takes to remember an executable.
+func (k *known) size() int {
+	n := 512 + len(k.refusal.What)
+	l := k.layout
+	if l == nil {
+		return n
+	}
+	slot := func(list ...Slot) {
+		for _, s := range list {
+			n += int(unsafe.Sizeof(s)) + cap(s.Live)*int(unsafe.Sizeof(Range{})) + cap(s.Entries)*int(unsafe.Sizeof(Entry{}))
+		}
+	}
+	for _, r := range l.Refused {
+		n += len(r.What)
+	}
+	n += int(unsafe.Sizeof(*l)) + cap(l.Contexts)*int(unsafe.Sizeof(Context{}))
+	for _, c := range l.Contexts {
+		n += len(c.Type)
+	}
+	for _, s := range l.HTTP1Servers {
+		n += int(unsafe.Sizeof(s)) + len(s.Package)
+		slot(s.Conn)
+	}
+	for _, c := range l.HTTP1Clients {
+		n += int(unsafe.Sizeof(c)) + len(c.Package)
+		slot(c.Request, c.Conn)
+	}
+	for _, s := range l.HTTP2Servers {
+		n += int(unsafe.Sizeof(s)) + len(s.Package)
+		slot(append(s.Writers, s.Conn)...)
+	}
+	for _, c := range l.HTTP2Clients {
+		n += int(unsafe.Sizeof(c)) + len(c.Package)
+		slot(c.Stream)
+	}
+	for _, s := range l.GRPCServers {
+		n += int(unsafe.Sizeof(s)) + len(s.Package)
+		slot(s.Transport, s.Stream)
+	}
+	for _, c := range l.GRPCClients {
+		n += int(unsafe.Sizeof(c)) + len(c.Package)
+		slot(c.Loopy)
+	}
+	return n
 }

@@ -218,7 +218,8 @@ func (m *module) objects(f function) (list []object) {
 		if o.off >= 0 || o.pointers > o.size || o.size > 1<<16 {
 			continue // a result in the caller's frame, or described by a program
 		}
-		if o.mask = m.read(m.rodata+uint64(word(3)), max(1, (o.pointers/8+7)/8)); o.mask != nil {
+		// A copy: what is read holds the chunk around it.
+		if o.mask = bytes.Clone(m.read(m.rodata+uint64(word(3)), max(1, (o.pointers/8+7)/8))); o.mask != nil {
 			list = append(list, o)
 		}
 	}
@@ -292,6 +293,9 @@ func (m *module) setEntries(slots []slotOf) {
 	for _, r := range union(spans) {
 		m.each(r.Low, r.High-r.Low, 8, func(at uint64, b []byte) bool {
 			m.arch.calls(at, b, func(after, target uint64) {
+				if !m.account.Work(1) {
+					return
+				}
 				for _, s := range targets[target] {
 					m.addEntry(s.slot, s.in, after)
 				}

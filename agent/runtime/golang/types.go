@@ -172,7 +172,7 @@ func (m *module) lookup(names []string) map[string][]typ {
 		}
 		if t.kind == kindPointer {
 			if name := m.rawName(t); len(name) > 0 && name[0] == '*' {
-				if list, ok := found[string(name)]; ok {
+				if list, ok := found[string(name)]; ok && len(list) < maxCopies {
 					found[string(name)] = append(list, t)
 				}
 			}
@@ -200,7 +200,7 @@ func (m *module) search1(name string) (found []typ) {
 			hi = mid
 		}
 	}
-	for ; lo < m.typelinks.len && len(found) < 16; lo++ {
+	for ; lo < m.typelinks.len && len(found) < maxCopies; lo++ {
 		t, ok := at(lo)
 		if !ok || string(m.rawName(t)) != name {
 			break

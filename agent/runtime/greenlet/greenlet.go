@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/tare-trace/tare/agent/runtime/native"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // Layout tells where things are.
@@ -47,8 +48,8 @@ var errBefore2 = errors.New("greenlet before 2.0: no thread-local state")
 // Read reads greenlet in a process, whose directory in the proc file system is given.
 // What it returns was checked against the threads that use greenlets now; whoever
 // follows it compares Type each time.
-func Read(dir string) (*Layout, error) {
-	p, err := native.Open(dir)
+func Read(dir string, a *reading.Account) (*Layout, error) {
+	p, err := native.Open(dir, a)
 	if err != nil {
 		return nil, err
 	}

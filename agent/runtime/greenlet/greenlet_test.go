@@ -11,6 +11,8 @@ import (
 
 	"github.com/tare-trace/tare/agent/runtime/native"
 	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
+	"github.com/tare-trace/tare/agent/runtime/reading"
+	"github.com/tare-trace/tare/agent/runtime/reading/readingtest"
 )
 
 // pythons are those with greenlet.
@@ -49,12 +51,12 @@ func TestThreads(t *testing.T) {
 	for _, python := range pythons(t) {
 		t.Run(strings.ReplaceAll(python, "/", " "), func(t *testing.T) {
 			dir, lines := nativetest.Run(t, python, "-c", program)
-			l, err := Read(dir)
+			l, err := Read(dir, reading.New())
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("%+v", *l)
-			p, err := native.Open(dir)
+			p, err := native.Open(dir, reading.New())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +94,7 @@ func TestThreads(t *testing.T) {
 				refused := 0
 				for seed := range uint64(20) {
 					torn := &nativetest.Torn{Source: source, Random: rand.New(rand.NewPCG(seed, 0)), Rate: rate}
-					if found, err := l.check(native.NewMemory(torn), threads); err != nil || !found {
+					if found, err := l.check(native.NewMemory(torn, reading.New()), threads); err != nil || !found {
 						refused++
 					}
 				}
@@ -106,7 +108,7 @@ func TestThreads(t *testing.T) {
 
 func TestAbsent(t *testing.T) {
 	dir, _ := nativetest.Run(t, pythons(t)[0], "-c", "import os; print('ready', flush=True); os.read(0, 1)")
-	if l, err := Read(dir); !errors.Is(err, ErrAbsent) {
+	if l, err := Read(dir, reading.New()); !errors.Is(err, ErrAbsent) {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
@@ -116,7 +118,7 @@ func TestUnused(t *testing.T) {
 	var states []native.Path
 	for _, use := range []string{"", "greenlet.greenlet(lambda: 0).switch()"} {
 		dir, _ := nativetest.Run(t, pythons(t)[0], "-c", "import greenlet, os\n"+use+"\nprint('ready', flush=True); os.read(0, 1)")
-		l, err := Read(dir)
+		l, err := Read(dir, reading.New())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,11 +134,15 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte{}, int32(8), int32(8))
 	f.Fuzz(func(t *testing.T, b []byte, first, second int32) {
 		const at = nativetest.Base
-		m := native.NewMemory(nativetest.Fake(b))
-		l := &Layout{State: native.Path{first, second}, Current: 8, Type: at}
-		if found, _ := l.check(m, []uint64{at, at + 8, at + uint64(len(b))}); found && len(b) == 0 {
-			t.Error("a greenlet in no memory")
-		}
-		l.Greenlet(m, at+uint64(first)%4096)
+		readingtest.Live(t, func() {
+			for i, source := range nativetest.Sources(b) {
+				m := native.NewMemory(source, reading.New())
+				l := &Layout{State: native.Path{first, second}, Current: 8, Type: at}
+				if found, _ := l.check(m, []uint64{at, at + 8, at + uint64(len(b))}); found && len(b) == 0 && i == 0 {
+					t.Error("a greenlet in no memory")
+				}
+				l.Greenlet(m, at+uint64(first)%4096)
+			}
+		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/tare-trace/tare/agent/runtime/native"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // Identity is how the running virtual thread is told.
@@ -68,8 +69,8 @@ const (
 )
 
 // Read reads the JVM of a process, whose directory in the proc file system is given.
-func Read(dir string) (*Layout, error) {
-	p, err := native.Open(dir)
+func Read(dir string, a *reading.Account) (*Layout, error) {
+	p, err := native.Open(dir, a)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/tare-trace/tare/agent/runtime/native"
 	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
+	"github.com/tare-trace/tare/agent/runtime/reading"
+	"github.com/tare-trace/tare/agent/runtime/reading/readingtest"
 )
 
 // javas are the JVMs here; those of an image without a compiler run what another's
@@ -67,7 +69,7 @@ func start(t *testing.T, java, classes string, option string, args ...string) (d
 // it, and nothing where a collection is seen.
 func running(l *Layout, source io.ReaderAt, threads []native.Owner) (virtual, platform []uint64, unsure int) {
 	for _, thread := range threads {
-		m := native.NewMemory(source)
+		m := native.NewMemory(source, reading.New())
 		h := l.Handle
 		state := func() uint64 {
 			m.Forget()
@@ -99,7 +101,7 @@ func running(l *Layout, source io.ReaderAt, threads []native.Owner) (virtual, pl
 // threads are the JVM's, by its own list.
 func threads(t *testing.T, dir string) (*structs, *native.LibC, *native.Module, []native.Owner) {
 	t.Helper()
-	p, err := native.Open(dir)
+	p, err := native.Open(dir, reading.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +142,7 @@ func TestThreads(t *testing.T) {
 		for _, gc := range []string{"G1", "Parallel", "Serial", "Z", "Shenandoah"} {
 			t.Run(strings.ReplaceAll(java, "/", " ")+" "+gc, func(t *testing.T) {
 				dir, virtual, platform := start(t, java, classes, "-XX:+Use"+gc+"GC")
-				l, err := Read(dir)
+				l, err := Read(dir, reading.New())
 				if err != nil && len(virtual) > 0 && (gc == "Z" || gc == "Shenandoah") && strings.HasPrefix(err.Error(), "before JDK 24") {
 					return
 				}
@@ -169,7 +171,7 @@ func TestThreads(t *testing.T) {
 				}
 
 				dir, virtual, _ = start(t, java, classes, "-XX:+Use"+gc+"GC", "collect")
-				if l, err = Read(dir); err != nil {
+				if l, err = Read(dir, reading.New()); err != nil {
 					t.Fatal(err)
 				}
 				_, _, _, owners = threads(t, dir)
@@ -223,7 +225,7 @@ func testKey(t *testing.T, java, classes string) {
 		same, refused := 0, 0
 		for seed := range uint64(10) {
 			torn := &nativetest.Torn{Source: memory, Random: rand.New(rand.NewPCG(seed, 0)), Rate: rate}
-			s, err := readStructs(native.NewMemory(torn), module.Address)
+			s, err := readStructs(native.NewMemory(torn, reading.New()), module.Address)
 			var l *Layout
 			if err == nil {
 				l, err = s.layout(libc, module.Address)
@@ -249,10 +251,10 @@ func testKey(t *testing.T, java, classes string) {
 // No process, no JVM.
 func TestRefused(t *testing.T) {
 	javas(t) // or the architecture is another
-	if l, err := Read("/proc/self"); err == nil || err.Error() != "no libjvm.so" {
+	if l, err := Read("/proc/self", reading.New()); err == nil || err.Error() != "no libjvm.so" {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if _, err := Read("/proc/0"); !os.IsNotExist(err) {
+	if _, err := Read("/proc/0", reading.New()); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }
@@ -270,22 +272,26 @@ func FuzzStructs(f *testing.F) {
 			}
 			return known[name]
 		}
-		s, err := readStructs(native.NewMemory(nativetest.Fake(b)), address)
-		if err != nil {
-			return
-		}
-		libc := &native.LibC{Specific: 16, KeyData: 8, KeySize: 16, Block: 512, TID: 8, DTVP: 8, DTVSize: 16}
-		for _, name := range []string{"JavaThread::_vthread", "JavaThread::_threadObj", "Thread::_osthread", "JVMFlag::flags", "JVMFlag::numFlags",
-			"JVMFlag::_name", "JVMFlag::_addr", "ThreadsSMRSupport::_java_thread_list", "ThreadsList::_length", "ThreadsList::_threads",
-			"OSThread::_thread_id", "OSThread::_pthread_id", "Abstract_VM_Version::_s_vm_release", "Universe::_collectedHeap",
-			"CollectedHeap::_is_gc_active", "CollectedHeap::_total_collections", "OopHandle::_obj", "JavaThread::_monitor_owner_id", "JavaThread::_cont_entry"} {
-			if r.IntN(4) > 0 {
-				s.fields[name] = []uint64{0, 8, 16, at, at + 8, r.Uint64() >> r.IntN(64)}[r.IntN(6)]
+		readingtest.Live(t, func() {
+			for _, source := range nativetest.Sources(b) {
+				s, err := readStructs(native.NewMemory(source, reading.New()), address)
+				if err != nil {
+					continue
+				}
+				libc := &native.LibC{Specific: 16, KeyData: 8, KeySize: 16, Block: 512, TID: 8, DTVP: 8, DTVSize: 16}
+				for _, name := range []string{"JavaThread::_vthread", "JavaThread::_threadObj", "Thread::_osthread", "JVMFlag::flags", "JVMFlag::numFlags",
+					"JVMFlag::_name", "JVMFlag::_addr", "ThreadsSMRSupport::_java_thread_list", "ThreadsList::_length", "ThreadsList::_threads",
+					"OSThread::_thread_id", "OSThread::_pthread_id", "Abstract_VM_Version::_s_vm_release", "Universe::_collectedHeap",
+					"CollectedHeap::_is_gc_active", "CollectedHeap::_total_collections", "OopHandle::_obj", "JavaThread::_monitor_owner_id", "JavaThread::_cont_entry"} {
+					if r.IntN(4) > 0 {
+						s.fields[name] = []uint64{0, 8, 16, at, at + 8, r.Uint64() >> r.IntN(64)}[r.IntN(6)]
+					}
+				}
+				s.sizes["JVMFlag"] = 24
+				if l, err := s.layout(libc, address); (l == nil) == (err == nil) {
+					t.Errorf("%+v and %v", l, err)
+				}
 			}
-		}
-		s.sizes["JVMFlag"] = 24
-		if l, err := s.layout(libc, address); (l == nil) == (err == nil) {
-			t.Errorf("%+v and %v", l, err)
-		}
+		})
 	})
 }

@@ -10,9 +10,24 @@ import (
 // debuggers (gHotSpotVM*, runtime/vmStructs.hpp).
 type structs struct {
 	*native.Memory
-	fields map[string]uint64 // by "Type::field": offset, or of a static one its address
+	fields map[string]uint64 // of those that are wanted, by "Type::field": offset, or of a static one its address
 	sizes  map[string]uint64 // of the types that are looked for
 }
+
+// wanted are the fields of HotSpot's types that are read.
+var wanted = func() map[string]bool {
+	all := map[string]bool{}
+	for _, name := range []string{
+		"Abstract_VM_Version::_s_vm_release", "JavaThread::_monitor_owner_id", "JavaThread::_cont_entry", "JavaThread::_vthread", "JavaThread::_threadObj",
+		"Universe::_collectedHeap", "CollectedHeap::_is_gc_active", "CollectedHeap::_is_stw_gc_active", "CollectedHeap::_total_collections", "OopHandle::_obj",
+		"JVMFlag::flags", "JVMFlag::numFlags", "JVMFlag::_name", "JVMFlag::_addr",
+		"ThreadsSMRSupport::_java_thread_list", "ThreadsList::_length", "ThreadsList::_threads",
+		"Thread::_osthread", "JavaThread::_osthread", "OSThread::_thread_id", "OSThread::_pthread_id",
+	} {
+		all[name] = true
+	}
+	return all
+}()
 
 const (
 	maxEntries = 1 << 14
@@ -45,7 +60,9 @@ func readStructs(m *native.Memory, address func(name string) uint64) (*structs, 
 		if m.Half(e+static) != 0 {
 			value = m.Word(e + at)
 		}
-		s.fields[name+"::"+m.String(m.Word(e+fieldName))] = value
+		if field := name + "::" + m.String(m.Word(e+fieldName)); wanted[field] {
+			s.fields[field] = value
+		}
 		e += stride
 	}
 

@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // What is mapped as code counts, page by page, and nothing else.
 func TestCodePages(t *testing.T) {
 	pages := func() uint64 {
-		n, err := CodePages("/proc/self")
+		n, err := CodePages("/proc/self", reading.New())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +39,7 @@ func TestCodePagesOfNothing(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "status"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := CodePages(dir); err == nil {
+		if n, err := CodePages(dir, reading.New()); err == nil {
 			t.Errorf("%q is %d pages", text, n)
 		}
 	}

@@ -4,7 +4,8 @@
 // thread's pointer to what the runtime knows of the thread.
 //
 // The process may lie in its memory, and changes it meanwhile: nothing read is
-// trusted, every loop and the sum of all reads are bounded. It knows glibc on
+// trusted, every loop and the sum of all reads are bounded, by the process's account too
+// (package reading). It knows glibc on
 // amd64 only, refuses everything else, attaches nothing and stops no thread.
 package native
 
@@ -13,25 +14,29 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 const (
 	pageSize  = 4096
 	maxPages  = 4096 // 16 MiB of a process
+	maxHeld   = 512  // pages at a time
 	maxString = 256
 )
 
 // Memory is a process's memory by its addresses. What cannot be read is 0. A
-// page is read once, until Forget.
+// page is read once, until Forget, or until too many are held.
 type Memory struct {
-	source io.ReaderAt
-	pages  map[uint64][]byte
-	left   int // pages that may still be read
+	source  io.ReaderAt
+	account *reading.Account
+	pages   map[uint64][]byte
+	left    int // pages that may still be read
 }
 
 // NewMemory reads from source, at offsets that are the process's addresses.
-func NewMemory(source io.ReaderAt) *Memory {
-	return &Memory{source: source, pages: map[uint64][]byte{}, left: maxPages}
+func NewMemory(source io.ReaderAt, a *reading.Account) *Memory {
+	return &Memory{source: a.Of(source), account: a, pages: map[uint64][]byte{}, left: maxPages}
 }
 
 // Forget lets what was read be read anew, within the same bound.
@@ -43,18 +48,24 @@ func (m *Memory) Err() error {
 	if m.left == 0 {
 		return errors.New("its memory has an unknown shape: too much to read")
 	}
-	return nil
+	return m.account.Err()
 }
 
 // page is the page at addr from there on; empty if it cannot be read.
 func (m *Memory) page(addr uint64) []byte {
 	number := addr / pageSize
+	if !m.account.Work(1) {
+		return nil
+	}
 	b, ok := m.pages[number]
 	if !ok {
 		if m.left == 0 || addr >= 1<<63 {
 			return nil
 		}
 		m.left--
+		if len(m.pages) >= maxHeld {
+			clear(m.pages)
+		}
 		b = make([]byte, pageSize)
 		n, _ := m.source.ReadAt(b, int64(number*pageSize))
 		b = b[:min(max(n, 0), pageSize)]

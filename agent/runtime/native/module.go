@@ -12,15 +12,17 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/tare-trace/tare/agent/runtime/elffile"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 const (
-	maxTable = 64 << 20     // bytes of a table of symbols, of strings or of relocations
-	maxRead  = 8 * maxTable // of all tables of a module
-	maxMaps  = 64 << 20     // bytes of the list of mappings
-	maxOpen  = 64           // files of a process
+	maxOpen  = 64 // files of a process
+	maxRelas = 8  // tables of relocations of a module; linkers make two
+	maxSame  = 64 // places in which a name stands in a table of names
+	piece    = 64 << 10
 )
 
 // Process is a process's memory, and the files that are mapped there.
@@ -28,20 +30,15 @@ type Process struct {
 	*Memory
 	dir      string
 	exe      string // path, as the list of mappings has it
-	mappings []mapping
+	mappings []Mapping
 	modules  map[string]*Module
 	close    []io.Closer
+	buffer   []byte // for a piece of a table
 }
 
-type mapping struct {
-	low, high, offset uint64
-	code              bool   // may be executed
-	path              string // or a name in brackets
-}
-
-// Open opens a process, whose directory in the proc file system is given. The
-// error is os.ErrNotExist or another of the file system's if it has ended.
-func Open(dir string) (*Process, error) {
+// Open opens a process, whose directory in the proc file system is given, to be read as its
+// account allows. The error is os.ErrNotExist or another of the file system's if it has ended.
+func Open(dir string, a *reading.Account) (*Process, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, errors.New("not on this architecture: " + runtime.GOARCH)
 	}
@@ -49,9 +46,9 @@ func Open(dir string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Memory: NewMemory(memory), dir: dir, modules: map[string]*Module{}, close: []io.Closer{memory}}
+	p := &Process{Memory: NewMemory(memory, a), dir: dir, modules: map[string]*Module{}, close: []io.Closer{memory}}
 	if p.exe, err = os.Readlink(filepath.Join(dir, "exe")); err == nil {
-		err = p.readMaps()
+		err = p.keepMappings()
 	}
 	if err != nil {
 		p.Close()
@@ -65,33 +62,6 @@ func (p *Process) Close() {
 	for _, c := range p.close {
 		_ = c.Close()
 	}
-}
-
-func (p *Process) readMaps() error {
-	f, err := os.Open(filepath.Join(p.dir, "maps"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxMaps))
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(text)) {
-		// low-high permissions offset device inode path
-		name := strings.IndexAny(line, "/[")
-		fields := strings.Fields(line)
-		if name < 0 || len(fields) < 6 {
-			continue
-		}
-		low, high, _ := strings.Cut(fields[0], "-")
-		m := mapping{code: strings.Contains(fields[1], "x"), path: strings.TrimSuffix(line[name:], "\n")}
-		m.low, _ = strconv.ParseUint(low, 16, 64)
-		m.high, _ = strconv.ParseUint(high, 16, 64)
-		m.offset, _ = strconv.ParseUint(fields[2], 16, 64)
-		p.mappings = append(p.mappings, m)
-	}
-	return nil
 }
 
 // Executable is the module that the process was started with.
@@ -111,15 +81,18 @@ func (p *Process) Library(pattern string) (*Module, error) {
 func (p *Process) find(name string, match func(path string) bool) (*Module, error) {
 	err := fmt.Errorf("no %s", name)
 	for _, first := range p.mappings {
-		if first.offset != 0 || !match(first.path) {
+		if !p.account.Work(1) {
+			return nil, p.account.Err()
+		}
+		if first.Offset != 0 || !match(first.Path) {
 			continue
 		}
-		m, ok := p.modules[first.path]
+		m, ok := p.modules[first.Path]
 		if !ok {
 			if m, err = p.open(first); err != nil {
 				continue
 			}
-			p.modules[first.path] = m
+			p.modules[first.Path] = m
 		}
 		return m, nil
 	}
@@ -129,8 +102,8 @@ func (p *Process) find(name string, match func(path string) bool) (*Module, erro
 // Named are the addresses of the mappings whose path, or name in brackets, begins so.
 func (p *Process) Named(prefix string) (low []uint64) {
 	for _, m := range p.mappings {
-		if strings.HasPrefix(m.path, prefix) {
-			low = append(low, m.low)
+		if strings.HasPrefix(m.Path, prefix) {
+			low = append(low, m.Low)
 		}
 	}
 	return low
@@ -142,11 +115,11 @@ func (p *Process) Named(prefix string) (low []uint64) {
 func (p *Process) Exporting(name string) (modules []*Module, err error) {
 	seen := map[string]bool{}
 	for _, first := range p.mappings {
-		if first.offset != 0 || first.path[0] != '/' || seen[first.path] || !p.exports(first.low, name) {
+		if first.Offset != 0 || first.Path[0] != '/' || seen[first.Path] || !p.exports(first.Low, name) {
 			continue
 		}
-		seen[first.path] = true
-		m, failed := p.find(first.path, func(path string) bool { return path == first.path })
+		seen[first.Path] = true
+		m, failed := p.find(first.Path, func(path string) bool { return path == first.Path })
 		switch {
 		case failed != nil:
 			err = failed
@@ -163,32 +136,33 @@ func (p *Process) Exporting(name string) (modules []*Module, err error) {
 type Module struct {
 	Name string // base name
 	Bias uint64 // of its addresses
-	elf  *elf.File
-	own  bool   // it is the executable
-	read uint64 // bytes of tables
+	of   *Process
+	file io.ReaderAt
+	elf  *elffile.File
+	own  bool // it is the executable
 }
 
 // open opens the file of a mapping that begins a module.
-func (p *Process) open(first mapping) (*Module, error) {
-	name := path.Base(first.path)
+func (p *Process) open(first Mapping) (*Module, error) {
+	name := path.Base(first.Path)
 	if len(p.close) > maxOpen {
 		return nil, fmt.Errorf("%s: mapped too often", name)
 	}
-	f, err := os.Open(filepath.Join(p.dir, "map_files", fmt.Sprintf("%x-%x", first.low, first.high)))
+	f, err := reading.Open(filepath.Join(p.dir, "map_files", fmt.Sprintf("%x-%x", first.Low, first.High)))
 	if err != nil { // a tracer without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE
-		if f, err = os.Open(filepath.Join(p.dir, "root", first.path)); err != nil {
+		if f, err = reading.OpenIn(p.dir, first.Path); err != nil {
 			return nil, fmt.Errorf("%s: cannot be opened", name)
 		}
 	}
 	p.close = append(p.close, f)
-	m := &Module{Name: name, own: first.path == p.exe}
-	if m.elf, err = elf.NewFile(f); err != nil || m.elf.Machine != elf.EM_X86_64 || m.elf.Class != elf.ELFCLASS64 {
+	m := &Module{Name: name, of: p, file: p.account.Of(f), own: first.Path == p.exe}
+	if m.elf, err = elffile.New(m.file); err != nil || m.elf.Machine != elf.EM_X86_64 || m.elf.Class != elf.ELFCLASS64 {
 		return nil, fmt.Errorf("%s: not a module for amd64", name)
 	}
 	// A path may lead to another file by now.
 	head := make([]byte, 1024)
-	n, _ := f.ReadAt(head, 0)
-	if b := p.Read(first.low, uint64(n)); b == nil || !bytes.Equal(b, head[:n]) {
+	n, _ := m.file.ReadAt(head, 0)
+	if b := p.Read(first.Low, uint64(n)); b == nil || !bytes.Equal(b, head[:n]) {
 		return nil, fmt.Errorf("%s: its file is not the one that is mapped", name)
 	}
 	loaded := false
@@ -197,10 +171,10 @@ func (p *Process) open(first mapping) (*Module, error) {
 			continue
 		}
 		if !loaded {
-			m.Bias, loaded = first.low-s.Vaddr&^(pageSize-1), true
+			m.Bias, loaded = first.Low-s.Vaddr&^(pageSize-1), true
 		}
 		// The file may also be mapped to be read, by the process or a debugger in it.
-		if !p.maps(m.Bias+s.Vaddr, first.path, s.Flags&elf.PF_X != 0) {
+		if !p.maps(m.Bias+s.Vaddr, first.Path, s.Flags&elf.PF_X != 0) {
 			return nil, fmt.Errorf("%s: not loaded as its headers say", name)
 		}
 	}
@@ -212,23 +186,42 @@ func (p *Process) open(first mapping) (*Module, error) {
 
 func (p *Process) maps(addr uint64, path string, code bool) bool {
 	for _, m := range p.mappings {
-		if addr >= m.low && addr < m.high {
-			return m.path == path && (m.code || !code)
+		if addr >= m.Low && addr < m.High {
+			return m.Path == path && (m.Code || !code)
 		}
 	}
 	return false
 }
 
-// data reads a table; nil if it has none, or an unreasonable one.
-func (m *Module) data(s *elf.Section) []byte {
-	if m.read += min(s.Size, maxRead); s.Size > maxTable || m.read > maxRead || s.Flags&elf.SHF_COMPRESSED != 0 {
-		return nil
+// each yields a table's entries of a size in order; they are valid until the next.
+func (m *Module) each(s elffile.Section, entry int, yield func(b []byte) bool) {
+	m.pieces(s, 0, entry, func(_ uint64, b []byte) bool {
+		for ; len(b) >= entry; b = b[entry:] {
+			if !m.of.account.Work(1) || !yield(b[:entry]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// pieces yields a section's bytes in order, in pieces of a multiple of a size, or so that
+// each repeats the last bytes of the one before, until the file's end.
+func (m *Module) pieces(s elffile.Section, keep, multiple int, yield func(at uint64, b []byte) bool) {
+	if s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_COMPRESSED != 0 || s.Offset >= 1<<62 || s.Size >= 1<<62 {
+		return
 	}
-	b, err := s.Data()
-	if err != nil {
-		return nil
+	if m.of.buffer == nil {
+		m.of.buffer = make([]byte, piece)
 	}
-	return b
+	size := uint64(piece - piece%multiple)
+	for at := uint64(0); at < s.Size; at += size - uint64(keep) {
+		b := m.of.buffer[:min(size, s.Size-at)]
+		n, err := m.file.ReadAt(b, int64(s.Offset+at)) //nolint:gosec // both are small enough
+		if !yield(at, b[:n]) || err != nil || uint64(len(b)) < size {
+			return
+		}
+	}
 }
 
 // Symbol finds one that the module defines, in .dynsym or in .symtab, which
@@ -241,26 +234,51 @@ func (m *Module) Symbol(name string) (s elf.Symbol, ok bool) {
 	return s, ok
 }
 
-// symbol finds one in a table, with its number there.
+// symbol finds one in a table, with its number there. A file has one table of a kind.
 func (m *Module) symbol(name string, kind elf.SectionType) (s elf.Symbol, number uint32, ok bool) {
 	const entry = 24
-	for _, table := range m.elf.Sections {
-		if table.Type != kind || uint64(table.Link) >= uint64(len(m.elf.Sections)) {
+	for table := range m.elf.Sections() {
+		if table.Type != kind {
 			continue
 		}
-		names := m.data(m.elf.Sections[table.Link])
-		number = 0
-		for b := m.data(table); len(b) >= entry; b, number = b[entry:], number+1 {
-			at, section := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint16(b[6:])
-			end := uint64(at) + uint64(len(name))
-			if section == 0 || end >= uint64(len(names)) || names[end] != 0 || string(names[at:end]) != name {
-				continue
-			}
-			return elf.Symbol{Name: name, Info: b[4], Other: b[5], Section: elf.SectionIndex(section),
-				Value: binary.LittleEndian.Uint64(b[8:]), Size: binary.LittleEndian.Uint64(b[16:])}, number, true
+		names, linked := m.elf.Linked(table)
+		if !linked {
+			break
 		}
+		at := m.named(names, name)
+		if len(at) == 0 {
+			break
+		}
+		i := uint32(0)
+		m.each(table, entry, func(b []byte) bool {
+			if section := binary.LittleEndian.Uint16(b[6:]); section != 0 && slices.Contains(at, uint64(binary.LittleEndian.Uint32(b))) {
+				s = elf.Symbol{Name: name, Info: b[4], Other: b[5], Section: elf.SectionIndex(section),
+					Value: binary.LittleEndian.Uint64(b[8:]), Size: binary.LittleEndian.Uint64(b[16:])}
+				number, ok = i, true
+			}
+			i++
+			return !ok
+		})
+		break
 	}
-	return elf.Symbol{}, 0, false
+	return s, number, ok
+}
+
+// named is where a name stands in a table of names, which may end others.
+func (m *Module) named(names elffile.Section, name string) (at []uint64) {
+	wanted := []byte(name + "\x00")
+	m.pieces(names, len(wanted)-1, 1, func(from uint64, b []byte) bool {
+		for o := 0; len(at) < maxSame; {
+			i := bytes.Index(b[o:], wanted)
+			if i < 0 {
+				return true
+			}
+			at = append(at, from+uint64(o+i))
+			o += i + 1
+		}
+		return false
+	})
+	return at
 }
 
 // Address is where a function or variable is in the process; 0 if the module
@@ -274,7 +292,7 @@ func (m *Module) Address(name string) uint64 {
 
 // Section is where a section is in the process; 0 if it is not there.
 func (m *Module) Section(name string) (addr, size uint64) {
-	if s := m.elf.Section(name); s != nil && s.Flags&elf.SHF_ALLOC != 0 {
+	if s, ok := m.elf.Section(name); ok && s.Flags&elf.SHF_ALLOC != 0 {
 		return m.Bias + s.Addr, s.Size
 	}
 	return 0, 0
@@ -284,24 +302,29 @@ func (m *Module) Section(name string) (addr, size uint64) {
 // the module itself.
 func (m *Module) relocation(kind elf.R_X86_64, symbol uint32) (addr uint64, addend int64, ok bool) {
 	const entry = 24
-	for _, table := range m.elf.Sections {
-		if table.Type != elf.SHT_RELA { //nolint:misspell // ELF's own word
+	left := maxRelas
+	for table := range m.elf.Sections() {
+		if table.Type != elf.SHT_RELA || table.Flags&elf.SHF_ALLOC == 0 { //nolint:misspell // ELF's own word
 			continue
 		}
-		for b := m.data(table); len(b) >= entry; b = b[entry:] {
-			if binary.LittleEndian.Uint64(b[8:]) == uint64(symbol)<<32|uint64(kind) {
-				return m.Bias + binary.LittleEndian.Uint64(b), int64(binary.LittleEndian.Uint64(b[16:])), true
+		m.each(table, entry, func(b []byte) bool {
+			if ok = binary.LittleEndian.Uint64(b[8:]) == uint64(symbol)<<32|uint64(kind); ok {
+				addr, addend = m.Bias+binary.LittleEndian.Uint64(b), int64(binary.LittleEndian.Uint64(b[16:]))
 			}
+			return !ok
+		})
+		if left--; ok || left == 0 {
+			break
 		}
 	}
-	return 0, 0, false
+	return addr, addend, ok
 }
 
 // TLS is the segment of the module's thread-local variables; nil if it has none.
 func (m *Module) TLS() *elf.ProgHeader {
-	for _, s := range m.elf.Progs {
+	for i, s := range m.elf.Progs {
 		if s.Type == elf.PT_TLS {
-			return &s.ProgHeader
+			return &m.elf.Progs[i]
 		}
 	}
 	return nil

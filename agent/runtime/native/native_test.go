@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/runtime/native"
 	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 func compile(t *testing.T, args ...string) {
@@ -39,7 +40,7 @@ func TestThreads(t *testing.T) {
 	compile(t, "testdata/threads.c", "-o", exe)
 	for _, keys := range []string{"3", "31", "32", "100"} {
 		proc, lines := nativetest.Run(t, exe, append([]string{keys}, program...)...)
-		p, err := native.Open(proc)
+		p, err := native.Open(proc, reading.New())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestClose(t *testing.T) {
 	python := nativetest.Programs(t, "TARE_TEST_PYTHON", "/usr/bin/python3")[0]
 	dir, _ := nativetest.Run(t, python, "-c", "print('ready', flush=True); import os; os.read(0, 1)")
 	before := count()
-	p, err := native.Open(dir)
+	p, err := native.Open(dir, reading.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ os.rename(sys.argv[1], sys.argv[1] + '.gone')
 open(sys.argv[1], 'w').write('another')
 print('ready', flush=True)
 sys.stdin.read()`, at, "load")
-	p, err := native.Open(dir)
+	p, err := native.Open(dir, reading.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +179,10 @@ sys.stdin.read()`, at, "load")
 	dir, _ = nativetest.Run(t, python, "-c", `
 import mmap, sys
 f = open(sys.argv[1], 'rb')
-data = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+data = mmap.mmap(f.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
 print('ready', flush=True)
 sys.stdin.read()`, at)
-	q, err := native.Open(dir)
+	q, err := native.Open(dir, reading.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +200,7 @@ func FuzzThreads(f *testing.F) {
 		const at = nativetest.Base
 		r := rand.New(rand.NewPCG(seed, 0))
 		source := &nativetest.Torn{Source: nativetest.Fake(b), Random: r}
-		m := native.NewMemory(source)
+		m := native.NewMemory(source, reading.New())
 		number := func() uint64 { return r.Uint64() >> r.IntN(64) }
 		l := native.LibC{Specific: number(), KeyData: 8, KeySize: number(), Block: number(), TID: number(), DTVP: 8, DTVSize: 16}
 		if seed%2 == 0 {

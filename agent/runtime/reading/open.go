@@ -12,11 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A path of 4096 bytes may have a backslash and three digits for each.
-const (
-	maxLine  = 32 << 10
-	lineWork = 32 // the kernel's, for a line of maps
-)
+// maxLine is room for a path of 4096 bytes with a backslash and three digits for each.
+const maxLine = 32 << 10
 
 var errNotRegular = errors.New("not a regular file")
 
@@ -105,7 +102,7 @@ func (a *Account) Lines(r io.Reader, yield func(line []byte) bool) error {
 				skip = false
 				continue
 			}
-			if !a.Work(lineWork) {
+			if !a.Work(callWork) {
 				return a.Err()
 			}
 			if !yield(line) {

@@ -28,6 +28,7 @@ const (
 	patience    = 5 * time.Second  // for one reading
 	maxStuck    = 8                // readings that do not return
 	maxAccounts = 1 << 14
+	callWork    = 16 // of a system call, or of the kernel for a line of a text
 )
 
 // Limit is an error: why no more of a process is read.
@@ -68,13 +69,13 @@ type Account struct {
 // New is a full account.
 func New() *Account { return &Account{bytes: Bytes, work: Work, filled: time.Now()} }
 
-// Read takes n bytes that are about to be read; false if there are not as many left.
+// Read takes n bytes that are about to be read, and the work for that; false if there is not as much left.
 func (a *Account) Read(n int) bool {
 	a.bytes -= int64(n)
 	if a.bytes < 0 && a.limit == "" {
 		a.limit = TooManyBytes
 	}
-	return a.Work(1)
+	return a.Work(callWork)
 }
 
 // Work takes n steps; false if nothing more is to be done.

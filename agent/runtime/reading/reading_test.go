@@ -184,7 +184,7 @@ func TestLines(t *testing.T) {
 		}
 	}
 	n := 0
-	if err := New().Lines(lines{}, func([]byte) bool { n++; return true }); !errors.Is(err, TooMuchWork) || n > Work/lineWork || n < Work/lineWork/2 {
+	if err := New().Lines(lines{}, func([]byte) bool { n++; return true }); !errors.Is(err, TooMuchWork) || n > Work/callWork || n < Work/callWork/2 {
 		t.Errorf("%v after %d lines", err, n)
 	}
 	if err := New().Lines(zeros{}, func([]byte) bool { return true }); !errors.Is(err, TooManyBytes) {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tare-trace/tare/agent/runtime/native"
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // ErrAbsent says that nothing is published in a process, which is most often so.
@@ -35,8 +36,8 @@ var schemas = []string{"tlsdesc_v1_dev", "tlsdesc_v1", "tls_v1_dev", "tls_v1"}
 
 // Read finds the variable, by the directory of a process in the proc file system. The error is
 // ErrAbsent, or says why it cannot be read.
-func Read(dir string) (v native.Variable, err error) {
-	p, err := native.Open(dir)
+func Read(dir string, a *reading.Account) (v native.Variable, err error) {
+	p, err := native.Open(dir, a)
 	if err != nil { // another architecture, or it has ended
 		return v, errors.Join(ErrAbsent, err)
 	}
@@ -45,7 +46,7 @@ func Read(dir string) (v native.Variable, err error) {
 	schema := contextOf(p)
 	switch {
 	case schema != "" && !slices.Contains(schemas, schema):
-		return v, fmt.Errorf("its SDK publishes in the schema %q", schema)
+		return v, fmt.Errorf("its SDK publishes in the schema %.64q", schema)
 	case err == nil && len(modules) == 0:
 		return v, ErrAbsent
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/tare-trace/tare/agent/runtime/native"
 	"github.com/tare-trace/tare/agent/runtime/native/nativetest"
+	"github.com/tare-trace/tare/agent/runtime/reading"
+	"github.com/tare-trace/tare/agent/runtime/reading/readingtest"
 )
 
 func compile(t *testing.T, to string, args ...string) string {
@@ -56,7 +58,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, lines := nativetest.Run(t, tc.command[0], tc.command[1:]...)
-			v, err := Read(dir)
+			v, err := Read(dir, reading.New())
 			if tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) || errors.Is(err, ErrAbsent) != (tc.fails == ErrAbsent.Error()) {
 					t.Fatal(err)
@@ -66,7 +68,7 @@ func TestRead(t *testing.T) {
 			if err != nil || v.Module != 0 != tc.module {
 				t.Fatalf("%+v, %v", v, err)
 			}
-			m := native.NewMemory(nativetest.Memory(t, dir))
+			m := native.NewMemory(nativetest.Memory(t, dir), reading.New())
 			for _, line := range lines {
 				var thread, want uint64
 				if _, err := fmt.Sscan(line, &thread, &want); err != nil {
@@ -89,10 +91,10 @@ func TestRead(t *testing.T) {
 	}
 	// Most processes have no such thing.
 	dir, _ := nativetest.Run(t, "sh", "-c", "echo ready; read line")
-	if _, err := Read(dir); !errors.Is(err, ErrAbsent) {
+	if _, err := Read(dir, reading.New()); !errors.Is(err, ErrAbsent) {
 		t.Error(err)
 	}
-	if _, err := Read("/proc/0"); !errors.Is(err, ErrAbsent) {
+	if _, err := Read("/proc/0", reading.New()); !errors.Is(err, ErrAbsent) {
 		t.Error(err)
 	}
 }
@@ -119,7 +121,9 @@ func golden(schema string, old bool) []byte {
 }
 
 func TestContext(t *testing.T) {
-	read := func(b []byte) []byte { return readContext(native.NewMemory(nativetest.Fake(b)), nativetest.Base) }
+	read := func(b []byte) []byte {
+		return readContext(native.NewMemory(nativetest.Fake(b), reading.New()), nativetest.Base)
+	}
 	for _, old := range []bool{true, false} {
 		if got := schemaOf(read(golden("tls_v1", old))); got != "tls_v1" {
 			t.Errorf("%q", got)
@@ -147,13 +151,17 @@ func TestContext(t *testing.T) {
 func FuzzContext(f *testing.F) {
 	f.Add(golden("tls_v1", false), uint64(1))
 	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {
-		source := &nativetest.Torn{Source: nativetest.Fake(b), Random: rand.New(rand.NewPCG(seed, 0)), Rate: float64(seed%5) / 100}
-		if payload := readContext(native.NewMemory(source), nativetest.Base); payload != nil {
-			schemaOf(payload)
-		}
-		schemaOf(b)
-		if source.Reads > 100 {
-			t.Errorf("%d reads", source.Reads)
-		}
+		readingtest.Live(t, func() {
+			for _, source := range nativetest.Sources(b) {
+				source := &nativetest.Torn{Source: source, Random: rand.New(rand.NewPCG(seed, 0)), Rate: float64(seed%5) / 100}
+				if payload := readContext(native.NewMemory(source, reading.New()), nativetest.Base); payload != nil {
+					schemaOf(payload)
+				}
+				if source.Reads > 100 {
+					t.Errorf("%d reads", source.Reads)
+				}
+			}
+			schemaOf(b)
+		})
 	})
 }

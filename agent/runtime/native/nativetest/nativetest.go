@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tare-trace/tare/agent/runtime/reading/readingtest"
 )
 
 func needAMD64(t testing.TB) {
@@ -134,6 +136,17 @@ func (f Fake) ReadAt(b []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	return copy(b, f[off-Base:]), nil
+}
+
+// Sources are memory from Base on: one that ends, and one that repeats itself without end.
+func Sources(b []byte) []io.ReaderAt {
+	return []io.ReaderAt{Fake(b), repeated(append(b[:len(b):len(b)], make([]byte, 8)...))}
+}
+
+type repeated []byte
+
+func (r repeated) ReadAt(b []byte, off int64) (int, error) {
+	return readingtest.Endless(r).ReadAt(b, off-Base)
 }
 
 // Torn changes what it reads: words of some pages are others, small or like an
