@@ -17,8 +17,8 @@ const (
 
 // diagListeners asks the kernel for the listening TCP sockets of the thread's
 // network namespace (NETLINK_SOCK_DIAG, inet_diag.h) and notes their ports by
-// inode.
-func diagListeners(into map[uint64]uint16) error {
+// inode, until each says that it has enough.
+func diagListeners(each func(inode uint64, port uint16) (more bool)) error {
 	l, err := openNetlink(unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return fmt.Errorf("ask for listening sockets: %w", err)
@@ -29,8 +29,8 @@ func diagListeners(into map[uint64]uint16) error {
 		body[0], body[1] = family, unix.IPPROTO_TCP
 		binary.NativeEndian.PutUint32(body[4:], 1<<tcpListen)
 		err := l.ask(sockDiagByFamily, unix.NLM_F_DUMP, body, func(m syscall.NetlinkMessage) bool {
-			diagAnswer(m.Data, into)
-			return true
+			inode, port := diagAnswer(m.Data)
+			return inode == 0 || each(inode, port)
 		})
 		if err != nil {
 			return fmt.Errorf("ask for listening sockets: %w", err)
@@ -39,12 +39,10 @@ func diagListeners(into map[uint64]uint16) error {
 	return nil
 }
 
-// diagAnswer reads a struct inet_diag_msg.
-func diagAnswer(msg []byte, into map[uint64]uint16) {
+// diagAnswer reads a struct inet_diag_msg; inode 0: nothing that listens.
+func diagAnswer(msg []byte) (inode uint64, port uint16) {
 	if len(msg) < diagAnswerLength || msg[1] != tcpListen {
-		return
+		return 0, 0
 	}
-	if inode := binary.NativeEndian.Uint32(msg[68:]); inode != 0 {
-		into[uint64(inode)] = binary.BigEndian.Uint16(msg[4:])
-	}
+	return uint64(binary.NativeEndian.Uint32(msg[68:])), binary.BigEndian.Uint16(msg[4:])
 }

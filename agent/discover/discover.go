@@ -166,6 +166,7 @@ type Scanner struct {
 	ports    map[uint64]uint16      // of listening sockets by inode, of all namespaces at the last scan
 	needs    map[uint64]tier.Demand // of unix stream sockets that listened and UDP sockets connected to servers of names, likewise
 	others   map[uint64]other       // UDP and unix sockets, likewise; nil: they could not be listed
+	share    share                  // of the sockets that were kept since the last scan began
 	stats    Stats
 }
 
@@ -179,7 +180,7 @@ func New(proc string, c config.Config, in cluster.Source) *Scanner {
 }
 
 func (s *Scanner) tables() *tables {
-	return &tables{root: s.root, diag: &s.diag, done: map[uint32]error{}, ports: s.ports, processes: map[int]*process{}}
+	return &tables{root: s.root, diag: &s.diag, done: map[uint32]error{}, ports: s.ports, processes: map[int]*process{}, share: &s.share}
 }
 
 // Listens reports whether a socket was listening when its network namespace was
@@ -217,6 +218,7 @@ func (s *Scanner) Scan() ([]Process, error) {
 	var stats Stats
 	clear(s.ports)
 	clear(s.needs)
+	s.share = share{}
 	s.diag = s.root == "/proc" // once more, if it failed: that may have passed
 	t := s.tables()
 	t.needs, t.others = s.needs, map[uint64]other{}

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-trace/tare/agent/runtime/reading"
 )
 
 // process reads /proc/PID, each file at most once and only when it is asked
@@ -23,9 +25,10 @@ type process struct {
 	exe string
 
 	cgroups     *string // the file
+	in          *string // what container returns
 	status      *stat
-	argv        []string
-	argvKnown   bool
+	start       *string // what called returns
+	name        *string // what program returns
 	netnsInode  uint32
 	inodes      []uint64 // sockets of any family
 	inodesKnown bool
@@ -66,7 +69,7 @@ type stat struct {
 
 func (p *process) stat() (stat, error) {
 	if p.status == nil {
-		text, err := os.ReadFile(filepath.Join(p.dir, "stat"))
+		text, err := readAtMost(filepath.Join(p.dir, "stat"), maxText)
 		if err != nil {
 			return stat{}, err
 		}
@@ -100,7 +103,7 @@ func parseStat(text []byte) (stat, error) {
 
 func (p *process) readCgroups() (string, error) {
 	if p.cgroups == nil {
-		read, err := os.ReadFile(filepath.Join(p.dir, "cgroup"))
+		read, err := readAtMost(filepath.Join(p.dir, "cgroup"), maxText)
 		if err != nil {
 			return "", err
 		}
@@ -119,22 +122,43 @@ func (p *process) cgroup() (string, error) {
 // container is the id of the container that the process runs in, "" if in none.
 func (p *process) container() (string, error) {
 	text, err := p.readCgroups()
-	return containerOf(text), err
+	if err != nil {
+		return "", err
+	}
+	if p.in == nil {
+		in := containerOf(text)
+		p.in = &in
+	}
+	return *p.in, nil
 }
 
 // args are the arguments, with the program's name before them; none if they cannot be read.
+// They are not kept: they may be long, and there may be many processes.
 func (p *process) args() []string {
-	if !p.argvKnown {
-		p.argvKnown = true
-		if text, err := readAtMost(filepath.Join(p.dir, "cmdline"), maxArgs); err == nil && len(text) > 0 {
-			p.argv = strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
-		}
+	text, err := readAtMost(filepath.Join(p.dir, "cmdline"), maxArgs)
+	if err != nil || len(text) == 0 {
+		return nil
 	}
-	return p.argv
+	args := strings.SplitN(strings.TrimRight(string(text), "\x00"), "\x00", maxArg+1)
+	return args[:min(len(args), maxArg)]
 }
 
-// maxArgs bounds what is read of the arguments: class paths are long, and stand before the name.
-const maxArgs = 128 << 10
+// What is read of a process.
+const (
+	// Bytes of the arguments, and how many: class paths are long, and stand before the name.
+	maxArgs = 128 << 10
+	maxArg  = 4096
+	maxText = 64 << 10 // bytes of other files; the longest has a path of 4 KiB for each hierarchy of control groups
+	// Descriptors that are looked at, and sockets that are kept: of a process; of a container, or of a
+	// control group outside of any, with all of its processes; of all, since the last scan began.
+	maxDescriptors    = 256 << 10
+	maxSockets        = 32 << 10
+	maxGroupSockets   = 64 << 10
+	maxScanSockets    = 256 << 10
+	fewSockets        = 64
+	maxName           = 255 // bytes of what a program is called
+	descriptorsAtOnce = 512
+)
 
 func readAtMost(name string, n int64) ([]byte, error) {
 	f, err := os.Open(name)
@@ -149,27 +173,31 @@ func readAtMost(name string, n int64) ([]byte, error) {
 // may have ("redis-server" is a link to redis-check-rdb on Debian), and so may what the
 // program says of itself ("nginx: worker process"); "" if there is none.
 func (p *process) called() string {
-	args := p.args()
-	if len(args) == 0 {
-		return ""
+	if p.start == nil {
+		called := ""
+		if args := p.args(); len(args) > 0 {
+			name, _, _ := strings.Cut(args[0], " ")
+			name = path.Base(strings.TrimSuffix(name, ":"))
+			if name != "." && name != "/" && len(name) <= maxName {
+				called = strings.Clone(path.Join(path.Dir(p.exe), name))
+			}
+		}
+		p.start = &called
 	}
-	name, _, _ := strings.Cut(args[0], " ")
-	name = path.Base(strings.TrimSuffix(name, ":"))
-	if name == "." || name == "/" {
-		return ""
-	}
-	return path.Join(path.Dir(p.exe), name)
+	return *p.start
 }
 
 // linked reports whether a name of the process's own file system is another name of its
 // executable.
 func (p *process) linked(name string) bool {
-	exe, err := os.Stat(filepath.Join(p.dir, "exe"))
+	of, err := p.stat()
 	if err != nil {
 		return false
 	}
-	other, err := os.Stat(filepath.Join(p.dir, "root", name))
-	return err == nil && os.SameFile(exe, other)
+	same, _ := reading.Do(reading.ID{PID: p.pid, StartTime: of.start}, func(*reading.Account) (bool, error) {
+		return reading.SameFile(p.dir, name, filepath.Join(p.dir, "exe")), nil
+	})
+	return same
 }
 
 func (p *process) netns() (uint32, error) {
@@ -201,8 +229,9 @@ func (p *process) sockets(t *tables) (inodes []uint64, listening []uint16, err e
 		if p.inodes, err = socketInodes(filepath.Join(p.dir, "fd")); err != nil {
 			return nil, nil, err
 		}
-		slices.Sort(p.inodes)
-		p.inodes = slices.Compact(p.inodes)
+		if p.inodes, err = t.share.take(p, p.inodes); err != nil {
+			return nil, nil, err
+		}
 		p.inodesKnown = true
 	}
 	if len(p.inodes) == 0 {
@@ -220,29 +249,89 @@ func (p *process) sockets(t *tables) (inodes []uint64, listening []uint16, err e
 	return p.inodes, slices.Compact(listening), nil
 }
 
-// socketInodes reads the links of a directory of descriptors.
+// share is how many sockets are kept, so that one container does not take the room of all.
+type share struct {
+	all    int
+	groups map[string]int
+	of     map[int]held // processes, by their ids
+}
+
+type held struct {
+	group string
+	n     int
+}
+
+// take is what a process keeps of its sockets, instead of those that it had.
+func (s *share) take(p *process, inodes []uint64) ([]uint64, error) {
+	if s.of == nil {
+		s.groups, s.of = map[string]int{}, map[int]held{}
+	}
+	now, room := held{n: len(inodes)}, maxSockets
+	if now.n > fewSockets { // else it takes nobody's room
+		var err error
+		if now.group, err = p.container(); err != nil {
+			return nil, err
+		}
+		if now.group == "" {
+			now.group = *p.cgroups
+		}
+		room = maxGroupSockets - s.groups[now.group]
+	}
+	had := s.of[p.pid]
+	if had.group == now.group {
+		room += had.n
+	}
+	if room = max(min(room, maxSockets, maxScanSockets-s.all+had.n), 0); now.n > room {
+		reading.Count(reading.Shape)
+		inodes, now.n = slices.Clone(inodes[:room]), room
+	}
+	s.groups[had.group] -= had.n
+	s.groups[now.group] += now.n
+	s.all += now.n - had.n
+	s.of[p.pid] = now
+	return inodes, nil
+}
+
+// socketInodes are the sockets to which the links of a directory of descriptors lead, sorted; at
+// most maxSockets.
 func socketInodes(dir string) ([]uint64, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read from
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
 	var inodes []uint64
 	var buf [64]byte // a longer link is no socket
-	for _, name := range names {
-		n, err := unix.Readlinkat(int(f.Fd()), name, buf[:])
-		if err != nil {
-			continue // closed in the meantime
+	for looked := 0; ; {
+		names, err := f.Readdirnames(descriptorsAtOnce)
+		for _, name := range names {
+			n, err := unix.Readlinkat(int(f.Fd()), name, buf[:])
+			if err != nil {
+				continue // closed in the meantime
+			}
+			if inode, ok := bracketed(string(buf[:n]), "socket:"); ok {
+				inodes = append(inodes, inode)
+			}
 		}
-		if inode, ok := bracketed(string(buf[:n]), "socket:"); ok {
-			inodes = append(inodes, inode)
+		if len(inodes) > maxSockets { // of a socket with many descriptors, one is kept
+			slices.Sort(inodes)
+			inodes = slices.Compact(inodes)
+		}
+		looked += len(names)
+		if len(inodes) > maxSockets || looked >= maxDescriptors {
+			reading.Count(reading.Shape)
+			inodes = inodes[:min(len(inodes), maxSockets)]
+			break
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	return inodes, nil
+	slices.Sort(inodes)
+	return slices.Clip(slices.Compact(inodes)), nil
 }
 
 // bracketed reads the number of links such as "socket:[123]".

@@ -13,10 +13,18 @@ import (
 // program is what a process is called where nothing else names it: an interpreter by its
 // script, anything else by its executable, or by the link to that by which it was started.
 func (p *process) program() string {
+	if p.name == nil {
+		name := strings.Clone(p.findProgram()) // and not all of the arguments that it is a part of
+		p.name = &name
+	}
+	return *p.name
+}
+
+func (p *process) findProgram() string {
 	exe := path.Base(p.exe)
 	if interpreterOf(exe) != nil {
 		cwd, _ := os.Readlink(filepath.Join(p.dir, "cwd")) // "" if it cannot be read: it names nothing
-		if name := scriptOf(exe, p.args(), cwd); name != "" {
+		if name := scriptOf(exe, p.args(), cwd); name != "" && len(name) <= maxName {
 			return name
 		}
 	}

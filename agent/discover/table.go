@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/tare-trace/tare/agent/runtime/reading"
 	"github.com/tare-trace/tare/agent/tier"
 )
 
@@ -28,6 +29,29 @@ type tables struct {
 	processes map[int]*process // by their ids, that were looked at
 
 	others map[uint64]other // what is not TCP's; nil: not asked for, or some could not be listed
+
+	share *share
+	noted int // sockets of the network namespace that is asked
+}
+
+// Sockets that are noted of a network namespace, and of all of a kind. A host has some thousand.
+const (
+	maxNoted  = 64 << 10
+	maxTables = 128 << 10
+)
+
+var errTooManySockets = errors.New("more sockets than are noted")
+
+// note notes a socket in one of the tables; false if there is no room.
+func note[V any](t *tables, in map[uint64]V, inode uint64, v V) bool {
+	if _, ok := in[inode]; !ok {
+		if t.noted >= maxNoted || len(in) >= maxTables {
+			return false
+		}
+		t.noted++
+	}
+	in[inode] = v
+	return true
 }
 
 // other is a socket that is not TCP's, on which requests and answers may come.
@@ -47,9 +71,11 @@ func (t *tables) read(p *process) error {
 	if err, ok := t.done[ns]; ok {
 		return err
 	}
+	t.noted = 0
 	err = t.ask(p)
 	if err == nil && t.needs != nil { // a kernel without such sockets has no such file
 		for name, parse := range map[string]func(io.Reader) error{"net/unix": t.parseUnix, "net/udp": t.parseUDP, "net/udp6": t.parseUDP} {
+			t.noted = 0
 			if err := t.readFile(filepath.Join(p.dir, name), parse); err != nil && p.exists() && !errors.Is(err, fs.ErrNotExist) {
 				t.others = nil
 			}
@@ -76,7 +102,15 @@ func (t *tables) process(pid int) *process {
 // IPv6, however few there are.
 func (t *tables) ask(p *process) error {
 	if *t.diag {
-		err := InNetNS(p.pid, func() error { return diagListeners(t.ports) })
+		var full error
+		err := InNetNS(p.pid, func() error {
+			return diagListeners(func(inode uint64, port uint16) bool {
+				if !note(t, t.ports, inode, port) {
+					full = t.full()
+				}
+				return full == nil
+			})
+		})
 		if err == nil || gone(err) && !p.exists() {
 			return err
 		}
@@ -102,23 +136,35 @@ func (t *tables) readFile(path string, parse func(io.Reader) error) error {
 }
 
 func (t *tables) parsePorts(r io.Reader) error {
-	return parseTable(r, func(l line) {
-		if l.state == tcpListen {
-			t.ports[l.inode] = l.local
-		}
+	full := false
+	err := parseTable(r, func(l line) bool {
+		full = l.state == tcpListen && !note(t, t.ports, l.inode, l.local)
+		return !full
 	})
+	if full { // those that were noted are known
+		_ = t.full()
+	}
+	return err
+}
+
+// full counts that there are more sockets than are noted.
+func (t *tables) full() error {
+	reading.Count(reading.Shape)
+	return errTooManySockets
 }
 
 // parseUDP notes the sockets that are connected to servers of names, and that all are UDP's.
 func (t *tables) parseUDP(r io.Reader) error {
-	return parseTable(r, func(l line) {
-		if t.others != nil {
-			t.others[l.inode] = otherNamed
-		}
-		if l.remote == portOfNames {
-			t.needs[l.inode] = tier.Lookups
-		}
+	full := false
+	err := parseTable(r, func(l line) bool {
+		full = t.others != nil && !note(t, t.others, l.inode, otherNamed) ||
+			l.remote == portOfNames && !note(t, t.needs, l.inode, tier.Lookups)
+		return !full
 	})
+	if full {
+		err = t.full()
+	}
+	return err
 }
 
 // line is what is read of a line of /proc/net/tcp, tcp6, udp or udp6.
@@ -134,7 +180,7 @@ type line struct {
 //	 0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 …
 //
 // Lines that do not look so are skipped: the format may grow.
-func parseTable(r io.Reader, each func(line)) error {
+func parseTable(r io.Reader, each func(line) (more bool)) error {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		var fields [10][]byte // no slice from the heap: there may be many thousands of lines
@@ -152,8 +198,8 @@ func parseTable(r io.Reader, each func(line)) error {
 		remote, ok2 := portOf(fields[2])
 		state, err1 := strconv.ParseUint(string(fields[3]), 16, 8)
 		inode, err2 := strconv.ParseUint(string(fields[9]), 10, 64)
-		if ok1 && ok2 && err1 == nil && err2 == nil && inode != 0 {
-			each(line{local, remote, uint8(state), inode})
+		if ok1 && ok2 && err1 == nil && err2 == nil && inode != 0 && !each(line{local, remote, uint8(state), inode}) {
+			break
 		}
 	}
 	return lines.Err()
@@ -182,16 +228,20 @@ func (t *tables) parseUnix(r io.Reader) error {
 		if err != nil {
 			continue
 		}
+		room := true
 		if t.others != nil {
 			switch {
 			case len(f) > 7:
-				t.others[inode] = otherNamed
+				room = note(t, t.others, inode, otherNamed)
 			case string(f[4]) != "0002": // SOCK_DGRAM
-				t.others[inode] = otherUnnamed
+				room = note(t, t.others, inode, otherUnnamed)
 			}
 		}
 		if string(f[3]) == "00010000" && string(f[4]) == "0001" { // __SO_ACCEPTCON, SOCK_STREAM
-			t.needs[inode] = tier.Unix
+			room = note(t, t.needs, inode, tier.Unix) && room
+		}
+		if !room {
+			return t.full()
 		}
 	}
 	return lines.Err()
