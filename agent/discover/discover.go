@@ -352,7 +352,7 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 	}
 	linking, why := r.Linking, "configured"
 	var on *runtime.Runtime
-	run := &runtime.Process{PID: p.pid, StartTime: of.start, Exe: p.exe, Dir: p.dir}
+	run := &runtime.Process{PID: p.pid, StartTime: of.start, Exe: p.exe, Dir: p.dir, Group: cmp.Or(container, cgroup)}
 	if linking == config.Auto || linking == config.Goroutine { // which needs what the runtime tells
 		on = s.runtimes.Detect(run)
 		linking, why = on.Linking, on.Why

@@ -194,7 +194,7 @@ func (p *process) linked(name string) bool {
 	if err != nil {
 		return false
 	}
-	same, _ := reading.Do(reading.ID{PID: p.pid, StartTime: of.start}, func(*reading.Account) (bool, error) {
+	same, _ := reading.Do(reading.ID{PID: p.pid, StartTime: of.start}, "", func(*reading.Account) (bool, error) {
 		return reading.SameFile(p.dir, name, filepath.Join(p.dir, "exe")), nil
 	})
 	return same

@@ -18,6 +18,7 @@ type Process struct {
 	StartTime uint64 // with PID, unique until reboot
 	Exe       string // path as the process sees it
 	Dir       string // its directory in the proc file system
+	Group     string // its container, or control group, in whose name it is read
 
 	detector *Detector
 	version  string           // of Go, once it was detected
@@ -62,7 +63,7 @@ func readOf[T any](p *Process, f func(*reading.Account) (T, error)) (T, error) {
 	if p.account != nil { // it is its turn
 		return f(p.account)
 	}
-	return reading.Do(reading.ID{PID: p.PID, StartTime: p.StartTime}, f)
+	return reading.Do(reading.ID{PID: p.PID, StartTime: p.StartTime}, p.Group, f)
 }
 
 // A process may load libraries when it is up, long after exec: it is looked at

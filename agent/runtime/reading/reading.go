@@ -4,19 +4,19 @@
 //
 // Each process has one account of bytes and of work, whatever reads it: for its runtime, its
 // tables, its SDK. One process is read at a time, for a limited time. Beyond that nothing
-// more of the process is read for a while: its runtime is not known, and a counter says so.
+// more of the process is read for a while: its runtime is not known, and a counter says so. So
+// it is with all processes of a container, which may begin as many as it likes.
 package reading
 
 import (
 	"errors"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // What may be read of one process, before anything is refilled. A service in Go of 200 MB
-// takes some 50 MB and 2 million steps, once; a JVM some 10 MB, four times.
+// takes some 50 MB and a million steps, once; a JVM some 10 MB, four times.
 const (
 	Bytes = 256 << 20 // from files and memory
 	Work  = 16 << 20  // steps of some 20 ns each, in what was read
@@ -28,6 +28,7 @@ const (
 	patience    = 5 * time.Second  // for one reading
 	maxStuck    = 8                // readings that do not return
 	maxAccounts = 1 << 14
+	crowd       = 32 // accounts of processes that a container has, with all of its processes
 	callWork    = 16 // of a system call, or of the kernel for a line of a text
 )
 
@@ -38,13 +39,14 @@ type Limit string
 const (
 	TooManyBytes Limit = "bytes"
 	TooMuchWork  Limit = "work"
-	Shape        Limit = "shape" // more mappings, sections or libraries than are kept
-	Stuck        Limit = "stuck" // a file or memory that does not answer: of FUSE, or on a network
-	Busy         Limit = "busy"  // too many other processes are stuck
+	Shape        Limit = "shape"     // more mappings, sections or libraries than are kept
+	Stuck        Limit = "stuck"     // a file or memory that does not answer: of FUSE, or on a network
+	Busy         Limit = "busy"      // too many other processes are stuck
+	Container    Limit = "container" // its processes were read as far as all of them are
 )
 
 // Limits are all of them.
-var Limits = []Limit{TooManyBytes, TooMuchWork, Shape, Stuck, Busy}
+var Limits = []Limit{TooManyBytes, TooMuchWork, Shape, Stuck, Busy, Container}
 
 var texts = map[Limit]string{
 	TooManyBytes: "its files and its memory are more to read than the agent reads of one process",
@@ -52,6 +54,7 @@ var texts = map[Limit]string{
 	Shape:        "it has more mappings, libraries or sections than the agent reads of one process",
 	Stuck:        "its files or its memory do not answer",
 	Busy:         "too many other processes have files that do not answer",
+	Container:    "the processes of its container are more to read than the agent reads of one container",
 }
 
 // Error says it in words.
@@ -117,15 +120,17 @@ func (c charged) ReadAt(b []byte, off int64) (int, error) {
 	return c.r.ReadAt(b, off)
 }
 
-// open refills an account, and reports whether it has enough for a reading.
-func (a *Account) open(now time.Time) error {
+// open refills an account that has room for so many processes, and reports whether there is
+// enough for a reading.
+func (a *Account) open(now time.Time, processes int64) error {
+	bytes, work := processes*Bytes, processes*Work
 	if passed := now.Sub(a.filled); passed > 0 {
 		share := min(float64(passed)/float64(refill), 1)
-		a.bytes = min(max(a.bytes, 0)+int64(share*Bytes), Bytes)
-		a.work = min(max(a.work, 0)+int64(share*Work), Work)
+		a.bytes = min(max(a.bytes, 0)+int64(share*float64(bytes)), bytes)
+		a.work = min(max(a.work, 0)+int64(share*float64(work)), work)
 	}
 	a.filled = now
-	if a.limit == Shape || a.bytes >= Bytes/enough && a.work >= Work/enough {
+	if a.limit == Shape || a.bytes >= bytes/enough && a.work >= work/enough {
 		a.limit = ""
 	}
 	return a.Err()
@@ -138,13 +143,11 @@ type ID struct {
 }
 
 var (
-	turn     = make(chan struct{}, 1) // of who reads
-	accounts struct {
-		sync.Mutex
-		of map[ID]*Account
-	}
-	stuck   atomic.Int32
-	counted [5]atomic.Uint64 // as Limits
+	turn     = make(chan struct{}, 1) // of who reads, and uses what follows
+	accounts = map[ID]*Account{}
+	groups   = map[string]*Account{} // of containers
+	stuck    atomic.Int32
+	counted  [6]atomic.Uint64 // as Limits
 )
 
 // Unread is how often a process was not read, or not to the end, by the limit.
@@ -168,8 +171,9 @@ func Count(l Limit) {
 
 // Do reads a process: f is called when no other process is read. Where f cannot read because
 // of a Limit, or does not return in time, that is Do's error, and the value is zero. f may go
-// on then, so what it writes to belongs to it alone.
-func Do[T any](id ID, f func(*Account) (T, error)) (value T, err error) {
+// on then, so what it writes to belongs to it alone. What is read counts for the container of
+// the process, too, or for whatever the group names; "" for none.
+func Do[T any](id ID, group string, f func(*Account) (T, error)) (value T, err error) {
 	defer func() {
 		if l := Limit(""); errors.As(err, &l) {
 			Count(l)
@@ -177,15 +181,26 @@ func Do[T any](id ID, f func(*Account) (T, error)) (value T, err error) {
 	}()
 	turn <- struct{}{}
 	defer func() { <-turn }()
-	a := account(id)
+	a, of := account(accounts, id, 1), account(groups, group, crowd)
+	now := time.Now()
 	switch {
 	case a.stuck:
 		return value, Stuck
 	case stuck.Load() >= maxStuck:
 		return value, Busy
 	}
-	if err := a.open(time.Now()); err != nil {
+	if err := a.open(now, 1); err != nil {
 		return value, err
+	}
+	if of.open(now, crowd) != nil && group != "" {
+		return value, Container
+	}
+	bytes, work := a.bytes, a.work
+	spent := func() {
+		of.Work(int(work - a.work))
+		if of.bytes -= bytes - a.bytes; of.bytes < 0 {
+			of.limit = TooManyBytes
+		}
 	}
 	type result struct {
 		value T
@@ -201,6 +216,7 @@ func Do[T any](id ID, f func(*Account) (T, error)) (value T, err error) {
 		done <- result{v, err}
 		if !state.CompareAndSwap(0, 1) {
 			turn <- struct{}{}
+			spent()
 			a.stuck = false
 			<-turn
 			stuck.Add(-1)
@@ -210,11 +226,13 @@ func Do[T any](id ID, f func(*Account) (T, error)) (value T, err error) {
 	defer late.Stop()
 	select {
 	case r := <-done:
+		spent()
 		return r.value, r.err
 	case <-late.C:
 	}
 	if !state.CompareAndSwap(0, 2) { // just now
 		r := <-done
+		spent()
 		return r.value, r.err
 	}
 	a.stuck = true
@@ -222,30 +240,31 @@ func Do[T any](id ID, f func(*Account) (T, error)) (value T, err error) {
 	return value, Stuck
 }
 
-// account is a process's; whoever has the turn asks.
-func account(id ID) *Account {
-	accounts.Lock()
-	defer accounts.Unlock()
-	a := accounts.of[id]
+// account is one of those of processes or of containers.
+func account[K comparable](in map[K]*Account, of K, processes int64) *Account {
+	a := in[of]
 	if a == nil {
-		if accounts.of == nil || len(accounts.of) >= maxAccounts {
-			forget()
+		if len(in) >= maxAccounts {
+			forget(in)
 		}
-		a = New()
-		accounts.of[id] = a
+		a = &Account{bytes: processes * Bytes, work: processes * Work, filled: time.Now()}
+		in[of] = a
 	}
 	return a
 }
 
-// forget drops the accounts that are full again by now, and those of processes that are
-// gone for all that is known; all but the stuck ones if too many are left.
-func forget() {
-	kept := map[ID]*Account{}
-	now := time.Now()
-	for id, a := range accounts.of {
-		if a.stuck || now.Sub(a.filled) < refill && len(kept) < maxAccounts/2 {
-			kept[id] = a
+// forget drops the accounts that are full again by now; all but half of them, and the stuck
+// ones, if too many are left.
+func forget[K comparable](in map[K]*Account) {
+	kept, now := 0, time.Now()
+	for of, a := range in {
+		if a.stuck {
+			continue
+		}
+		if now.Sub(a.filled) >= refill || kept >= maxAccounts/2 {
+			delete(in, of)
+		} else {
+			kept++
 		}
 	}
-	accounts.of = kept
 }

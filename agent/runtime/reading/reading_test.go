@@ -53,7 +53,7 @@ func TestAccount(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			id, before := process(), Unread(limit)
 			read := func(f func(*Account)) error {
-				v, err := Do(id, func(a *Account) (int, error) { f(a); return 1, nil })
+				v, err := Do(id, "", func(a *Account) (int, error) { f(a); return 1, nil })
 				if (v == 1) != (err == nil) {
 					t.Errorf("%d with %v", v, err)
 				}
@@ -94,7 +94,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if _, err := Do(process(), func(*Account) (int, error) {
+			if _, err := Do(process(), "", func(*Account) (int, error) {
 				if now.Add(1) != 1 {
 					t.Error("two processes are read")
 				}
@@ -121,28 +121,28 @@ func TestStuck(t *testing.T) {
 		work := func(*Account) (int, error) { return 1, nil }
 		first := process()
 		began := time.Now()
-		if v, err := Do(first, hang); !errors.Is(err, Stuck) || v != 0 || time.Since(began) != patience {
+		if v, err := Do(first, "", hang); !errors.Is(err, Stuck) || v != 0 || time.Since(began) != patience {
 			t.Errorf("%d, %v after %v", v, err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err := Do(first, work); !errors.Is(err, Stuck) {
+		if _, err := Do(first, "", work); !errors.Is(err, Stuck) {
 			t.Errorf("%v of a process that does not answer", err)
 		}
-		if v, err := Do(process(), work); v != 1 || err != nil || time.Since(began) != 0 {
+		if v, err := Do(process(), "", work); v != 1 || err != nil || time.Since(began) != 0 {
 			t.Errorf("another process: %d, %v after %v", v, err, time.Since(began))
 		}
 		for range maxStuck - 1 {
-			if _, err := Do(process(), hang); !errors.Is(err, Stuck) {
+			if _, err := Do(process(), "", hang); !errors.Is(err, Stuck) {
 				t.Error(err)
 			}
 		}
-		if _, err := Do(process(), work); !errors.Is(err, Busy) {
+		if _, err := Do(process(), "", work); !errors.Is(err, Busy) {
 			t.Errorf("%v with %d that do not answer", err, maxStuck)
 		}
 		close(answer)
 		synctest.Wait()
 		for _, id := range []ID{first, process()} {
-			if v, err := Do(id, work); v != 1 || err != nil {
+			if v, err := Do(id, "", work); v != 1 || err != nil {
 				t.Errorf("%d, %v when all have answered", v, err)
 			}
 		}
@@ -151,15 +151,45 @@ func TestStuck(t *testing.T) {
 
 // However many processes come and go, few accounts are kept, those of stuck processes among them.
 func TestAccountsAreForgotten(t *testing.T) {
-	defer func() { accounts.of = nil }()
-	accounts.of = nil
-	account(ID{PID: -1}).stuck = true
+	all := map[ID]*Account{}
+	account(all, ID{PID: -1}, 1).stuck = true
 	for i := range 3 * maxAccounts {
-		account(ID{PID: i})
+		account(all, ID{PID: i}, 1)
 	}
-	if n := len(accounts.of); n > maxAccounts || !account(ID{PID: -1}).stuck {
+	if n := len(all); n > maxAccounts || !account(all, ID{PID: -1}, 1).stuck {
 		t.Errorf("%d accounts", n)
 	}
+}
+
+// However many processes a container has, so much is read of all; other containers' are read.
+func TestContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spend := func(a *Account) (int, error) {
+			for a.Work(1 << 10) {
+			}
+			return 0, a.Err()
+		}
+		work := func(*Account) (int, error) { return 1, nil }
+		before := Unread(Container)
+		read := 0
+		for range 3 * crowd {
+			if _, err := Do(process(), "hostile", spend); !errors.Is(err, Container) {
+				read++
+			}
+		}
+		if read < crowd || read > crowd+1 || Unread(Container)-before != uint64(3*crowd-read) {
+			t.Errorf("%d processes were read, %d counted", read, Unread(Container)-before)
+		}
+		for _, group := range []string{"other", ""} {
+			if _, err := Do(process(), group, work); err != nil {
+				t.Errorf("%q: %v", group, err)
+			}
+		}
+		time.Sleep(refill)
+		if _, err := Do(process(), "hostile", work); err != nil {
+			t.Errorf("%v when all is refilled", err)
+		}
+	})
 }
 
 func TestLines(t *testing.T) {
