@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/internal/cli"
+	"github.com/tare-trace/tare/span/text"
 )
 
 // WeighCommand is `tare weigh`.
@@ -102,7 +103,7 @@ func (w *weight) print(to io.Writer) error {
 		if s.PerRequest > 0 {
 			each = fmt.Sprintf("%.2f", s.PerRequest/1e3)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%.1f\t%s\t%.4f\t\n", s.Name, s.Requests, each, s.Cores)
+		_, _ = fmt.Fprintf(t, "%s\t%.1f\t%s\t%.4f\t\n", text.Visible(s.Name), s.Requests, each, s.Cores)
 	}
 	_, _ = fmt.Fprintf(t, "(not traced)\t\t\t%.4f\t\n", w.OtherCores) // errors come with Flush
 	if err := t.Flush(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/span/text"
 )
 
 // WriteTree prints every trace among the spans as a tree, in the order of
@@ -106,34 +107,26 @@ func (s *Span) service() string {
 	if s.Resource == nil || s.Resource.Service == "" {
 		return "(unknown)"
 	}
-	return strings.Map(printable, s.Resource.Service)
+	return text.Visible(s.Resource.Service)
 }
 
 // operation is the kind and the name; top spans say that they miss a parent.
 func (s *Span) operation(top bool) string {
-	text := s.Kind.String() + " " + s.Name
+	out := s.Kind.String() + " " + s.Name
 	var target semconv.Target
 	for _, a := range s.Attrs {
 		target.Take(a.Key, a.Str)
 	}
 	if beside := target.Beside(s.Name); beside != "" {
-		text += " " + beside
+		out += " " + beside
 	}
 	if s.Status == Error {
-		text += " (error)"
+		out += " (error)"
 	}
 	if top && !s.Parent.IsZero() {
-		text += " (parent missing)"
+		out += " (parent missing)"
 	}
-	return strings.Map(printable, text)
-}
-
-// printable keeps payload bytes from writing on a terminal.
-func printable(r rune) rune {
-	if r < ' ' || r >= 0x7f && r < 0xa0 {
-		return '.'
-	}
-	return r
+	return text.Visible(out)
 }
 
 // nanos prints with four digits or so, in a unit that suits.

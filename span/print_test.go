@@ -66,12 +66,12 @@ func squeeze(s string) string {
 func TestWriteTreeOfBrokenTraces(t *testing.T) {
 	orphan := treeSpan(2, 9, "backend", Server, "GET", 0, 10)
 	orphan.Status = Error
-	nobody := treeSpan(3, 0, "", Internal, "a\x1b[31m\tb", 5, 1)
+	nobody := treeSpan(3, 0, "", Internal, "a\x1b[31m\tb\u202ec", 5, 1)
 	nobody.Resource = nil
 	got := squeeze(tree1(t, orphan, nobody))
 	for _, want := range []string{
 		"backend server GET (error) (parent missing) 0.0 µs 0.0 µs",
-		"(unknown) internal a.[31m.b 0.0 µs 0.0 µs",
+		`(unknown) internal a\u001b[31m\tb\u202ec 0.0 µs 0.0 µs`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

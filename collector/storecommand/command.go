@@ -19,6 +19,7 @@ import (
 	"github.com/tare-trace/tare/collector/storeextension"
 	"github.com/tare-trace/tare/internal/cli"
 	"github.com/tare-trace/tare/internal/duration"
+	"github.com/tare-trace/tare/span/text"
 	"github.com/tare-trace/tare/store"
 )
 
@@ -198,9 +199,7 @@ func show(w io.Writer, dir string, r *store.Report, asJSON bool) error {
 		return encode(w, out)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		_, _ = fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...) // to memory, until it is flushed
-	}
+	row := rowOf(t)
 	row("store", "%s", dir)
 	if out.Opens != "" {
 		row("cannot be opened", "%s", out.Opens)
@@ -244,6 +243,13 @@ func show(w io.Writer, dir string, r *store.Report, asJSON bool) error {
 	return t.Flush()
 }
 
+// rowOf writes rows of a table. Names of files and services are others'.
+func rowOf(t io.Writer) func(name, format string, args ...any) {
+	return func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(t, "%s\t%s\n", name, text.Visible(fmt.Sprintf(format, args...))) // to memory, until it is flushed
+	}
+}
+
 func rows(row func(name, format string, args ...any), to string, list []gone) {
 	for _, g := range list {
 		row("gone"+to, "%d spans of %s to %s", g.Spans, g.Oldest, g.Newest)
@@ -263,9 +269,7 @@ func showRepaired(w io.Writer, to string, r *store.Repaired, asJSON bool) error 
 		}{to, r.Spans, r.Doubles, r.GoneSpans(), list, append([]string{}, r.Files...)})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		_, _ = fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...) // to memory, until it is flushed
-	}
+	row := rowOf(t)
 	row("salvaged", "%d spans, in %s", r.Spans, to)
 	if r.Doubles > 0 {
 		row("doubles", "%d spans were there more than once", r.Doubles)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tare-trace/tare/span/text"
 )
 
 // Exit statuses.
@@ -81,6 +83,9 @@ func Main(root *cobra.Command) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	Prepare(root)
+	// Names and errors of others must not write on a terminal. The log quotes them itself.
+	said := text.NewWriter(os.Stderr)
+	root.SetOut(text.NewWriter(os.Stdout))
 	cmd, err := root.ExecuteContextC(ctx)
 	var misuse usage
 	switch {
@@ -89,10 +94,10 @@ func Main(root *cobra.Command) int {
 	case errors.Is(err, ErrSaid):
 		return failed
 	case errors.As(err, &misuse):
-		fmt.Fprintf(os.Stderr, "%s: %v\n%s --help says more\n", root.Name(), err, cmd.CommandPath())
+		_, _ = fmt.Fprintf(said, "%s: %v\n%s --help says more\n", root.Name(), err, cmd.CommandPath())
 		return misused
 	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+	_, _ = fmt.Fprintf(said, "%s: %v\n", root.Name(), err)
 	return failed
 }
 

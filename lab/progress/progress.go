@@ -46,6 +46,9 @@ type Line struct {
 
 // New starts to show the progress of the steps, until Stop.
 func New(w io.Writer, steps []Step) *Line {
+	if around, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = around.Unwrap() // it would make the progress's own controls visible
+	}
 	p := &Line{w: w, terminal: isTerminal(w), began: time.Now(), todo: map[string]time.Duration{}, over: make(chan struct{})}
 	for _, s := range steps {
 		p.todo[s.Name] = s.About

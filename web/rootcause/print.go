@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/tare-trace/tare/span/text"
 )
 
 // Rows that are printed.
@@ -51,14 +53,14 @@ func (p *printer) line(format string, args ...any) {
 }
 
 func (p *printer) entry(e *Entry, share float64) {
-	p.line("%s: %s", printable(strings.TrimSpace(e.Service+" "+e.Operation)), e.counts())
+	p.line("%s: %s", text.Visible(strings.TrimSpace(e.Service+" "+e.Operation)), e.counts())
 	if len(e.Operations) > 0 {
 		p.line("slow    %s, %s to %s, mean %s: the slowest %s", plural(e.Slow.Traces, "trace"), duration(e.Slow.From), duration(e.Slow.To), duration(e.Slow.Mean), percent(share))
 		p.line("normal  %s, %s to %s, mean %s: the middle half", plural(e.Normal.Traces, "trace"), duration(e.Normal.From), duration(e.Normal.To), duration(e.Normal.Mean))
 	}
-	p.line("\n%s", printable(e.Verdict.Text))
+	p.line("\n%s", text.Visible(e.Verdict.Text))
 	for _, n := range e.Verdict.Notes {
-		p.line("  - %s", printable(n))
+		p.line("  - %s", text.Visible(n))
 	}
 	if len(e.Operations) == 0 {
 		return
@@ -93,7 +95,7 @@ func (p *printer) table(head string, n, most int, row func(i int) []string) {
 	for i := range min(n, most) {
 		cells := row(i)
 		for k := range cells {
-			cells[k] = printable(cells[k])
+			cells[k] = text.Visible(cells[k])
 		}
 		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
@@ -159,14 +161,4 @@ func signed(ns float64) string {
 		return duration(ns)
 	}
 	return "+" + duration(ns)
-}
-
-// printable keeps what spans say from writing on a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '.'
-		}
-		return r
-	}, s)
 }
