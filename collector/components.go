@@ -32,7 +32,9 @@ import (
 	"github.com/tare-trace/tare/collector/agentreceiver"
 	"github.com/tare-trace/tare/collector/internal/bound"
 	"github.com/tare-trace/tare/collector/internal/guard"
+	"github.com/tare-trace/tare/collector/internal/limit"
 	"github.com/tare-trace/tare/collector/keepprocessor"
+	"github.com/tare-trace/tare/collector/limitextension"
 	"github.com/tare-trace/tare/collector/logexporter"
 	"github.com/tare-trace/tare/collector/pageextension"
 	"github.com/tare-trace/tare/collector/redactprocessor"
@@ -59,10 +61,10 @@ func Components() (otelcol.Factories, error) {
 	f := otelcol.Factories{Telemetry: bound.Telemetry()}
 	var err error
 	f.Receivers, f.ReceiverModules, err = parts([]part[receiver.Factory]{
-		{bound.Receivers(otlpreceiver.NewFactory(), bound.OTLP, guard.Bounded), core + "receiver/otlpreceiver"},
-		{bound.Receivers(zipkinreceiver.NewFactory(), bound.Zipkin, guard.Bounded), contrib + "receiver/zipkinreceiver"},
-		{bound.Receivers(jaegerreceiver.NewFactory(), bound.Jaeger, guard.Bounded), contrib + "receiver/jaegerreceiver"},
-		{bound.Kafka(guard.Bounded), contrib + "receiver/kafkareceiver"},
+		{limit.Receivers(bound.Receivers(otlpreceiver.NewFactory(), bound.OTLP, guard.Bounded)), core + "receiver/otlpreceiver"},
+		{limit.Receivers(bound.Receivers(zipkinreceiver.NewFactory(), bound.Zipkin, guard.Bounded)), contrib + "receiver/zipkinreceiver"},
+		{limit.Receivers(bound.Receivers(jaegerreceiver.NewFactory(), bound.Jaeger, guard.Bounded)), contrib + "receiver/jaegerreceiver"},
+		{limit.Receivers(bound.Kafka(guard.Bounded)), contrib + "receiver/kafkareceiver"},
 		{agentreceiver.NewFactory(), own},
 	}, err)
 	f.Processors, f.ProcessorModules, err = parts([]part[processor.Factory]{
@@ -93,6 +95,7 @@ func Components() (otelcol.Factories, error) {
 		{guard.LogRefusals(basicauthextension.NewFactory()), contrib + "extension/basicauthextension"},
 		{guard.LogRefusals(bearertokenauthextension.NewFactory()), contrib + "extension/bearertokenauthextension"},
 		{bound.HealthCheck(guard.Bounded), contrib + "extension/healthcheckextension"},
+		{limitextension.NewFactory(), own},
 		{storeextension.NewFactory(), own},
 		{pageextension.NewFactory(), own},
 	}, err)

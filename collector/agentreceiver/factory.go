@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-trace/tare/agent"
 	"github.com/tare-trace/tare/agent/config"
+	"github.com/tare-trace/tare/collector/internal/limit"
 )
 
 // Type is the component's name in a configuration.
@@ -37,7 +38,7 @@ func Log(log *slog.Logger) Option { return func(c *Config) { c.log = log } }
 
 // NewFactory makes the factory of receiver tare_agent.
 func NewFactory(opts ...Option) receiver.Factory {
-	return receiver.NewFactory(Type,
+	return limit.Receivers(receiver.NewFactory(Type,
 		func() component.Config {
 			c := &Config{Agent: config.Default()}
 			for _, o := range opts {
@@ -45,7 +46,7 @@ func NewFactory(opts ...Option) receiver.Factory {
 			}
 			return c
 		},
-		receiver.WithTraces(create, component.StabilityLevelBeta))
+		receiver.WithTraces(create, component.StabilityLevelBeta)))
 }
 
 func create(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Traces) (receiver.Traces, error) {

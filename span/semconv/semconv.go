@@ -75,6 +75,10 @@ const (
 	Late        = "tare.trace.late"      // bool: arrived after its trace had been sent on
 	ClockOffset = "tare.clock.offset_ns" // int: what was added to its times
 	LinkedBy    = "tare.linked.by"       // "sequence": the parent was found by stream offsets
+
+	// On spans, resources, scopes and log records of which a receiver cut something that was too long or too many:
+	// name, key, value, attributes, events, links, tracestate, with commas between.
+	Cut = "tare.cut"
 )
 
 // Values of Linking, on server spans; LinkingHeader also on client spans.

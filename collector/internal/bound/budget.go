@@ -14,7 +14,7 @@ type budget struct {
 }
 
 // shared is the budget of all receivers of the process.
-var shared = &budget{limit: limit}
+var shared = &budget{limit: memory}
 
 // The share of Go's memory limit that receivers have together, and without a limit.
 const (
@@ -24,7 +24,7 @@ const (
 	one = 2
 )
 
-func limit() int64 {
+func memory() int64 {
 	if n := debug.SetMemoryLimit(-1); n < math.MaxInt64 {
 		return max(n/receivers, 16<<20)
 	}

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+
+	"github.com/tare-trace/tare/collector/internal/limit"
 )
 
 // grpcServer is the middleware of one gRPC server. grpc-go decodes a message before any
@@ -63,7 +65,12 @@ func deadline(call context.Context, _ *tap.Info) (context.Context, error) {
 
 func (s *grpcServer) Name() string { return s.delegate.Name() }
 
-func (s *grpcServer) Marshal(v any) (mem.BufferSlice, error) { return s.delegate.Marshal(v) }
+func (s *grpcServer) Marshal(v any) (mem.BufferSlice, error) {
+	if b, ok := v.(encoded); ok {
+		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+	}
+	return s.delegate.Marshal(v)
+}
 
 func (s *grpcServer) Unmarshal(data mem.BufferSlice, v any) error {
 	taken, refusal := s.admit(data, v)
@@ -103,7 +110,7 @@ func (s *grpcServer) admit(data mem.BufferSlice, v any) (taken int64, _ *refusal
 	return taken + cost, nil
 }
 
-func (s *grpcServer) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *grpcServer) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	found, ok := s.found.LoadAndDelete(req)
 	if !ok {
 		return nil, status.Error(codes.Internal, "the request was not checked")
@@ -118,8 +125,22 @@ func (s *grpcServer) intercept(ctx context.Context, req any, _ *grpc.UnaryServer
 		return nil, status.Error(v.refusal.grpc, v.refusal.text)
 	}
 	defer s.budget.give(v.taken)
-	return next(ctx, req)
+	ctx, rejected := limit.Watch(ctx)
+	answer, err := next(ctx, req)
+	switch {
+	case err != nil || rejected.Spans() == 0:
+		return answer, err
+	case info.FullMethod == exportTraces:
+		b, err := partial(rejected).MarshalProto()
+		return encoded(b), err
+	case rejected.All():
+		return nil, status.Error(codes.InvalidArgument, rejected.Text())
+	}
+	return answer, nil
 }
+
+// exportTraces is OTLP's method. Jaeger's answer has no field for what was rejected.
+const exportTraces = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 // compressor bounds how many messages are decompressed at once: grpc-go bounds only the
 // size of each. By then all of a message has arrived, so a turn is short.

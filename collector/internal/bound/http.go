@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tare-trace/tare/collector/internal/limit"
 	"github.com/tare-trace/tare/internal/browser"
 )
 
@@ -51,6 +52,7 @@ type httpServer struct {
 	encodings []string // that the server accepts
 	origins   []string // that CORS allows
 	local     bool     // only this machine can reach it
+	traces    string   // path to which OTLP sends spans; "" of others
 }
 
 const defaultBody = 20 << 20 // the framework's
@@ -89,7 +91,11 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, r, err)
 		return
 	}
-	s.next.ServeHTTP(w, r)
+	ctx, rejected := limit.Watch(r.Context())
+	s.next.ServeHTTP(&rejecting{
+		ResponseWriter: w, rejected: rejected, media: r.Header.Get("Content-Type"), otlp: s.traces != "" && s.traces == r.URL.Path,
+		refuse: func(err *refusal) { s.refusals.add(r.Context(), r.RemoteAddr, err) },
+	}, r.WithContext(ctx))
 }
 
 // admit replaces the request's body by one that was read and checked. The memory that it

@@ -31,7 +31,7 @@ func OTLP(cfg component.Config) (s Servers, err error) {
 	shapes := map[string]*shape{
 		string(h.TracesURLPath): tracesShape, string(h.MetricsURLPath): metricsShape, string(h.LogsURLPath): logsShape,
 	}
-	s.HTTP = []HTTP{{&h.ServerConfig, func(path, media string) check {
+	s.HTTP = []HTTP{{Traces: string(h.TracesURLPath), Config: &h.ServerConfig, Choose: func(path, media string) check {
 		shape := shapes[path]
 		switch {
 		case shape == nil:
@@ -48,7 +48,7 @@ func OTLP(cfg component.Config) (s Servers, err error) {
 // Zipkin finds the server of the receiver zipkin, which answers on every path.
 func Zipkin(cfg component.Config) (Servers, error) {
 	c := cfg.(*zipkinreceiver.Config) //nolint:errcheck // the factory's
-	return Servers{HTTP: []HTTP{{&c.ServerConfig, func(path, media string) check {
+	return Servers{HTTP: []HTTP{{Config: &c.ServerConfig, Choose: func(path, media string) check {
 		v1 := strings.Contains(path, "api/v1/spans")
 		switch {
 		case media == json || v1 && media == protobuf: // as the receiver has it
@@ -73,7 +73,7 @@ func Jaeger(cfg component.Config) (s Servers, err error) {
 		s.GRPC = []*configgrpc.ServerConfig{c.Protocols.GRPC.Get()}
 	}
 	if c.Protocols.ThriftHTTP.HasValue() {
-		s.HTTP = []HTTP{{c.Protocols.ThriftHTTP.Get(), func(path, media string) check {
+		s.HTTP = []HTTP{{Config: c.Protocols.ThriftHTTP.Get(), Choose: func(path, media string) check {
 			if path == "/api/traces" && (media == thrift1 || media == thrift2) {
 				return byThrift(tStruct)
 			}

@@ -31,6 +31,7 @@ type Servers struct {
 type HTTP struct {
 	Config *confighttp.ServerConfig
 	Choose func(path, media string) check
+	Traces string // the path to which OTLP sends spans; "" of others
 }
 
 // Receivers wraps a factory. Find returns the servers of a configuration.
@@ -149,7 +150,7 @@ func newMiddlewares(id component.ID, set component.TelemetrySettings, servers Se
 		c.WriteTimeout = first(c.WriteTimeout, bodyTimeout)
 		c.IdleTimeout = first(c.IdleTimeout, idleTimeout) //nolint:staticcheck // the source of truth, as confighttp says
 		s := newHTTP(c, server.Choose)
-		s.refusals = refusals
+		s.refusals, s.traces = refusals, server.Traces
 		all[wanted.ID] = httpMiddleware{server: s}
 	}
 	for i, c := range servers.GRPC {

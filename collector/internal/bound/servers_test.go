@@ -39,6 +39,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+
+	"github.com/tare-trace/tare/collector/internal/limit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,9 +84,9 @@ func start(t *testing.T) *peers {
 		factory receiver.Factory
 		config  component.Config
 	}{
-		{Receivers(otlpreceiver.NewFactory(), OTLP, same), otlp},
-		{Receivers(zipkinreceiver.NewFactory(), Zipkin, same), zipkin},
-		{Receivers(jaegerreceiver.NewFactory(), Jaeger, same), jaeger},
+		{limit.Receivers(Receivers(otlpreceiver.NewFactory(), OTLP, same)), otlp},
+		{limit.Receivers(Receivers(zipkinreceiver.NewFactory(), Zipkin, same)), zipkin},
+		{limit.Receivers(Receivers(jaegerreceiver.NewFactory(), Jaeger, same)), jaeger},
 	} {
 		p.run(t, r.factory, r.config)
 	}
