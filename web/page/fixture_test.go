@@ -237,7 +237,7 @@ func shop(n int, now time.Time) (ptrace.Traces, map[string]pcommon.TraceID) {
 // Names that would run or break something, were they ever more than text.
 var hostileNames = []string{
 	`<img src=x onerror="window.hacked=1">`, `"><script>window.hacked=1</script>`, `javascript:window.hacked=1`,
-	"</title><svg onload=window.hacked=1>", "__proto__", "constructor", "${window.hacked=1}", "a\u202egnp.exe", "line\nbreak\ttab", "\x00nul", "%00%zz&service=x#/map", "",
+	"</title><svg onload=window.hacked=1>", "__proto__", "constructor", "${window.hacked=1}", "a\u202egnp.exe", "line\nbreak\ttab", "\x00nul", "\x1b[31mred\u009b2J", "ad\u200bmin\u2066\ufeff", "tag\U000e0041 \U0001f600\ufe0f", "%00%zz&service=x#/map", "",
 }
 
 func hostile(now time.Time) (ptrace.Traces, pcommon.TraceID) {

@@ -232,6 +232,21 @@ func TestHugeTrace(t *testing.T) {
 	}
 }
 
+// hiddenText is what the page shows, in text, labels, tooltips or its title, with characters that nobody sees or that
+// change the order of others.
+const hiddenText = `(() => {
+	const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|[\u{e0000}-\u{e007f}]/u;
+	const shown = [document.title];
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (texts.nextNode()) shown.push(texts.currentNode.data);
+	for (const e of document.querySelectorAll('[title], [aria-label], option[label]')) shown.push(e.title, e.getAttribute('aria-label') ?? '', e.label ?? '');
+	for (const e of document.querySelectorAll('[data-tip]')) {
+		e.dispatchEvent(new PointerEvent('pointermove', {bubbles: true}));
+		shown.push(document.getElementById('tip').textContent);
+	}
+	return shown.find((s) => hidden.test(s)) ?? '';
+})()`
+
 func TestHostileNames(t *testing.T) {
 	td, id := hostile(time.Now())
 	p := open(t, mustServe(t, nil, td), "#/traces?last=168h", 1280, 900)
@@ -239,6 +254,9 @@ func TestHostileNames(t *testing.T) {
 		t.Helper()
 		if eval[bool](p, "'hacked' in window || document.querySelector('main script, main img, body > img, main svg[onload], title ~ svg') !== null || Object.prototype.k !== undefined") {
 			t.Errorf("%s: a name became more than text", where)
+		}
+		if found := eval[string](p, hiddenText); found != "" {
+			t.Errorf("%s: shown as it is: %q", where, found)
 		}
 	}
 	p.wait("it is listed", "document.querySelector('.trace-item')")
@@ -249,6 +267,11 @@ func TestHostileNames(t *testing.T) {
 	p.do(chromedp.Navigate(p.base + "/#/trace/" + id.String()))
 	p.wait("it is shown", "document.querySelectorAll('.row:not([hidden])').length >= 10")
 	hacked("trace")
+	for _, want := range []string{`a\u202egnp.exe`, `\u001b[31mred\u009b2J`, `ad\u200bmin\u2066\ufeff`, "tag\\udb40\\udc41 \U0001f600\ufe0f"} {
+		if got := p.text("main"); !strings.Contains(got, want) {
+			t.Errorf("%s is not shown", want)
+		}
+	}
 	for range hostileNames {
 		p.key(kb.ArrowDown + kb.Enter)
 		p.wait("the details are read", "document.querySelector('.details:not([hidden]) .attributes')")

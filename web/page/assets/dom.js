@@ -3,13 +3,25 @@
 
 const SVG = 'http://www.w3.org/2000/svg';
 
+// Characters that are not seen as themselves, or change the order or the place of others:
+// controls but for the end of a line and the tab, bidirectional and other formats, fillers.
+// Not the selectors of variants, which emoji have.
+const HIDDEN = /(?![\n\t\u180b-\u180d\u180f\ufe00-\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\p{Default_Ignorable_Code_Point}]/gu;
+
+// visible is a text that shows what it consists of: hidden characters as \u202e. All texts
+// of elements pass through it. What is sent, copied or compared stays as it is. In Go,
+// package span/text does the same.
+export const visible = (text) => String(text).replace(HIDDEN, (found) =>
+  Array.from({length: found.length}, (_, k) => `\\u${found.charCodeAt(k).toString(16).padStart(4, '0')}`).join(''));
+
 function fill(node, props, children) {
   for (const [key, value] of Object.entries(props ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
     else if (key === 'tip') node.dataset.tip = value;
     else if (key === 'prop') Object.assign(node, value);
-    else node.setAttribute(key, value === true && !key.startsWith('aria-') ? '' : String(value));
+    else if (key.startsWith('aria-') || key === 'title' || key === 'placeholder') node.setAttribute(key, visible(value));
+    else node.setAttribute(key, value === true ? '' : String(value));
   }
   add(node, children);
   return node;
@@ -19,7 +31,7 @@ function fill(node, props, children) {
 export function add(node, ...children) {
   for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false || child === '') continue;
-    node.append(child instanceof Node ? child : String(child));
+    node.append(child instanceof Node ? child : visible(child));
   }
   return node;
 }
@@ -52,7 +64,7 @@ export function breakable(text) {
 // say tells a screen reader what changed.
 export function say(text) {
   const said = document.getElementById('said');
-  if (said) said.textContent = text;
+  if (said) said.textContent = visible(text);
 }
 
 // refreshed replaces the contents of a box; details that were open, the scroll position

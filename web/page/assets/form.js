@@ -1,6 +1,6 @@
 // The form that searches traces. Its state is the query of the address.
 
-import {el, add, replace} from './dom.js';
+import {el, add, replace, visible} from './dom.js';
 import {get} from './api.js';
 
 const ranges = [['15m', 'last 15 minutes'], ['1h', 'last hour'], ['6h', 'last 6 hours'], ['24h', 'last 24 hours'], ['168h', 'last 7 days']];
@@ -166,7 +166,7 @@ export function searchForm(query, {submitted, opened, signal}) {
     try {
       const answer = await get('operations', {service: service.value}, signal);
       const names = [...new Set(answer.operations.map((o) => o.name))];
-      replace(operations, names.slice(0, 500).map((name) => el('option', {value: name})));
+      replace(operations, names.slice(0, 500).map((name) => el('option', {value: name, label: visible(name) === name ? undefined : visible(name)})));
     } catch {
       // Only suggestions are missing; the search itself will say what is wrong.
     }

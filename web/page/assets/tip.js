@@ -2,6 +2,8 @@
 // Escape hides it. Elements that need the text without a pointer repeat it in
 // an aria-label or in visible words.
 
+import {visible} from './dom.js';
+
 let box;
 let shownFor;
 
@@ -15,7 +17,7 @@ function place(x, y) {
 }
 
 function showTip(text, x, y) {
-  box.textContent = text;
+  box.textContent = visible(text);
   box.hidden = false;
   place(x, y);
 }

@@ -1,6 +1,6 @@
 // The view of one trace.
 
-import {el, replace, message, toggle, say} from './dom.js';
+import {el, replace, message, toggle, say, visible} from './dom.js';
 import {get, otlpPath} from './api.js';
 import {Tree} from './tree.js';
 import {Waterfall} from './waterfall.js';
@@ -78,7 +78,7 @@ function show(root, trace, {query, signal}) {
   introduce(trace.services.map((s) => s.name));
   const tree = new Tree(trace);
   const top = trace.spans[0];
-  document.title = `${trace.services[top.service]?.name ?? ''} ${titleOf(top)} – Tare`;
+  document.title = visible(`${trace.services[top.service]?.name ?? ''} ${titleOf(top)} – Tare`);
   const id = trace.trace_id;
   let full; // promise of the trace with attributes, once something asks for it
   let fullSpans;

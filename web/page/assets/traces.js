@@ -1,6 +1,6 @@
 // The view of traces: form, plot, list.
 
-import {el, add, replace, message, toggle, say} from './dom.js';
+import {el, add, replace, message, toggle, say, visible} from './dom.js';
 import {get} from './api.js';
 import {searchForm, conditionsOf} from './form.js';
 import {diagnoseHref} from './diagnose.js';
@@ -55,7 +55,7 @@ function nothing(query, services) {
 
 // showTraces shows the traces that the address asks for.
 export function showTraces(root, {query, signal}) {
-  document.title = `${query.get('service') ? `${query.get('service')} – ` : ''}Traces – Tare`;
+  document.title = visible(`${query.get('service') ? `${query.get('service')} – ` : ''}Traces – Tare`);
   const form = searchForm(query, {
     signal,
     opened: (id) => go(traceHref(id)),

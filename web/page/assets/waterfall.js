@@ -3,7 +3,7 @@
 // cover (light), one for the span's own time (solid) and one for the critical
 // path (a line below), however many pieces they have.
 
-import {el, svg, replace} from './dom.js';
+import {el, svg, replace, visible} from './dom.js';
 import {duration, tick, ticks} from './format.js';
 import {color} from './color.js';
 import {marksOf, explain} from './marks.js';
@@ -231,17 +231,17 @@ export class Waterfall {
     box.setAttribute('aria-setsize', tree.siblings(i));
     box.setAttribute('aria-posinset', tree.position[i]);
     box.setAttribute('aria-selected', String(i === this.active));
-    box.setAttribute('aria-label', [service, titleOf(span), span.kind, duration(span.duration_ns), ...found.map((m) => m.word)].join(', '));
+    box.setAttribute('aria-label', visible([service, titleOf(span), span.kind, duration(span.duration_ns), ...found.map((m) => m.word)].join(', ')));
     if (tree.children[i]) box.setAttribute('aria-expanded', String(!tree.collapsed[i]));
     else box.removeAttribute('aria-expanded');
     row.names.style.paddingLeft = `${Math.min(span.depth, this.narrow ? 8 : 24) * (this.narrow ? 8 : 14) + 4}px`;
     const hidden = tree.collapsed[i] ? tree.after[i] - i - 1 : 0;
     row.twisty.textContent = !tree.children[i] ? '' : tree.collapsed[i] ? '▸' : '▾';
     row.dot.style.background = color(service);
-    row.service.textContent = service;
+    row.service.textContent = visible(service);
     // A client span and its server span often have the same name; the arrow marks the former.
     const out = span.kind === 'client' || span.kind === 'producer';
-    row.name.textContent = `${out ? '→ ' : ''}${titleOf(span)}${hidden ? ` (+${hidden})` : ''}`;
+    row.name.textContent = visible(`${out ? '→ ' : ''}${titleOf(span)}${hidden ? ` (+${hidden})` : ''}`);
     row.names.dataset.tip = `${service}\n${titleOf(span)}${out ? ` (${span.kind})` : ''}${hidden ? `\n${hidden} spans below are collapsed` : ''}`;
     if (row.marks.childElementCount || found.length) {
       replace(row.marks, found.map((m) => el('span', {class: `mark ${m.cls}`, tip: explain(m, span)}, m.symbol)));
