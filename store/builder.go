@@ -218,7 +218,7 @@ func readResource(resource []byte) (service string, hashes []uint64, err error) 
 		hashes = append(hashes, xxh3.Hash(kv))
 		key, value, err := keyValue(kv)
 		if string(key) == "service.name" && err == nil {
-			if s := stringValue(value); s != "" {
+			if s := nameValue(value); s != "" {
 				service = s
 			}
 		}
@@ -247,7 +247,7 @@ func (b *builder) addSpan(g int32, service uint32, value, whole []byte) error {
 		case wire.SpanParentID:
 			r.parent = spanID(value)
 		case wire.SpanName:
-			name = value
+			name = nameOf(value)
 		case wire.SpanKind:
 			r.kind = int32(v)
 		case wire.SpanStart:
@@ -352,15 +352,15 @@ func readOwn(kv []byte, v *verdict, late *bool, behind *string) error {
 	}
 	switch string(key) {
 	case semconv.TraceState:
-		v.state = stringValue(value)
+		v.state = nameValue(value)
 	case semconv.TraceReason:
-		v.reason = stringValue(value)
+		v.reason = nameValue(value)
 	case semconv.KeepReason:
-		v.keep = stringValue(value)
+		v.keep = nameValue(value)
 	case semconv.Late:
 		*late = boolValue(value)
 	case semconv.Behind:
-		*behind = stringValue(value)
+		*behind = nameValue(value)
 	}
 	return nil
 }

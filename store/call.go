@@ -7,6 +7,7 @@ import (
 
 	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span/semconv"
+	spantext "github.com/tare-trace/tare/span/text"
 )
 
 // call is one call between services: an edge, and the span that measures it,
@@ -151,7 +152,7 @@ func peerOf(r *row) string {
 	if traced {
 		return ""
 	}
-	return peer.Name(r.kind == int32(ptrace.SpanKindProducer))
+	return spantext.Name(peer.Name(r.kind == int32(ptrace.SpanKindProducer)), spantext.MostName)
 }
 
 // textValue is the text in an encoded AnyValue, or its integer, as ports are.

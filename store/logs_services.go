@@ -10,6 +10,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
+
+	spantext "github.com/tare-trace/tare/span/text"
 )
 
 // stringIn is the attribute's value, if it is a string; "": it is none, or there is none.
@@ -21,15 +23,20 @@ func stringIn(attributes pcommon.Map, key string) string {
 	return v.Str()
 }
 
+// nameIn is stringIn for a name, as a dictionary has it.
+func nameIn(attributes pcommon.Map, key string) string {
+	return spantext.Name(stringIn(attributes, key), spantext.MostName)
+}
+
 // identityIn is what of a resource a scope asks for.
 func identityIn(r pcommon.Resource) identity {
 	of := r.Attributes()
-	id := identity{stringIn(of, "service.name"), stringIn(of, "service.namespace"), stringIn(of, "deployment.environment.name")}
+	id := identity{nameIn(of, "service.name"), nameIn(of, "service.namespace"), nameIn(of, "deployment.environment.name")}
 	if id.service == "" {
 		id.service = UnknownService
 	}
 	if id.environment == "" {
-		id.environment = stringIn(of, "deployment.environment")
+		id.environment = nameIn(of, "deployment.environment")
 	}
 	return id
 }

@@ -83,15 +83,15 @@ func identityOf(resource []byte) (id identity, err error) {
 		}
 		switch string(key) {
 		case "service.name":
-			if s := stringValue(value); s != "" {
+			if s := nameValue(value); s != "" {
 				id.service = s
 			}
 		case "service.namespace":
-			id.namespace = stringValue(value)
+			id.namespace = nameValue(value)
 		case "deployment.environment.name":
-			id.environment = stringValue(value)
+			id.environment = nameValue(value)
 		case "deployment.environment":
-			older = stringValue(value)
+			older = nameValue(value)
 		}
 		return nil
 	}, wire.ResourceSpansResource, wire.ResourceAttribute)

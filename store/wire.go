@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-trace/tare/otel/consistent"
 	"github.com/tare-trace/tare/otel/wire"
+	spantext "github.com/tare-trace/tare/span/text"
 )
 
 // keyValue splits an encoded KeyValue; value is an encoded AnyValue. It is asked
@@ -51,6 +52,18 @@ func stringBytes(value []byte) []byte {
 }
 
 func stringValue(value []byte) string { return string(stringBytes(value)) }
+
+// nameValue is stringValue for a dictionary.
+func nameValue(value []byte) string { return string(nameOf(stringBytes(value))) }
+
+// nameOf is a name for a dictionary, which every query reads. Receivers cut names before; this is for what came by
+// another way, or was stored before they did. The span keeps its own.
+func nameOf(b []byte) []byte {
+	if len(b) <= spantext.MostName {
+		return b
+	}
+	return []byte(spantext.Name(string(b), spantext.MostName))
+}
 
 // boolValue is the bool in an encoded AnyValue, false if it is none.
 func boolValue(value []byte) bool {

@@ -16,6 +16,9 @@ const (
 	MaxState = 512      // of a tracestate: what W3C Trace Context asks everybody to pass on
 )
 
+// MostName is the longest name that can be configured, and the bound of a name in the store's dictionaries.
+const MostName = 4 << 10
+
 // MinBound is the least bound that [Name] and [Value] keep: a mark has room in it.
 const MinBound = 64
 
@@ -86,6 +89,23 @@ func all(s string, from, to byte) bool {
 		}
 	}
 	return s != ""
+}
+
+// unfinished is how many bytes before a cut are taken for the beginning of something.
+const unfinished = 128
+
+// Finished is what of the beginning of a text is not itself the beginning of something that was cut in two: of a
+// secret, which could not be recognised by its first half. It ends at least 128 bytes before the cut, and before the
+// word that goes on to it: letters, digits, and what tokens, URLs and addresses have between them.
+func Finished(s string) string {
+	word := strings.LastIndexFunc(s, func(r rune) bool {
+		return r <= ' ' || strings.ContainsRune("\"'`,;(){}[]<>|&\\", r)
+	})
+	end := max(min(len(s)-unfinished, word+1), 0)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
 }
 
 // State cuts a tracestate as W3C Trace Context says (3.3.1.5): members of more than 128 bytes go first, then those

@@ -57,6 +57,24 @@ func TestSplitOfOthers(t *testing.T) {
 	}
 }
 
+func TestFinished(t *testing.T) {
+	words := strings.Repeat("word ", 100)
+	for in, want := range map[string]string{
+		"":                                      "",
+		"short":                                 "",
+		words:                                   words[:500-128],
+		words + strings.Repeat("t", 100):        words[:600-128],
+		words + strings.Repeat("ey.J-_/=", 100): words,
+		words + "x(" + strings.Repeat("t", 300): words + "x(",
+		strings.Repeat("ä", 300) + " " + strings.Repeat("b", 127): strings.Repeat("ä", 300),
+		strings.Repeat("\x80", 300) + " ":                         "",
+	} {
+		if got := Finished(in); got != want {
+			t.Errorf("of %d bytes %d are finished, want %d", len(in), len(got), len(want))
+		}
+	}
+}
+
 func TestState(t *testing.T) {
 	member := func(key string, n int) string { return key + "=" + strings.Repeat("v", n-len(key)-1) }
 	for _, c := range []struct{ in, want string }{
@@ -94,6 +112,9 @@ func TestVisible(t *testing.T) {
 		if got := Visible(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
 		}
+	}
+	if got := Lines("a\n\tb\x1b\r\n\u202e"); got != "a\n\tb\\u001b\\r\n\\u202e" {
+		t.Errorf("several lines: %q", got)
 	}
 	for _, r := range [][2]rune{{0, 0x1f}, {0x7f, 0x9f}, {0x200b, 0x200f}, {0x202a, 0x202e}, {0x2060, 0x206f}} {
 		for c := r[0]; c <= r[1]; c++ {

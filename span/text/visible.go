@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -15,11 +16,24 @@ import (
 func Visible(s string) string {
 	for i, r := range s {
 		if hidden(r) || r == utf8.RuneError {
-			return escape(s, i)
+			return escape(s, i, "")
 		}
 	}
 	return s
 }
+
+// Lines is Visible for a text of several lines: their ends and tabs stay.
+func Lines(s string) string {
+	for i, r := range s {
+		if hidden(r) || r == utf8.RuneError {
+			return escape(s, i, lines)
+		}
+	}
+	return s
+}
+
+// lines are the controls that a text of several lines has.
+const lines = "\n\t"
 
 // hidden reports whether a character is not seen as itself.
 func hidden(r rune) bool {
@@ -29,12 +43,12 @@ func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// escape is Visible for a text whose first i bytes need no escape.
-func escape(s string, i int) string {
+// escape is Visible for a text whose first i bytes need no escape; some controls stay.
+func escape(s string, i int, stay string) string {
 	out := append(make([]byte, 0, 2*len(s)), s[:i]...)
 	for i < len(s) {
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 || hidden(r) {
+		if r == utf8.RuneError && n == 1 || hidden(r) && !strings.ContainsRune(stay, r) {
 			out = appendEscape(out, r, s[i])
 		} else {
 			out = append(out, s[i:i+n]...)
@@ -82,7 +96,7 @@ func (w *Writer) Write(b []byte) (int, error) {
 	out := make([]byte, 0, len(in))
 	for len(in) > 0 && utf8.FullRune(in) {
 		r, n := utf8.DecodeRune(in)
-		if r == utf8.RuneError && n == 1 || hidden(r) && r != '\n' && r != '\t' {
+		if r == utf8.RuneError && n == 1 || hidden(r) && !strings.ContainsRune(lines, r) {
 			out = appendEscape(out, r, in[0])
 		} else {
 			out = append(out, in[:n]...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-trace/tare/span/route"
 	"github.com/tare-trace/tare/span/semconv"
+	spantext "github.com/tare-trace/tare/span/text"
 )
 
 // Outcomes of naming HTTP spans: indices of Stats.Routes.
@@ -71,7 +72,7 @@ func (r *routes) name(x *item) {
 	if at != "" {
 		name += " " + at
 	}
-	if name != x.span.Name() {
+	if name = spantext.Name(name, spantext.MaxName); name != x.span.Name() {
 		x.span.SetName(name)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	spantext "github.com/tare-trace/tare/span/text"
 )
 
 func httpSpan(trace byte, kind ptrace.SpanKind, name string, attrs ...any) sp {
@@ -100,5 +102,16 @@ func TestRoutesAreLearned(t *testing.T) {
 	off.add(httpSpan(1, server, "GET", "http.request.method", "GET", "url.path", "/a")).after(time.Minute)
 	if got := fmt.Sprint(off.given[0].Name()); got != "GET" {
 		t.Errorf("without LearnRoutes: %s", got)
+	}
+}
+
+// A route as long as a name may be is too long with its method.
+func TestLongRoute(t *testing.T) {
+	f := newFixture(t, Options{LearnRoutes: true})
+	long := "/" + strings.Repeat("r", spantext.MaxName-1)
+	f.add(httpSpan(1, server, "GET", "http.request.method", "GET", "http.route", long))
+	f.after(time.Minute)
+	if name := f.given[0].Name(); name != spantext.Name("GET "+long, spantext.MaxName) || len(name) > spantext.MaxName {
+		t.Errorf("the name has %d bytes: %.20s…", len(name), name)
 	}
 }

@@ -40,8 +40,8 @@ func (l *Limits) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %d is not between %d and %d", key, value, low, high))
 		}
 	}
-	check("name", l.Name, text.MinBound, 64<<10)
-	check("key", l.Key, text.MinBound, 64<<10)
+	check("name", l.Name, text.MinBound, text.MostName)
+	check("key", l.Key, text.MinBound, text.MostName)
 	check("value", l.Value, text.MinBound, 1<<30)
 	check("attributes", l.Attributes, 1, 1<<20)
 	check("events", l.Events, 0, 1<<20)
