@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/xpdata"
 
 	"github.com/tare-trace/tare/otel/redact"
+	"github.com/tare-trace/tare/span/text"
 )
 
 // redactor redacts OTLP data in place and writes only what changes.
@@ -55,21 +56,11 @@ func (r *redactor) scope(scope pcommon.InstrumentationScope, schema string, setS
 }
 
 func (r *redactor) span(s ptrace.Span) {
-	if name := s.Name(); name != "" {
-		if out := r.rules.Name(name); out != name {
-			s.SetName(out)
-		}
-	}
-	if message := s.Status().Message(); message != "" {
-		if out := r.rules.Text(message); out != message {
-			s.Status().SetMessage(out)
-		}
-	}
+	r.text(s.Name(), s.SetName)
+	r.text(s.Status().Message(), s.Status().SetMessage)
 	r.attributes(s.Attributes(), 0)
 	for _, e := range s.Events().All() {
-		if out := r.rules.Name(e.Name()); out != e.Name() {
-			e.SetName(out)
-		}
+		r.text(e.Name(), e.SetName)
 		r.attributes(e.Attributes(), 0)
 	}
 	for _, l := range s.Links().All() {
@@ -77,14 +68,24 @@ func (r *redactor) span(s ptrace.Span) {
 	}
 }
 
-// text redacts a string of a resource or a scope.
+// text redacts a string that has no key.
 func (r *redactor) text(s string, set func(string)) {
 	if s == "" {
 		return
 	}
-	if out := r.rules.Text(s); out != s {
+	if out := redacted(s, r.rules.Text); out != s {
 		set(out)
 	}
+}
+
+// redacted redacts a text. Of one that a receiver has cut, what may be the beginning of a secret is removed: without
+// its end it would not be found.
+func redacted(s string, redact func(string) string) string {
+	kept, mark := text.Split(s)
+	if mark == "" {
+		return redact(s)
+	}
+	return text.Finished(redact(kept)) + mark
 }
 
 // attributes redacts a map; the outermost is at depth 0.

@@ -17,7 +17,7 @@ func (r *redactor) value(k redact.Key, v pcommon.Value, depth int) {
 	switch v.Type() {
 	case pcommon.ValueTypeStr: // by far the most frequent
 		if s := v.Str(); s != "" {
-			if out := k.Text(s); out != s {
+			if out := redacted(s, k.Text); out != s {
 				v.SetStr(out)
 			}
 		}

@@ -191,7 +191,7 @@ func (c *cutter) nested(v pcommon.Value, left *int) {
 	case pcommon.ValueTypeBytes:
 		if v.Bytes().Len() > most {
 			c.add(values, 1)
-			v.Bytes().FromRaw(v.Bytes().AsRaw()[:most])
+			v.Bytes().FromRaw([]byte(text.Finished(string(v.Bytes().AsRaw()[:most])))) // they have no mark: see tare_redact
 		}
 		*left -= v.Bytes().Len()
 	case pcommon.ValueTypeSlice:
