@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -135,5 +136,5 @@ func cut(s string) string {
 	if len(s) <= longest {
 		return s
 	}
-	return s[:longest] + "…"
+	return strings.ToValidUTF8(s[:longest], "") + "…" // not within a character
 }

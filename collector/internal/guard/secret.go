@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/tare-trace/tare/span/text"
 )
 
 // Secrets in URLs, which the framework takes for addresses and prints.
@@ -16,13 +18,17 @@ var (
 )
 
 // Hide replaces passwords and tokens in the URLs of a text.
-func Hide(text string) string {
-	text = withPassword.ReplaceAllString(text, "$1:***@")
-	text = withToken.ReplaceAllString(text, "$1***@")
-	return inQuery.ReplaceAllString(text, "$1***")
+func Hide(s string) string {
+	s = withPassword.ReplaceAllString(s, "$1:***@")
+	s = withToken.ReplaceAllString(s, "$1***@")
+	return inQuery.ReplaceAllString(s, "$1***")
 }
 
-// HideSecrets is an option of the collector's logger that applies [Hide] to what is logged.
+// clean is what of a text is logged: without secrets, and with what a terminal would obey or hide as escapes.
+func clean(s string) string { return text.Lines(Hide(s)) }
+
+// HideSecrets is an option of the collector's logger that applies [Hide] to what is logged, and makes visible what a
+// terminal would obey or hide: names and errors of others are logged, too.
 func HideSecrets() zap.Option {
 	return zap.WrapCore(func(c zapcore.Core) zapcore.Core { return hidingCore{c} })
 }
@@ -41,7 +47,7 @@ func (c hidingCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Ch
 }
 
 func (c hidingCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	e.Message = Hide(e.Message)
+	e.Message = text.Visible(Hide(e.Message))
 	return c.Core.Write(e, hideFields(fields))
 }
 
@@ -50,15 +56,15 @@ func hideFields(fields []zapcore.Field) []zapcore.Field {
 	for i, f := range fields {
 		switch f.Type {
 		case zapcore.StringType:
-			f.String = Hide(f.String)
+			f.String = clean(f.String)
 		case zapcore.ErrorType, zapcore.StringerType:
-			text := fmt.Sprint(f.Interface)
-			if h := Hide(text); h != text {
+			said := fmt.Sprint(f.Interface)
+			if h := clean(said); h != said {
 				f = zap.String(f.Key, h)
 			}
 		case zapcore.ReflectType:
-			text := fmt.Sprintf("%+v", f.Interface)
-			if h := Hide(text); h != text {
+			said := fmt.Sprintf("%+v", f.Interface)
+			if h := clean(said); h != said {
 				f = zap.String(f.Key, h)
 			}
 		}

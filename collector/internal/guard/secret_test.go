@@ -46,3 +46,21 @@ func TestLogsHaveNoPasswords(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// What a peer put into a name or an error writes nothing on the terminal that shows the log.
+func TestLogsShowWhatIsHidden(t *testing.T) {
+	core, logs := observer.New(zapcore.InfoLevel)
+	log := zap.New(core, HideSecrets())
+	const name = "a\x1b]0;x\x07\u202eb\u009b2J\u200b"
+	log.With(zap.String("a", name)).Warn("name "+name+"\nanother line", zap.String("b", name), zap.Error(errors.New(name)),
+		zap.Stringer("c", stringer(name)), zap.Any("d", struct{ Name string }{name}), zap.String("e", "two\nlines"))
+	line := logs.All()[0]
+	text := fmt.Sprint(line.Message, line.ContextMap())
+	if strings.ContainsAny(text, "\x1b\x07\u202e\u009b\u200b") || strings.Count(text, `\u202e`) != 6 || strings.Contains(line.Message, "\n") || line.ContextMap()["e"] != "two\nlines" {
+		t.Errorf("%q", text)
+	}
+}
+
+type stringer string
+
+func (s stringer) String() string { return string(s) }
