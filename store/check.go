@@ -13,7 +13,6 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Report is what [Info] and [Check] find in a directory.
@@ -70,7 +69,7 @@ func examine(dir string, look func(*Store, *account) error) (r Report, err error
 		return r, err
 	}
 	s := &Store{
-		opt: Options{Dir: dir}, log: slog.New(slog.DiscardHandler), fs: &roomFS{FS: vfs.Default}, memTable: memTableSize,
+		opt: Options{Dir: dir}, log: slog.New(slog.DiscardHandler), fs: &roomFS{FS: tables}, memTable: memTableSize,
 		stop: func() {}, done: make(chan struct{}),
 	}
 	close(s.done)

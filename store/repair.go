@@ -13,7 +13,6 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Repaired is what [Repair] made.
@@ -46,7 +45,7 @@ func Repair(ctx context.Context, dir, to string, log *slog.Logger) (r Repaired, 
 		return r, fmt.Errorf("%w: %s is not empty: name a directory that is not there yet", ErrInvalid, to)
 	}
 	engine := filepath.Join(dir, engineDir)
-	fsys := &roomFS{FS: vfs.Default}
+	fsys := &roomFS{FS: tables}
 	lock, err := pebble.LockDirectory(engine, fsys)
 	if err != nil {
 		return r, fmt.Errorf("%w: %s: stop the collector that has it open (%w)", ErrInUse, dir, err)

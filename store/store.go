@@ -147,7 +147,7 @@ func Open(opt Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		opt: opt, log: opt.Log, fs: &roomFS{FS: vfs.Default}, memTable: memTableSize, searches: searchTime, closing: closeTime,
+		opt: opt, log: opt.Log, fs: &roomFS{FS: tables}, memTable: memTableSize, searches: searchTime, closing: closeTime,
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if s.log == nil {
@@ -158,7 +158,7 @@ func Open(opt Options) (*Store, error) {
 		s.memTable = opt.small
 	}
 	if opt.disk != nil {
-		s.fs.FS = opt.disk
+		s.fs.FS = checkedFS{opt.disk}
 	}
 	if opt.MaxBytes > 0 {
 		s.memTable = int(min(memTableSize, opt.MaxBytes/16))

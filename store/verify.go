@@ -41,7 +41,7 @@ func (s *Store) verifyNames() (err error) {
 	}
 	o := s.engineOptions(nil)
 	o.ReadOnly, o.DisableTableStats, o.DisableConsistencyCheck, o.EventListener = true, true, true, nil
-	o.FS = vfs.Default
+	o.FS = tables
 	db, err := pebble.Open(names, o)
 	if err != nil {
 		return nil // it has no manifest yet, or one that cannot be read, which opening it finds out
