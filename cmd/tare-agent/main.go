@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	root := agent.Command(newCluster)
+	root := cli.Drains(agent.Command(newCluster))
 	root.Use = "tare-agent"
 	named := strings.NewReplacer("tare agent", "tare-agent", "tare doctor", "tare-agent doctor")
 	root.Long, root.Example = named.Replace(root.Long), named.Replace(root.Example)

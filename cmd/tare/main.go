@@ -26,6 +26,9 @@ func main() {
 		Short:   "Distributed tracing that knows its own weight",
 		Version: agent.Version,
 	}
-	root.AddCommand(agent.Command(kubernetes.Open), agent.WeighCommand(), attachCommand(), bench.Command(), collector.Command(agent.Version), demo.Command(), diagnose.Command(), doctor.Command(), tracelog.Command(), run.Command(), storecommand.Command())
+	for _, c := range []*cobra.Command{agent.Command(kubernetes.Open), bench.Command(), collector.Command(agent.Version), demo.Command(), run.Command()} {
+		root.AddCommand(cli.Drains(c))
+	}
+	root.AddCommand(agent.WeighCommand(), attachCommand(), diagnose.Command(), doctor.Command(), tracelog.Command(), storecommand.Command())
 	os.Exit(cli.Main(root))
 }

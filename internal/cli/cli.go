@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,6 +62,32 @@ func Reloads(cmd *cobra.Command) {
 
 const reloads = "reloads"
 
+// Drains marks a command, with those below it, that ends orderly after a signal and may need time for that: it sends
+// what waits, or ends what it started. Every other command ends within a second, whatever it waits for.
+func Drains(cmd *cobra.Command) *cobra.Command {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[drains] = ""
+	return cmd
+}
+
+const (
+	drains = "drains"
+	grace  = 700 * time.Millisecond
+)
+
+// mayDrain reports whether the command that the arguments name Drains.
+func mayDrain(root *cobra.Command, args []string) bool {
+	of, _, err := root.Find(args)
+	for cmd := of; err == nil && cmd != nil && (cmd == of || cmd.HasParent()); cmd = cmd.Parent() {
+		if _, ok := cmd.Annotations[drains]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 var hangups = make(chan os.Signal, 1)
 
 // Hangups are the SIGHUPs to a command that Reloads, from its beginning on.
@@ -76,12 +103,21 @@ func catch(root *cobra.Command, args []string) {
 }
 
 // Main runs the command that the arguments name, until it ends or a signal comes, and returns
-// the exit status. A second signal kills the process at once.
+// the exit status. The first signal ends the command's context and, unless it Drains, soon the process; a second
+// signal kills the process at once.
 func Main(root *cobra.Command) int {
 	catch(root, os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	waits := mayDrain(root, os.Args[1:])
+	context.AfterFunc(ctx, func() {
+		stop()
+		if !waits {
+			time.Sleep(grace) // Main may have returned by then, and the process be gone
+			fmt.Fprintf(os.Stderr, "%s: ended by a signal\n", root.Name())
+			os.Exit(failed)
+		}
+	})
 	Prepare(root)
 	// Names and errors of others must not write on a terminal. The log quotes them itself.
 	said := text.NewWriter(os.Stderr)
