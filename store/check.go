@@ -63,6 +63,9 @@ func Check(ctx context.Context, dir string) (Report, error) {
 
 // examine opens a store for reading alone.
 func examine(dir string, look func(*Store, *account) error) (r Report, err error) {
+	if err := refuseSpecial(dir); err != nil {
+		return r, err
+	}
 	if _, err := checkFormat(dir); errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%w: %s is no store: it has no file %s", ErrInvalid, dir, formatFile)
 	} else if err != nil {

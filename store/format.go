@@ -33,6 +33,9 @@ func prepare(dir string) error {
 	if err := refuseShared(dir); err != nil {
 		return err
 	}
+	if err := refuseSpecial(dir); err != nil {
+		return err
+	}
 	_, err := checkFormat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = makeFormat(dir)

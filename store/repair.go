@@ -36,6 +36,9 @@ func (r *Repaired) GoneSpans() (n uint64) {
 // which must be empty or not there. It changes nothing in the old one. What retention
 // removed is not written again, as far as the ledger knows it.
 func Repair(ctx context.Context, dir, to string, log *slog.Logger) (r Repaired, err error) {
+	if err := refuseSpecial(dir); err != nil {
+		return r, err
+	}
 	if _, err := checkFormat(dir); errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%w: %s is no store: it has no file %s", ErrInvalid, dir, formatFile)
 	} else if err != nil {
