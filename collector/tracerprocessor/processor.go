@@ -54,6 +54,7 @@ func createTraces(_ context.Context, set processor.Settings, cfg component.Confi
 	c := cfg.(*Config)
 	p := &tracer{
 		assembler: assemble.New(c.options()), journal: c.Journal, journalMost: c.MaxJournalBytes, id: set.ID,
+		waits: c.MaxAge, most: c.MaxSpans,
 		next: next, log: set.Logger, stop: make(chan struct{}),
 		journalRead: make(chan struct{}),
 	}
@@ -76,6 +77,8 @@ type tracer struct {
 	unkept    atomic.Uint64 // spans for which the journal had no room
 	unobserve func() error
 
+	waits       time.Duration // at most
+	most        int           // spans that wait
 	journal     *component.ID
 	journalMost int
 	id          component.ID
@@ -103,6 +106,9 @@ func (p *tracer) Start(_ context.Context, host component.Host) error {
 		}
 		p.keeper = newKeeper(j, from, p.next, p.refuse)
 		p.done.Go(func() { p.readJournal(context.Background()) })
+	} else {
+		p.log.Warn("There is no journal: spans are acknowledged while they are in memory only, and those that wait here are lost if the process is killed. Set journal to a tare_store extension, as the default configuration does.",
+			zap.Duration("they_wait_up_to", p.waits), zap.Int("spans_at_most", p.most))
 	}
 	p.done.Go(func() {
 		t := time.NewTicker(tick)

@@ -21,6 +21,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span/semconv"
@@ -324,5 +326,34 @@ func TestOptionsFollowTheConfig(t *testing.T) {
 	c.Late, c.Peers, c.Sequence.Enabled = "drop", "learned", true
 	if o := c.options(); !o.DropLate || !o.LearnPeers || o.SequenceWait != 3*time.Second {
 		t.Errorf("%+v", o)
+	}
+}
+
+// Without a journal, what is acknowledged and waits is lost when the process is killed: the start says so, in one line.
+func TestStartSaysWhatIsAtStake(t *testing.T) {
+	e := storeIn(t, t.TempDir(), false)
+	defer func() { _ = e.Shutdown(t.Context()) }()
+	for _, journal := range []bool{false, true} {
+		core, lines := observer.New(zap.WarnLevel)
+		set := processortest.NewNopSettings(Type)
+		set.Logger = zap.New(core)
+		cfg := createDefaultConfig().(*Config)
+		if journal {
+			cfg.Journal = &storeID
+		}
+		p, err := NewFactory().CreateTraces(t.Context(), set, cfg, consumertest.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Start(t.Context(), extensions{storeID: e}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		said := lines.FilterMessageSnippet("lost if the process is killed").FilterField(zap.Duration("they_wait_up_to", cfg.MaxAge)).Len()
+		if journal == (said == 1) || lines.Len() > 1 {
+			t.Errorf("journal: %v: %v", journal, lines.All())
+		}
 	}
 }
