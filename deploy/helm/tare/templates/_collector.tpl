@@ -37,7 +37,7 @@ service:
 processors:
   {{- include "tare.memoryLimiter" . | nindent 2 }}
   tare_tracer:
-    {{- with .Values.collector.tracer }}{{ toYaml . | nindent 4 }}{{ end }}
+    {{- toYaml (merge (deepCopy .Values.collector.tracer) (dict "journal" "tare_store")) | nindent 4 }}
   tare_keep:
     {{- with .Values.collector.keep }}{{ toYaml . | nindent 4 }}{{ end }}
   tare_redact:
@@ -50,6 +50,7 @@ exporters:
     endpoint: tare-store.{{ .Release.Namespace }}.svc:4317
     {{- include "tare.clientTLS" . | nindent 4 }}
     sending_queue:
+      wait_for_result: true # the journal keeps spans until the store has them
       sizer: items
       queue_size: 100000 # spans
       batch:
@@ -63,10 +64,13 @@ exporters:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 extensions:
+  tare_store: # only for the journal: no span is stored here
+    directory: /var/lib/tare/tracing
+    retention: {size: 64MiB}
   health_check:
     endpoint: 0.0.0.0:13133
 service:
-  extensions: [health_check]
+  extensions: [tare_store, health_check]
   {{- include "tare.telemetry" . | nindent 2 }}
   pipelines:
     traces:
