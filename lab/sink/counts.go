@@ -9,9 +9,9 @@ import (
 type Counts struct {
 	Requests uint64 // answered with success
 	// Bytes of bodies as they came over the wire, compressed or not, without
-	// HTTP and gRPC framing; those of requests that were refused, too.
+	// HTTP framing; those of requests that were refused, too.
 	Bytes uint64
-	// Plain is Bytes after decompression. For gzip over HTTP it is read from
+	// Plain is Bytes after decompression. Of gzip it is read from
 	// the end of the body (RFC 1952, ISIZE), so that nothing has to be
 	// decompressed.
 	Plain uint64

@@ -1,9 +1,8 @@
-// Package sink receives OpenTelemetry traces (OTLP over HTTP with protobuf, and
-// over gRPC) at the lowest cost that a receiver can have while something is
-// measured: bodies are counted, or appended to a file as they arrived; they are
-// decoded afterwards. It refuses to be a collector: it answers "accepted"
-// before it has decoded anything, it forwards nothing, and it reads neither
-// metrics nor logs nor OTLP as JSON.
+// Package sink receives OpenTelemetry traces (OTLP over HTTP with protobuf) at the
+// lowest cost that a receiver can have while something is measured: bodies are
+// counted, or appended to a file as they arrived; they are decoded afterwards. It
+// refuses to be a collector: it answers "accepted" before it has decoded anything,
+// it forwards nothing, and it reads neither metrics nor logs nor OTLP as JSON.
 package sink
 
 import (
@@ -12,8 +11,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-
-	"google.golang.org/grpc"
 )
 
 // MaxBody bounds one OTLP request, before and after decompression (bytes).
@@ -30,18 +27,13 @@ type Options struct {
 	// even if that is killed. Bodies may be hundreds of MB.
 	File string
 	Dir  string
-	// GRPC makes the sink speak gRPC as well, on the same port: the first bytes
-	// of a connection tell which of the two it is.
-	GRPC bool
 }
 
 // Sink is a receiver that listens. All methods may be called concurrently.
 type Sink struct {
 	listener net.Listener
 	server   *http.Server
-	rpc      *grpc.Server // nil without gRPC
-	split    *splitter    // nil without gRPC
-	loops    sync.WaitGroup
+	serving  sync.WaitGroup
 
 	counters counters
 	faults   faults
@@ -71,23 +63,14 @@ func New(o Options) (*Sink, error) {
 	}
 	s.listener = listener
 	s.server = &http.Server{Handler: s.handler(), ReadHeaderTimeout: readHeaderTimeout}
-	plain := listener
-	if o.GRPC {
-		s.split = newSplitter(listener)
-		s.rpc = s.newRPC()
-		plain = s.split.http
-		s.loops.Go(s.split.run)
-		s.loops.Go(func() { _ = s.rpc.Serve(s.split.grpc) }) // ends with Close
-	}
-	s.loops.Go(func() { _ = s.server.Serve(plain) }) // ends with Close
+	s.serving.Go(func() { _ = s.server.Serve(listener) }) // ends with Close
 	return s, nil
 }
 
 // Addr is host:port, the endpoint without its scheme.
 func (s *Sink) Addr() string { return s.listener.Addr().String() }
 
-// Endpoint is http://host:port, the value of OTEL_EXPORTER_OTLP_ENDPOINT for
-// both protocols.
+// Endpoint is http://host:port, the value of OTEL_EXPORTER_OTLP_ENDPOINT.
 func (s *Sink) Endpoint() string { return "http://" + s.Addr() }
 
 // Keep decides whether bodies are kept from now on, or only counted.
@@ -102,19 +85,15 @@ func (s *Sink) Reset() error { return s.kept.reset() }
 func (s *Sink) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
-		var errs []error
-		if s.rpc != nil {
-			s.split.close()
-			s.rpc.Stop()
+		err := s.server.Close()
+		if errors.Is(err, net.ErrClosed) {
+			err = nil
 		}
-		if err := s.server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
-		s.listener.Close()
-		s.loops.Wait()
+		s.listener.Close() // where Serve has not begun
+		s.serving.Wait()
 		s.active.Lock() // until the last handler has returned
 		defer s.active.Unlock()
-		s.closed = errors.Join(append(errs, s.kept.close())...)
+		s.closed = errors.Join(err, s.kept.close())
 	})
 	return s.closed
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 
 	"github.com/tare-trace/tare/span"
@@ -265,6 +266,41 @@ func TestNewFailsWithoutLeaks(t *testing.T) {
 		if s, err := New(o); err == nil {
 			t.Errorf("%+v: no error, %v", o, s.Close())
 		}
+	}
+}
+
+// The exporter of the OpenTelemetry SDK, as services use it.
+func TestExporter(t *testing.T) {
+	s := keeping(t)
+	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(s.Endpoint()+"/v1/traces"), otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+	err := errors.Join(client.Start(t.Context()), client.UploadTraces(t.Context(), request("shop", chain(1)...).GetResourceSpans()), client.Stop(t.Context()))
+	if err != nil {
+		t.Error(err)
+	}
+	if spans, err := s.Spans(nil); err != nil || len(spans) != 3 || spans[0].Resource.Service != "shop" {
+		t.Errorf("%v, %v", spans, err)
+	}
+}
+
+// Close must not wait for a connection that has sent nothing, or half a request.
+func TestCloseWithSilentConnections(t *testing.T) {
+	s := open(t, Options{})
+	for _, sent := range []string{"", "P"} {
+		c, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte(sent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accepted(t, s, body(chain(1)...)) // after them, so that they have been accepted
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get(s.Endpoint()); err == nil {
+		t.Error("it still listens")
 	}
 }
 
