@@ -14,26 +14,19 @@ import (
 
 // frontend is what clients ask, by HTTP.
 type frontend struct {
-	node           *node
-	search         hotelpb.SearchClient
-	recommendation hotelpb.RecommendationClient
-	profile        hotelpb.ProfileClient
-	reserve        hotelpb.ReserveClient
-	user           hotelpb.UserClient
+	node                                           *node
+	search, recommendation, profile, reserve, user *grpc.ClientConn
 }
 
 func (n *node) frontend(ctx context.Context) error {
-	conns := map[string]*grpc.ClientConn{}
-	for _, key := range []string{"SEARCH", "RECOMMENDATION", "PROFILE", "RESERVE", "USER"} {
+	f := frontend{node: n}
+	for key, conn := range map[string]**grpc.ClientConn{
+		"SEARCH": &f.search, "RECOMMENDATION": &f.recommendation, "PROFILE": &f.profile, "RESERVE": &f.reserve, "USER": &f.user,
+	} {
 		var err error
-		if conns[key], err = n.dial(ctx, key); err != nil {
+		if *conn, err = n.dial(ctx, key); err != nil {
 			return err
 		}
-	}
-	f := frontend{
-		node:   n,
-		search: hotelpb.NewSearchClient(conns["SEARCH"]), recommendation: hotelpb.NewRecommendationClient(conns["RECOMMENDATION"]),
-		profile: hotelpb.NewProfileClient(conns["PROFILE"]), reserve: hotelpb.NewReserveClient(conns["RESERVE"]), user: hotelpb.NewUserClient(conns["USER"]),
 	}
 	l, err := service.Listen(n.env)
 	if err != nil {
@@ -85,36 +78,36 @@ func stay(number uint64, h *hotelpb.Hotels) *hotelpb.Stay {
 
 // hotels are near, have a price and rooms, and are described.
 func (f frontend) hotels(ctx context.Context, number uint64) (any, error) {
-	near, err := f.search.Nearby(ctx, place(number))
+	near, err := searchNearby.call(ctx, f.search, place(number))
 	if err != nil {
 		return nil, err
 	}
-	free, err := f.reserve.CheckAvailability(ctx, stay(number, near))
+	free, err := checkAvailability.call(ctx, f.reserve, stay(number, near))
 	if err != nil {
 		return nil, err
 	}
-	return f.profile.GetProfiles(ctx, free)
+	return getProfiles.call(ctx, f.profile, free)
 }
 
 func (f frontend) recommendations(ctx context.Context, number uint64) (any, error) {
-	found, err := f.recommendation.GetRecommendations(ctx, place(number))
+	found, err := getRecommendations.call(ctx, f.recommendation, place(number))
 	if err != nil {
 		return nil, err
 	}
-	return f.profile.GetProfiles(ctx, found)
+	return getProfiles.call(ctx, f.profile, found)
 }
 
 func (f frontend) login(ctx context.Context, number uint64) (any, error) {
 	name, password := hotel.UserOf(number)
-	return f.user.CheckUser(ctx, &hotelpb.Login{User: name, Password: password})
+	return checkUser.call(ctx, f.user, &hotelpb.Login{User: name, Password: password})
 }
 
 func (f frontend) reservation(ctx context.Context, number uint64) (any, error) {
 	name, password := hotel.UserOf(number)
-	if _, err := f.user.CheckUser(ctx, &hotelpb.Login{User: name, Password: password}); err != nil {
+	if _, err := checkUser.call(ctx, f.user, &hotelpb.Login{User: name, Password: password}); err != nil {
 		return nil, err
 	}
 	city := hotel.CityOf(number)
 	one := int32(city*hotel.HotelsOfACity) + int32(number%hotel.HotelsOfACity) //nolint:gosec // below 100
-	return f.reserve.MakeReservation(ctx, stay(number, &hotelpb.Hotels{City: hotel.Cities[city], Ids: []int32{one}}))
+	return makeReservation.call(ctx, f.reserve, stay(number, &hotelpb.Hotels{City: hotel.Cities[city], Ids: []int32{one}}))
 }

@@ -14,15 +14,14 @@ import (
 	"github.com/tare-trace/tare/workloads/internal/hotel"
 )
 
-// geo is in memory.
-type geo struct{ hotelpb.UnimplementedGeoServer }
-
-// Nearby finds the hotels with the least distance.
-func (geo) Nearby(_ context.Context, p *hotelpb.Place) (*hotelpb.Hotels, error) {
-	return nearest(p)
+// registerGeo serves what is in memory.
+func registerGeo(_ context.Context, _ *node, s *grpc.Server) error {
+	register(s, "hotel.Geo", geoNearby.by(nearest))
+	return nil
 }
 
-func nearest(p *hotelpb.Place) (*hotelpb.Hotels, error) {
+// nearest finds the hotels with the least distance.
+func nearest(_ context.Context, p *hotelpb.Place) (*hotelpb.Hotels, error) {
 	type found struct {
 		id int32
 		km float64
@@ -48,32 +47,25 @@ func distance(lat1, lon1, lat2, lon2 float64) float64 {
 }
 
 // search asks geo, then rate.
-type search struct {
-	hotelpb.UnimplementedSearchServer
-	geo  hotelpb.GeoClient
-	rate hotelpb.RateClient
-}
+type search struct{ geo, rate *grpc.ClientConn }
 
 func registerSearch(ctx context.Context, n *node, s *grpc.Server) error {
-	geoConn, err := n.dial(ctx, "GEO")
+	geo, err := n.dial(ctx, "GEO")
 	if err != nil {
 		return err
 	}
-	rateConn, err := n.dial(ctx, "RATE")
-	if err != nil {
-		return err
-	}
-	hotelpb.RegisterSearchServer(s, search{geo: hotelpb.NewGeoClient(geoConn), rate: hotelpb.NewRateClient(rateConn)})
-	return nil
+	rate, err := n.dial(ctx, "RATE")
+	register(s, "hotel.Search", searchNearby.by(search{geo, rate}.nearby))
+	return err
 }
 
-// Nearby finds hotels that have a price, the cheapest first.
-func (s search) Nearby(ctx context.Context, p *hotelpb.Place) (*hotelpb.Hotels, error) {
-	near, err := s.geo.Nearby(ctx, p)
+// nearby finds hotels that have a price, the cheapest first.
+func (s search) nearby(ctx context.Context, p *hotelpb.Place) (*hotelpb.Hotels, error) {
+	near, err := geoNearby.call(ctx, s.geo, p)
 	if err != nil {
 		return nil, err
 	}
-	rates, err := s.rate.GetRates(ctx, near)
+	rates, err := getRates.call(ctx, s.rate, near)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +78,6 @@ func (s search) Nearby(ctx context.Context, p *hotelpb.Place) (*hotelpb.Hotels, 
 }
 
 type rate struct {
-	hotelpb.UnimplementedRateServer
 	cache cache
 	rates table[price]
 }
@@ -99,7 +90,7 @@ func registerRate(ctx context.Context, n *node, s *grpc.Server) error {
 		return err
 	}
 	rates, err := newTable[price](ctx, db, hotel.SelectRates)
-	hotelpb.RegisterRateServer(s, rate{cache: c, rates: rates})
+	register(s, "hotel.Rate", getRates.by(rate{c, rates}.get))
 	return err
 }
 
@@ -113,8 +104,8 @@ func (n *node) stores(ctx context.Context) (cache, database, error) {
 	return c, db, err
 }
 
-// GetRates returns the prices of hotels.
-func (r rate) GetRates(ctx context.Context, h *hotelpb.Hotels) (*hotelpb.Rates, error) {
+// get returns the prices of hotels.
+func (r rate) get(ctx context.Context, h *hotelpb.Hotels) (*hotelpb.Rates, error) {
 	if _, err := r.cache.get(ctx, hotel.RateKey); err != nil {
 		return nil, err
 	}
@@ -132,7 +123,6 @@ func (r rate) GetRates(ctx context.Context, h *hotelpb.Hotels) (*hotelpb.Rates, 
 }
 
 type profile struct {
-	hotelpb.UnimplementedProfileServer
 	cache    cache
 	profiles table[description]
 }
@@ -148,12 +138,12 @@ func registerProfile(ctx context.Context, n *node, s *grpc.Server) error {
 		return err
 	}
 	profiles, err := newTable[description](ctx, db, hotel.SelectProfiles)
-	hotelpb.RegisterProfileServer(s, profile{cache: c, profiles: profiles})
+	register(s, "hotel.Profile", getProfiles.by(profile{c, profiles}.get))
 	return err
 }
 
-// GetProfiles describes hotels, in the order in which they are asked for.
-func (p profile) GetProfiles(ctx context.Context, h *hotelpb.Hotels) (*hotelpb.Profiles, error) {
+// get describes hotels, in the order in which they are asked for.
+func (p profile) get(ctx context.Context, h *hotelpb.Hotels) (*hotelpb.Profiles, error) {
 	if _, err := p.cache.get(ctx, hotel.ProfileKey); err != nil {
 		return nil, err
 	}

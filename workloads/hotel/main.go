@@ -36,7 +36,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tare-trace/tare/workloads/delay"
-	"github.com/tare-trace/tare/workloads/hotel/hotelpb"
 	"github.com/tare-trace/tare/workloads/internal/service"
 )
 
@@ -52,10 +51,7 @@ type node struct {
 
 // roles of gRPC servers; each registers what it serves.
 var roles = map[string]func(ctx context.Context, n *node, s *grpc.Server) error{
-	"geo": func(_ context.Context, _ *node, s *grpc.Server) error {
-		hotelpb.RegisterGeoServer(s, geo{})
-		return nil
-	},
+	"geo":            registerGeo,
 	"profile":        registerProfile,
 	"rate":           registerRate,
 	"recommendation": registerRecommendation,

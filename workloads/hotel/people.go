@@ -14,39 +14,33 @@ import (
 	"github.com/tare-trace/tare/workloads/internal/hotel"
 )
 
-type recommendation struct {
-	hotelpb.UnimplementedRecommendationServer
-	rdb *redis.Client
-}
+type recommendation struct{ rdb *redis.Client }
 
 func registerRecommendation(ctx context.Context, n *node, s *grpc.Server) error {
 	rdb, err := n.openRedis(ctx)
-	hotelpb.RegisterRecommendationServer(s, recommendation{rdb: rdb})
+	register(s, "hotel.Recommendation", getRecommendations.by(recommendation{rdb}.get))
 	return err
 }
 
-// GetRecommendations are the nearest hotels, where redis has none of the person's own.
-func (r recommendation) GetRecommendations(ctx context.Context, p *hotelpb.Place) (*hotelpb.Hotels, error) {
+// get returns the nearest hotels, where redis has none of the person's own.
+func (r recommendation) get(ctx context.Context, p *hotelpb.Place) (*hotelpb.Hotels, error) {
 	// Not by Get: it writes the command in small letters.
 	if err := r.rdb.Do(ctx, "GET", withText(ctx, hotel.PersonalKey)).Err(); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	return nearest(p)
+	return nearest(ctx, p)
 }
 
-type user struct {
-	hotelpb.UnimplementedUserServer
-	db database
-}
+type user struct{ db database }
 
 func registerUser(ctx context.Context, n *node, s *grpc.Server) error {
 	db, err := n.openDatabase(ctx)
-	hotelpb.RegisterUserServer(s, user{db: db})
+	register(s, "hotel.User", checkUser.by(user{db}.check))
 	return err
 }
 
-// CheckUser compares the password.
-func (u user) CheckUser(ctx context.Context, l *hotelpb.Login) (*hotelpb.Checked, error) {
+// check compares the password.
+func (u user) check(ctx context.Context, l *hotelpb.Login) (*hotelpb.Checked, error) {
 	var password string
 	if err := u.db.pool.QueryRow(ctx, withText(ctx, hotel.SelectPassword), l.GetUser()).Scan(&password); err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", err)
@@ -55,7 +49,6 @@ func (u user) CheckUser(ctx context.Context, l *hotelpb.Login) (*hotelpb.Checked
 }
 
 type reserve struct {
-	hotelpb.UnimplementedReserveServer
 	cache cache
 	db    database
 	rooms table[capacity]
@@ -69,12 +62,13 @@ func registerReserve(ctx context.Context, n *node, s *grpc.Server) error {
 		return err
 	}
 	rooms, err := newTable[capacity](ctx, db, hotel.SelectRooms)
-	hotelpb.RegisterReserveServer(s, reserve{cache: c, db: db, rooms: rooms})
+	r := reserve{c, db, rooms}
+	register(s, "hotel.Reserve", checkAvailability.by(r.check), makeReservation.by(r.reserve))
 	return err
 }
 
-// CheckAvailability returns those of the hotels that have rooms.
-func (r reserve) CheckAvailability(ctx context.Context, stay *hotelpb.Stay) (*hotelpb.Hotels, error) {
+// check returns those of the hotels that have rooms.
+func (r reserve) check(ctx context.Context, stay *hotelpb.Stay) (*hotelpb.Hotels, error) {
 	if _, err := r.cache.get(ctx, hotel.RoomsKey); err != nil {
 		return nil, err
 	}
@@ -95,8 +89,8 @@ func (r reserve) CheckAvailability(ctx context.Context, stay *hotelpb.Stay) (*ho
 	return free, nil
 }
 
-// MakeReservation writes it down.
-func (r reserve) MakeReservation(ctx context.Context, stay *hotelpb.Stay) (*hotelpb.Hotels, error) {
+// reserve stores a stay in the database.
+func (r reserve) reserve(ctx context.Context, stay *hotelpb.Stay) (*hotelpb.Hotels, error) {
 	if len(stay.GetHotels().GetIds()) != 1 {
 		return nil, status.Errorf(codes.InvalidArgument, "%d hotels", len(stay.GetHotels().GetIds()))
 	}
