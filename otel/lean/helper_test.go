@@ -9,12 +9,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -135,6 +137,57 @@ func leanly(t testing.TB, program func(trace.TracerProvider), opts ...Option) []
 		t.Error(err)
 	}
 	return s.resourceSpans(t)
+}
+
+// odd is a sampler that uses everything that a sampler can answer.
+type odd struct{}
+
+func (odd) Description() string { return "odd" }
+func (odd) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	parent := trace.SpanContextFromContext(p.ParentContext)
+	r := sdktrace.SamplingResult{Tracestate: parent.TraceState(), Decision: sdktrace.SamplingDecision(len(p.Name) % 3)}
+	if r.Decision != sdktrace.Drop {
+		r.Attributes = []attribute.KeyValue{
+			attribute.Bool("sampler.remote", parent.IsRemote()), attribute.Int("k1", len(p.Attributes)),
+			attribute.String("sampler.parent", parent.SpanID().String()), attribute.Int("sampler.links", len(p.Links)),
+		}
+		r.Tracestate, _ = r.Tracestate.Insert("odd", "1")
+	}
+	return r
+}
+
+// checkEqual compares what two pipelines have made: resource and scope of each span, and the span.
+func checkEqual(t testing.TB, want, got []*tracepb.ResourceSpans) {
+	t.Helper()
+	w, g := bySpan(want), bySpan(got)
+	for id, span := range w {
+		if g[id] == nil {
+			t.Errorf("span %x is missing", id)
+		} else if !proto.Equal(span, g[id]) {
+			t.Errorf("span %x differs; want\n%s\ngot\n%s", id, prototext.Format(span), prototext.Format(g[id]))
+		}
+	}
+	for id, span := range g {
+		if w[id] == nil {
+			t.Errorf("span %x is too much:\n%s", id, prototext.Format(span))
+		}
+	}
+}
+
+// bySpan makes a message of its own of each span, with its resource and scope.
+func bySpan(all []*tracepb.ResourceSpans) map[string]*tracepb.ResourceSpans {
+	m := make(map[string]*tracepb.ResourceSpans)
+	for _, r := range all {
+		for _, s := range r.ScopeSpans {
+			for _, span := range s.Spans {
+				m[string(span.SpanId)] = &tracepb.ResourceSpans{
+					Resource: r.Resource, SchemaUrl: r.SchemaUrl,
+					ScopeSpans: []*tracepb.ScopeSpans{{Scope: s.Scope, SchemaUrl: s.SchemaUrl, Spans: []*tracepb.Span{span}}},
+				}
+			}
+		}
+	}
+	return m
 }
 
 // counter gives ids in order, so that two runs have the same.

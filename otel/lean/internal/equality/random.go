@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -57,6 +58,9 @@ func (c *choices) options() Options {
 	}
 	on, off := sdktrace.AlwaysSample(), sdktrace.NeverSample()
 	o.Sampler = []sdktrace.Sampler{nil, on, nil, on, sdktrace.ParentBased(off), sdktrace.AlwaysRecord(sdktrace.ParentBased(on)), byName{}, byName{}}[c.n(8)]
+	if c.yes() {
+		o.Resource = resource.NewWithAttributes("https://example.org/resource", append(c.attributes(), attribute.String("service.name", "test"))...)
+	}
 	return o
 }
 
@@ -173,7 +177,7 @@ func (c *choices) time() time.Time {
 }
 
 func (c *choices) spanContext() trace.SpanContext {
-	states := []string{"", "a=1", "ot=th:c,b=2", "x@y=z"}
+	states := []string{"", "a=1", "ot=th:c,b=2", "x@y=z", "vendor=1,ot=rv:00000000000001"}
 	ts, err := trace.ParseTraceState(states[c.n(len(states))])
 	if err != nil {
 		panic(err)
