@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
 
@@ -46,14 +47,10 @@ func TestMain(m *testing.M) {
 func binaries(t *testing.T) (tare string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	for _, name := range []string{"tare", "tare-agent"} {
-		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(self, filepath.Join(dir, name)))
 	}
 	return filepath.Join(dir, "tare")
 }
@@ -108,9 +105,7 @@ func playAgent(args []string) error {
 func needRoot(t *testing.T) {
 	t.Helper()
 	missing, err := workloads.Missing("nginx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if os.Geteuid() == 0 && len(missing) == 0 {
 		return
 	}
@@ -149,9 +144,7 @@ func TestRunReportsWhatTheAgentSent(t *testing.T) {
 	o := quick(t)
 	o.JSON = true
 	var out, progress bytes.Buffer
-	if err := Run(t.Context(), o, &out, &progress); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Run(t.Context(), o, &out, &progress))
 	check()
 	var r Result
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
@@ -166,9 +159,7 @@ func TestRunReportsWhatTheAgentSent(t *testing.T) {
 	}
 	o.JSON = false
 	out.Reset()
-	if err := Run(t.Context(), o, &out, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Run(t.Context(), o, &out, io.Discard))
 	for _, want := range []string{"└─ proxy", "   └─ backend", "server GET /n/", "98.000%", "ring_full"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

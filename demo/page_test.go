@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/workloads"
 )
 
@@ -93,9 +96,7 @@ func TestPageIsServedUntilInterrupted(t *testing.T) {
 		t.Fatal("no page after a minute")
 	}
 	resp, err := http.Get("http://" + o.Page + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	said, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
@@ -105,9 +106,7 @@ func TestPageIsServedUntilInterrupted(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("interrupted: %v", err)
-	}
+	assert.NoError(t, <-ended, "interrupted")
 	if !strings.Contains(out.b.String(), "page: http://"+o.Page+"/") || !strings.Contains(out.b.String(), "98.000%") {
 		t.Errorf("printed %s", out.b.String())
 	}
@@ -133,9 +132,7 @@ func TestNoAgentBeside(t *testing.T) {
 	needRoot(t)
 	o := quick(t)
 	check := nothingLeft(t)
-	if err := os.Remove(o.Tare + "-agent"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(o.Tare+"-agent"))
 	err := Run(t.Context(), o, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "tare-agent is not beside") || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("%v", err)

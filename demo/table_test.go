@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/fidelity"
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/lab/stats"
@@ -21,14 +23,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, got, 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 	}
@@ -65,9 +63,7 @@ func example(t *testing.T) *Result {
 
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := example(t).WriteTable(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, example(t).WriteTable(&out))
 	golden(t, "table.txt", out.Bytes())
 }
 
@@ -78,25 +74,19 @@ func TestTableWithoutRounds(t *testing.T) {
 	r.Machine = Machine{CPUs: 2, Kernel: "6.1.0", Arch: "arm64"}
 	r.Requests, r.Sampled, r.Complete = 10, 10, 10
 	var out bytes.Buffer
-	if err := r.WriteTable(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.WriteTable(&out))
 	golden(t, "table-no-rounds.txt", out.Bytes())
 }
 
 // Others read these keys.
 func TestJSONKeys(t *testing.T) {
 	var out bytes.Buffer
-	if err := example(t).WriteJSON(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, example(t).WriteJSON(&out))
 	if bytes.Count(out.Bytes(), []byte("\n")) != 1 {
 		t.Errorf("not one line: %s", out.String())
 	}
 	var got map[string]any
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
 	for _, key := range []string{
 		"requests", "failed", "sampled", "complete", "incomplete", "orphaned", "wrong", "lost", "rps",
 		"cpu_us_per_request", "baseline", "ratio", "control", "agent", "programs",

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // page completes a command: a small HTTP server that says who and where it is.
@@ -52,14 +55,10 @@ func TestCommand(t *testing.T) {
 	t.Setenv("INHERITED", "yes")
 	cmd := page(t, Command{Health: "/third"})
 	c, err := startCommand(t, cmd, Options{Path: "/x", Env: map[string]string{"WORD": "at {host}", "OTEL_SERVICE_NAME": "x"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stopLater(t, c)
 	wd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := string(c.AppendPath(nil, 5))
 	if path != "/x" {
 		t.Errorf("path %q", path)
@@ -71,9 +70,7 @@ func TestCommand(t *testing.T) {
 	if c.Name != "page" || len(c.Services) != 1 || c.Services[0].Dependency || len(c.PIDs()) != 1 {
 		t.Errorf("%+v", c)
 	}
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Stop())
 	if pids := c.PIDs(); len(pids) > 0 {
 		t.Errorf("after the stop: %v", pids)
 	}
@@ -82,9 +79,7 @@ func TestCommand(t *testing.T) {
 
 func TestCommandsThatCannotStart(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 	busy := l.Addr().(*net.TCPAddr).Port
 	sh := func(script string) []string { return []string{"/bin/sh", "-c", script, "{port}"} }
@@ -146,17 +141,13 @@ while True:
 `
 	cmd := page(t, Command{Argv: []string{"/usr/bin/python3", "-I", "-S", "-c", program, "{host}", "{port}"}})
 	c, err := startCommand(t, cmd, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stopLater(t, c)
 	if got := c.PIDs(); !slices.Equal(got, c.Services[0].PIDs) || len(got) != 1 {
 		t.Errorf("%v, %+v", got, c.Services)
 	}
 	conn, err := net.Dial("tcp", c.Entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, "fork"); err != nil {
 		t.Fatal(err)

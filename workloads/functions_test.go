@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
 )
 
@@ -40,9 +43,7 @@ func TestFunctions(t *testing.T) {
 			if len(functions) != 3 || len(proxies) < 3 || slices.ContainsFunc(functions, func(pid int) bool { return slices.Contains(proxies, pid) }) {
 				t.Errorf("functions %v, proxies %v", functions, proxies)
 			}
-			if err := c.Stop(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, c.Stop())
 			gone(t, c)
 		})
 	}
@@ -54,9 +55,7 @@ func TestFunctions(t *testing.T) {
 // Who looks at the wire sees the proxies; within the services is what a chain without them has.
 func TestFunctionsShape(t *testing.T) {
 	truth, err := TruthOf(functionsPrefix + "haproxy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if n := truth(7).Spans(); n != 11 {
 		t.Errorf("%d spans on the wire, want 11: each service is asked through its proxy", n)
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
 )
 
@@ -30,9 +33,7 @@ func TestThesis(t *testing.T) {
 	if s := c.Services[0]; len(c.Services) != 1 || s.Name != "thesis" || s.Exe != filepath.Join(bin, "tare-thesis") || s.Dependency {
 		t.Errorf("%+v", c.Services)
 	}
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Stop())
 	gone(t, c)
 }
 
@@ -63,9 +64,7 @@ func TestThesisChain(t *testing.T) {
 	if got := c.Truth.Within()(3); got.Spans() != 5 || got.String() != "first server /api/basic/" {
 		t.Errorf("shape %+v", got)
 	}
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Stop())
 	gone(t, c)
 }
 
@@ -83,15 +82,11 @@ func TestCounter(t *testing.T) {
 		t.Errorf("%v of %+v", pids, c.Services)
 	}
 	// After a restart, it is the new process that is under test.
-	if err := c.Restart(t.Context(), "counter"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Restart(t.Context(), "counter"))
 	if pids := c.PIDs(); len(pids) != 1 || pids[0] != c.Services[0].PIDs[0] {
 		t.Errorf("after a restart: %v of %+v", pids, c.Services)
 	}
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Stop())
 	gone(t, c)
 }
 
@@ -147,9 +142,7 @@ func TestServiceBinary(t *testing.T) {
 		t.Errorf("not where it is said to be: %v", err)
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := serviceBinary(filepath.Base(self), ""); err != nil || got != self {
 		t.Errorf("beside the running one: %q, %v", got, err)
 	}

@@ -12,17 +12,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestGroupReportsHowAProcessEnded(t *testing.T) {
 	g, err := NewGroup("tare-test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p, err := g.Start("sh", []string{"/bin/sh", "-c", "echo $WORD >&2; exit 3"}, []string{"WORD=sorry"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	select {
 	case <-p.Done():
 	case <-time.After(time.Minute):
@@ -37,9 +36,7 @@ func TestGroupReportsHowAProcessEnded(t *testing.T) {
 	if _, err := g.Start("none", []string{"/nonexistent/program"}, nil); err == nil {
 		t.Error("started a program that is not there")
 	}
-	if err := errors.Join(g.Stop(), g.Stop()); err != nil {
-		t.Errorf("stop, twice: %v", err)
-	}
+	assert.NoError(t, errors.Join(g.Stop(), g.Stop()), "stop, twice")
 }
 
 // Whoever waits for a process hears what it does, and at once when it ends.
@@ -48,20 +45,12 @@ func TestAwaitTellsWhatTheProcessDoes(t *testing.T) {
 	t.Cleanup(func() { tellEvery = every })
 	tellEvery = 10 * time.Millisecond
 	g, err := NewGroup("tare-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := g.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, g.Stop()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	p, err := g.Start("slow", []string{"/bin/sh", "-c", "echo begun; echo loading; exec sleep 600"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	told := false
 	ready := func(context.Context) error {
 		if told {
@@ -73,9 +62,7 @@ func TestAwaitTellsWhatTheProcessDoes(t *testing.T) {
 		line := fmt.Sprintf(format, args...)
 		told = told || strings.Contains(line, "slow") && strings.Contains(line, "loading") && !strings.Contains(line, "begun")
 	}
-	if err := p.Await(ctx, ready, say); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Await(ctx, ready, say))
 	if p, err = g.Start("short", []string{"/bin/sh", "-c", "echo sorry; exit 3"}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -87,23 +74,17 @@ func TestAwaitTellsWhatTheProcessDoes(t *testing.T) {
 
 func TestStopReachesGrandchildrenAndDeafProcesses(t *testing.T) {
 	g, err := NewGroup("tare-test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The shell ends on SIGTERM; its child does not, and is not ours to wait for.
 	p, err := g.Start("sh", []string{"/bin/sh", "-c", `sh -c "trap '' TERM; echo \$\$; sleep 100" & wait`}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pid := 0
 	for deadline := time.Now().Add(time.Minute); pid == 0; time.Sleep(time.Millisecond) {
 		if pid, _ = strconv.Atoi(p.Output()); time.Now().After(deadline) {
 			t.Fatalf("no number of a process within a minute: %q", p.Output())
 		}
 	}
-	if err := g.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.Stop())
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("grandchild %d: %v", pid, err)
 	}
@@ -116,25 +97,17 @@ func TestStopReachesGrandchildrenAndDeafProcesses(t *testing.T) {
 func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 	if os.Getenv("TARE_TEST_PARENT") != "" {
 		g, err := NewGroup("tare-test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p, err := g.Start("sleep", []string{"sleep", "100"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fmt.Printf("started %d %s\n", p.PID(), g.Dir)
 		select {}
 	}
 	parent := exec.Command(os.Args[0], "-test.run=^TestNothingIsLeftWhenTheParentIsKilled$")
 	parent.Env = append(os.Environ(), "TARE_TEST_PARENT=1")
 	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
 	var pid int
 	var dir string
 	deaf := time.AfterFunc(time.Minute, func() { _ = parent.Process.Kill() }) // ends what is read
@@ -145,9 +118,7 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 	}
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
-	if err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
+	require.NoError(t, err, "%q", line)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		_, statErr := os.Stat(dir)
 		killErr := syscall.Kill(pid, 0)

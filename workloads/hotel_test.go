@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/tare-trace/tare/span"
@@ -75,13 +77,9 @@ func TestHotelAnswers(t *testing.T) {
 		}
 	}
 	// One replica may go: the others answer. It may come back.
-	if err := c.Restart(t.Context(), "geo-2"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Restart(t.Context(), "geo-2"))
 	answers(t, c, examples())
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Stop())
 	gone(t, c)
 }
 
@@ -176,9 +174,7 @@ func sorted(s Shape) Shape {
 func TestHotelDelays(t *testing.T) {
 	const text = "geo:60ms:0.2,memcached-rate:80ms:0.2"
 	delays, err := delay.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := startWith(t, "hotel", Options{Bin: servicetest.Build(t, "hotel"), Env: map[string]string{"DELAY": text}})
 	late := 0
 	for n := uint64(1); n <= 100; n++ {
@@ -250,13 +246,9 @@ func TestHotelOnTwoNodes(t *testing.T) {
 		servicetest.Refuse(t, "network namespaces need root")
 	}
 	n, err := NewNetwork("hotel")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, n.Close())
 		nodes := []*Network{n}
 		if n.second != nil { // nil where the service could not be built
 			nodes = append(nodes, n.second)
@@ -279,9 +271,7 @@ func TestHotelOnTwoNodes(t *testing.T) {
 	if len(hosts) != 2 || hosts[n.Host] == 0 || hosts[n.second.Host] == 0 {
 		t.Errorf("services by address: %v", hosts)
 	}
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Stop())
 	// Both nodes reach the receiver.
 	seen := map[string]bool{}
 	for _, s := range r.Spans() {

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestParseListeners(t *testing.T) {
@@ -42,25 +45,19 @@ func TestListenersAreFound(t *testing.T) {
 		port := l.Addr().(*net.TCPAddr).Port
 		err = portFree(nil, "127.0.0.1", port)
 		if address == "[::1]:0" { // does not answer for 127.0.0.1
-			if err != nil {
-				t.Errorf("%s: %v", address, err)
-			}
+			assert.NoError(t, err, "%s", address)
 		} else if want := fmt.Sprintf("port %d is in use by %s (process %d)", port, comm(t), os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, not %q", address, err, want)
 		}
 		_ = l.Close()
-		if err := portFree(nil, "127.0.0.1", port); err != nil {
-			t.Errorf("%s, closed: %v", address, err)
-		}
+		assert.NoError(t, portFree(nil, "127.0.0.1", port), "%s, closed", address)
 	}
 }
 
 func comm(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/comm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.TrimSpace(string(b))
 }
 

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
 )
 
@@ -24,14 +27,8 @@ func newNetwork(t *testing.T, name string) *Network {
 		servicetest.Refuse(t, "network namespaces need root")
 	}
 	n, err := NewNetwork(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, n.Close(), "close") })
 	return n
 }
 
@@ -49,13 +46,9 @@ func left(n *Network) error {
 func received(t *testing.T, n *Network) int {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("/sys/class/net", n.Link, "statistics/rx_bytes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bytes, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return bytes
 }
 
@@ -78,9 +71,7 @@ func TestTwoNetworks(t *testing.T) {
 		}
 	}
 	for _, n := range []*Network{a, b} {
-		if err := errors.Join(n.Close(), n.Close(), left(n)); err != nil {
-			t.Errorf("close, twice: %v", err)
-		}
+		assert.NoError(t, errors.Join(n.Close(), n.Close(), left(n)), "close, twice")
 	}
 }
 
@@ -100,9 +91,7 @@ func TestNoNetworkWithoutRootOrTools(t *testing.T) {
 func TestNetworksOfKilledProcessesAreRemoved(t *testing.T) {
 	if os.Getenv("TARE_TEST_NETWORK") != "" {
 		n, err := NewNetwork("killed")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fmt.Printf("made %s %s\n", n.Name, n.Link)
 		select {}
 	}
@@ -110,12 +99,8 @@ func TestNetworksOfKilledProcessesAreRemoved(t *testing.T) {
 	parent := exec.Command(os.Args[0], "-test.run=^TestNetworksOfKilledProcessesAreRemoved$")
 	parent.Env = append(os.Environ(), "TARE_TEST_NETWORK=1")
 	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
 	var stale Network
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err == nil {
@@ -127,13 +112,9 @@ func TestNetworksOfKilledProcessesAreRemoved(t *testing.T) {
 	}
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
-	if err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
+	require.NoError(t, err, "%q", line)
 	newNetwork(t, "second")
-	if err := left(&stale); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, left(&stale))
 	if left(first) == nil {
 		t.Error("the network of a process that runs was removed")
 	}
@@ -174,9 +155,7 @@ func TestChainsInANetwork(t *testing.T) {
 		if status, body := get(t, c, path); status != 200 {
 			t.Errorf("%s: %d %q", name, status, body)
 		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Stop())
 	}
 
 	c := startWith(t, "thesis", Options{Network: n, Bin: bin, Path: "/api/large-payload"})
@@ -198,9 +177,7 @@ func TestChainsInANetwork(t *testing.T) {
 func own(t *testing.T) string {
 	t.Helper()
 	ns, err := os.Readlink("/proc/thread-self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ns
 }
 
@@ -227,9 +204,7 @@ func TestCounterInANetwork(t *testing.T) {
 			t.Errorf("%d %q", status, body)
 		}
 	}
-	if err := c.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Stop())
 	roots := 0
 	for _, s := range r.Spans() {
 		if s.GetName() == "GET /" {
@@ -246,15 +221,11 @@ func TestCounterInANetwork(t *testing.T) {
 func TestCommandInANetwork(t *testing.T) {
 	n := newNetwork(t, "command")
 	blocker, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = blocker.Close() }()
 	port := blocker.Addr().(*net.TCPAddr).Port
 	c, err := startCommand(t, page(t, Command{Port: port}), Options{Network: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stopLater(t, c)
 	if status, body := get(t, c, "/"); status != http.StatusOK || !strings.HasPrefix(body, "hello from "+n.Host) {
 		t.Errorf("%d %q", status, body)
@@ -265,9 +236,7 @@ func TestCommandInANetwork(t *testing.T) {
 	}
 	// Nothing but the laboratory's side can be reached.
 	argv, err := n.command([]string{"cat", "/proc/self/net/route"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := exec.Command(argv[0], argv[1:]...).Output()
 	if routes := strings.Count(string(out), "\n") - 1; err != nil || routes != 1 {
 		t.Errorf("%d routes: %s, %v", routes, out, err)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Of two programs that do the same, the preferred one is taken where it is.
@@ -22,9 +24,7 @@ func TestPreferred(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for _, name := range c.installed {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700))
 		}
 		t.Setenv("PATH", dir)
 		path, err := r.executable()

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/workloads/polyglot"
 )
 
@@ -46,9 +49,7 @@ func TestPolyglot(t *testing.T) {
 				t.Fatalf("%v\n%s", err, c.specs[0].proc.tail())
 			}
 			t.Logf("%d requests in %v", requests, time.Since(begin).Round(time.Millisecond))
-			if err := c.Stop(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, c.Stop())
 			gone(t, c)
 		})
 	}
@@ -76,17 +77,13 @@ func rightly(client *http.Client, url string, n int, proxy bool) error {
 func fill(t *testing.T, addr string, n int) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	w, r := bufio.NewWriter(c), bufio.NewReader(c)
 	for i := range n {
 		_, _ = fmt.Fprintf(w, "SET n:%d %d\r\n", i, -i)
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Flush())
 	for range n {
 		if line, err := r.ReadString('\n'); err != nil || line != "+OK\r\n" {
 			t.Fatal(line, err)

@@ -3,6 +3,8 @@ package workloads
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/otlp/otlptest"
 )
@@ -20,9 +22,7 @@ func TestTrafficMakesWholeTraces(t *testing.T) {
 	const bodies = 6
 	for n := uint64(1); n <= bodies; n++ {
 		spans, err := otlptest.Decode(gen.AppendBody([]byte("head"), n)[4:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(spans) != SpansPerBody {
 			t.Fatalf("%d spans", len(spans))
 		}

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
 )
 
@@ -24,9 +27,7 @@ func TestMain(m *testing.M) { servicetest.Run(m) }
 func need(t *testing.T, chains ...string) {
 	t.Helper()
 	missing, err := Missing(chains...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(missing) == 0 {
 		return
 	}
@@ -39,18 +40,12 @@ func startWith(t *testing.T, name string, opts Options) *Chain {
 	t.Helper()
 	need(t, name)
 	c, err := Start(t.Context(), name, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return stopLater(t, c)
 }
 
 func stopLater(t *testing.T, c *Chain) *Chain {
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
+	t.Cleanup(func() { assert.NoError(t, c.Stop(), "stop") })
 	return c
 }
 
@@ -64,14 +59,10 @@ func get(t *testing.T, c *Chain, path string) (int, string) {
 func getFrom(t *testing.T, host, path string) (int, string) {
 	t.Helper()
 	resp, err := client.Get("http://" + host + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp.StatusCode, string(body)
 }
 
@@ -109,9 +100,7 @@ func TestNginxChain(t *testing.T) {
 			t.Errorf("service %d: %+v", i, s)
 		}
 	}
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Stop())
 	gone(t, c)
 }
 
@@ -142,9 +131,7 @@ func TestShopChain(t *testing.T) {
 	if want := []string{"proxy", "shop", "redis", "memcached", "stock"}; !slices.Equal(names, want) {
 		t.Errorf("services %v", names)
 	}
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Stop())
 	gone(t, c)
 }
 
@@ -153,9 +140,7 @@ func tell(t *testing.T, c *Chain, store, line, want string) {
 	t.Helper()
 	i := slices.IndexFunc(c.Services, func(s Service) bool { return s.Name == store })
 	conn, err := net.Dial("tcp", net.JoinHostPort(c.Services[i].Host, strconv.Itoa(c.Services[i].Port)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, line); err != nil {
 		t.Fatal(err)
@@ -172,9 +157,7 @@ func TestRestartOfOneService(t *testing.T) {
 		t.Fatalf("status %d", status)
 	}
 	before := c.Services[1]
-	if err := c.Restart(t.Context(), "shop"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Restart(t.Context(), "shop"))
 	after := c.Services[1]
 	if after.Port != before.Port || after.PIDs[0] == before.PIDs[0] {
 		t.Errorf("%+v, then %+v", before, after)
@@ -192,16 +175,12 @@ func TestStoresThatEndAreReportedAndReconnected(t *testing.T) {
 	if status, _ := get(t, c, "/item/1"); status != 200 {
 		t.Fatalf("status %d", status)
 	}
-	if err := syscall.Kill(c.Services[2].PIDs[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(c.Services[2].PIDs[0], syscall.SIGKILL))
 	<-c.specs[2].proc.done
 	if status, _ := get(t, c, "/item/2"); status != 502 {
 		t.Errorf("without redis: status %d", status)
 	}
-	if err := c.Restart(t.Context(), "redis"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Restart(t.Context(), "redis"))
 	// Each thread of the shop finds out by itself; nginx' workers have one each by now, at most.
 	status := 0
 	for range 3 {
@@ -248,9 +227,7 @@ func TestRequirements(t *testing.T) {
 	need(t, "shop")
 	var said strings.Builder
 	needed, err := Requirements("nginx", "shop", "thesis", "command")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := Ensure(t.Context(), &said, needed); err != nil || said.Len() != 0 {
 		t.Errorf("nothing was missing: %v, %q", err, said.String())
 	}

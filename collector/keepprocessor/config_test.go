@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 	"go.yaml.in/yaml/v3"
 )
@@ -14,9 +15,7 @@ import (
 func fromYAML(t testing.TB, text string) (*Config, error) {
 	t.Helper()
 	var raw map[string]any
-	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &raw))
 	c := NewFactory().CreateDefaultConfig().(*Config)
 	if err := confmap.NewFromStringMap(raw).Unmarshal(c); err != nil {
 		return nil, err
@@ -40,9 +39,7 @@ incomplete: drop
 share: {probability: 0.5, traces_per_second: 50, adapt: 20s}
 remember: 1000
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := &Config{
 		Errors: ErrorsServer,
 		Slow: Slow{SlowerThan: 2 * time.Second, Operations: []Operation{{Service: "report", Name: "GET /monthly/*", SlowerThan: time.Minute}},
@@ -137,9 +134,7 @@ func TestKeepsAll(t *testing.T) {
 		"incomplete: keep":                     true,
 	} {
 		c, err := fromYAML(t, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := c.keepsAll(); got != want {
 			t.Errorf("%s: keeps all: %v", text, got)
 		}

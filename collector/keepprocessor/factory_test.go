@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -20,9 +22,7 @@ import (
 func readFile(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(b)
 }
 
@@ -31,25 +31,15 @@ func start(t testing.TB, c *Config, set processor.Settings) (processor.Traces, *
 	t.Helper()
 	sink := new(consumertest.TracesSink)
 	p, err := NewFactory().CreateTraces(context.Background(), set, c, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(context.Background(), componenttest.NewNopHost()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	require.NoError(t, err)
+	require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
+	t.Cleanup(func() { assert.NoError(t, p.Shutdown(context.Background())) })
 	return p, sink
 }
 
 func consume(t testing.TB, p processor.Traces, td ptrace.Traces) {
 	t.Helper()
-	if err := p.ConsumeTraces(context.Background(), td); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.ConsumeTraces(context.Background(), td))
 }
 
 // By default everything passes unchanged.
@@ -109,9 +99,7 @@ func TestMetrics(t *testing.T) {
 	consume(t, p, one(2, change(request("shop", "GET /"), 2, fails)...)) // error
 	consume(t, p, lateOf(77))                                            // unknown
 	var rm metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &rm); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, reader.Collect(context.Background(), &rm))
 	got := map[string]float64{}
 	for _, m := range ownMetrics(&rm) {
 		switch d := m.Data.(type) {
@@ -144,9 +132,7 @@ func TestConcurrent(t *testing.T) {
 	c := defaultConfig()
 	c.Share.TracesPerSecond = 100
 	k, err := newKeeper(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const callers, each = 8, 200
 	var kept [callers]uint64
 	var wg sync.WaitGroup

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span/semconv"
@@ -14,9 +15,7 @@ import (
 func FuzzProcess(f *testing.F) {
 	marshal := func(td ptrace.Traces) []byte {
 		b, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		return b
 	}
 	mixed := one(1, request("shop", "GET /")...)

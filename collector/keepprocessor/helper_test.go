@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor/processorhelper"
@@ -36,13 +37,9 @@ func quiet() *Config {
 
 func keeperOf(t testing.TB, c *Config, at *clock) *keeper {
 	t.Helper()
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Validate())
 	k, err := newKeeperAt(c, func() time.Time { return at.now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return k
 }
 
@@ -53,9 +50,7 @@ func decided(t testing.TB, k *keeper, td ptrace.Traces) ptrace.Traces {
 	if errors.Is(err, processorhelper.ErrSkipProcessingData) {
 		return ptrace.NewTraces()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 

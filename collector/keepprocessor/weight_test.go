@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -91,9 +92,7 @@ func simulate(t *testing.T, seed uint64, classes map[string]*estimate) {
 				continue
 			}
 			ts, err := trace.ParseTraceState(s.TraceState().AsRaw())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			th, _ := consistent.ThresholdOf(ts) // none: 0, Always
 			for _, name := range of[s.TraceID()] {
 				class(name).add(consistent.AdjustedCount(th))

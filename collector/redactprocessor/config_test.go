@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer/consumertest"
@@ -28,9 +29,7 @@ const hashKey = "a secret of sufficient length"
 func fromYAML(t testing.TB, text string) (*Config, error) {
 	t.Helper()
 	var raw map[string]any
-	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &raw))
 	c := NewFactory().CreateDefaultConfig().(*Config)
 	if err := confmap.NewFromStringMap(raw).Unmarshal(c); err != nil {
 		return nil, err
@@ -41,21 +40,15 @@ func fromYAML(t testing.TB, text string) (*Config, error) {
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func TestDefaultIsTheLibrarys(t *testing.T) {
 	c, err := fromYAML(t, "{}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := c.load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !reflect.DeepEqual(got, redact.Default()) {
 		t.Errorf("%+v", got)
 	}
@@ -77,13 +70,9 @@ hash: {key: "` + hashKey + `", id: a, bits: 128}
 // The collector's YAML, a file in YAML and one in JSON say the same.
 func TestFormsAgree(t *testing.T) {
 	inline, err := fromYAML(t, everything)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, err := inline.load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(want.Rules) != len(redact.Default().Rules)+3 || want.Hash.Bits != 128 || !slices.Contains(want.Allow.Keys, "shop.*") || !want.Allow.Safe {
 		t.Errorf("%+v", want)
 	}
@@ -97,9 +86,7 @@ func TestFormsAgree(t *testing.T) {
 		"hash":{"key":"` + hashKey + `","id":"a","bits":128}}`
 	for name, text := range map[string]string{"rules.yaml": everything, "rules.json": asJSON} {
 		c, err := fromYAML(t, "rules_file: "+write(t, name, text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, err := c.load(); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v\nwant %+v", name, got, err, want)
 		}
@@ -151,17 +138,11 @@ func TestHashKey(t *testing.T) {
 		return v.Str()
 	}
 	literal, err := fromYAML(t, use+"hash: {key: \""+hashKey+"\"}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file, err := fromYAML(t, use+"hash: {key_file: "+write(t, "key", hashKey+"\n")+"}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env, err := fromYAML(t, use+"hash: {key_env: TARE_TEST_REDACT_KEY}")
-	if err != nil {
-		t.Fatalf("not set yet: %v", err)
-	}
+	require.NoError(t, err, "not set yet")
 	if _, err := NewFactory().CreateTraces(context.Background(), processortest.NewNopSettings(Type), env, consumertest.NewNop()); err == nil || !strings.Contains(err.Error(), "TARE_TEST_REDACT_KEY") {
 		t.Errorf("started without a key: %v", err)
 	}
@@ -172,9 +153,7 @@ func TestHashKey(t *testing.T) {
 	}
 
 	shown := confmap.New()
-	if err := shown.Marshal(literal); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, shown.Marshal(literal))
 	for _, text := range []string{fmt.Sprint(shown.ToStringMap()), fmt.Sprintf("%v %+v %#v", *literal, *literal, *literal)} {
 		if strings.Contains(text, hashKey) {
 			t.Errorf("the key is shown: %s", text)
@@ -185,9 +164,7 @@ func TestHashKey(t *testing.T) {
 // An allow list keeps Tare's own attributes, and nothing unknown.
 func TestAllowList(t *testing.T) {
 	c, err := fromYAML(t, "allow: {safe: true, keys: [\"shop.*\"]}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	td, s := oneSpan()
 	keys := []string{"service.name", "shop.id", "http.request.method", semconv.TraceState, semconv.KeepReason}
 	for _, key := range append([]string{"app.note", "tareweight"}, keys...) {
@@ -210,16 +187,10 @@ func TestMetrics(t *testing.T) {
 	set := processortest.NewNopSettings(Type)
 	set.MeterProvider = metric.NewMeterProvider(metric.WithReader(reader))
 	c, err := fromYAML(t, "{base: none, rules: [{name: mail, detect: email, do: mask}, {name: secret, keys: [secret], do: remove}], allow: {keys: [a, secret]}}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p, err := NewFactory().CreateTraces(context.Background(), set, c, consumertest.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(context.Background(), componenttest.NewNopHost()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
 	td, s := oneSpan()
 	s.Attributes().PutStr("a", "anna@example.com, bob@example.com")
 	s.Attributes().PutStr("secret", "x")
@@ -229,13 +200,9 @@ func TestMetrics(t *testing.T) {
 		in = func(m pcommon.Map) pcommon.Map { return m.PutEmptyMap("a") }(in)
 	}
 	s.Attributes().PutStr("a2", "x")
-	if err := p.ConsumeTraces(context.Background(), td); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.ConsumeTraces(context.Background(), td))
 	var rm metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &rm); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, reader.Collect(context.Background(), &rm))
 	got := map[string]int64{}
 	for _, m := range ownMetrics(&rm) {
 		for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
@@ -247,9 +214,7 @@ func TestMetrics(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(context.Background()))
 }
 
 // ownMetrics are those of this package: the collector adds others.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -22,9 +23,7 @@ func TestCorpusInEveryPlace(t *testing.T) {
 	const perCell = 3
 	r := newRedactor(t, redact.Default())
 	library, err := redact.New(redact.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(20261121, 1))
 	caught, all := 0, 0
 	for _, class := range redacttest.Classes {
@@ -64,9 +63,7 @@ func TestLogRecords(t *testing.T) {
 	const text = "Authorization: Bearer abcdefghijklmnopqrstuvwxyz0123456789, mail jo.doe@example.com"
 	r := newRedactor(t, redact.Default())
 	library, err := redact.New(redact.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ld := plog.NewLogs()
 	rl := ld.ResourceLogs().AppendEmpty()
 	rl.SetSchemaUrl(text)
@@ -90,15 +87,9 @@ func TestLogRecords(t *testing.T) {
 	}
 	sink := new(consumertest.LogsSink)
 	p, err := NewFactory().CreateLogs(t.Context(), processortest.NewNopSettings(Type), &Config{}, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.ConsumeLogs(t.Context(), ld); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, p.ConsumeLogs(t.Context(), ld))
+	require.NoError(t, p.Shutdown(t.Context()))
 	if _, err := r.processLogs(t.Context(), ld); err != nil { // once more changes nothing
 		t.Fatal(err)
 	}

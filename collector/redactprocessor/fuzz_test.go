@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
@@ -41,9 +42,7 @@ func everyAction(t testing.TB) *redactor {
 func FuzzProcess(f *testing.F) {
 	for _, td := range []ptrace.Traces{ptrace.NewTraces(), dirtyTraces(1), nested()} {
 		b, err := wire.MarshalTraces(td)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(b)
 	}
 	plain, mixed := newRedactor(f, redact.Default()), everyAction(f)
@@ -74,9 +73,7 @@ func processBytes(t *testing.T, r *redactor, td ptrace.Traces) []byte {
 		t.Fatal(err)
 	}
 	b, err := wire.MarshalTraces(td)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 

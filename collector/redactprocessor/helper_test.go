@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -19,32 +20,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // run sends td through a processor of its own.
 func run(t testing.TB, c *Config, td ptrace.Traces) ptrace.Traces {
 	t.Helper()
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Validate())
 	sink := new(consumertest.TracesSink)
 	p, err := NewFactory().CreateTraces(context.Background(), processortest.NewNopSettings(Type), c, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(context.Background(), componenttest.NewNopHost()); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.ConsumeTraces(context.Background(), td); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
+	require.NoError(t, p.ConsumeTraces(context.Background(), td))
+	require.NoError(t, p.Shutdown(context.Background()))
 	return sink.AllTraces()[0]
 }
 
 func newRedactor(t testing.TB, c redact.Config) *redactor {
 	t.Helper()
 	r, err := redact.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &redactor{r}
 }
 

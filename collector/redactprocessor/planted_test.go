@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/workloads/planted"
@@ -45,15 +46,11 @@ func TestPlanted(t *testing.T) {
 		},
 	} {
 		config, err := fromYAML(t, c.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		before, after := planted.NewFinder(first, next), planted.NewFinder(first, next)
 		add := func(f *planted.Finder, td ptrace.Traces) {
 			b, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			f.Add(b)
 		}
 		for n := uint64(first); n < next; n++ {

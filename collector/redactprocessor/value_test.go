@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/otel/attribute"
 
@@ -26,12 +27,8 @@ func process(t testing.TB, r *redactor, fill func(pcommon.Map)) map[string]any {
 func equal(t *testing.T, got, want map[string]any) {
 	t.Helper()
 	a, b := pcommon.NewMap(), pcommon.NewMap()
-	if err := a.FromRaw(got); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.FromRaw(want); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.FromRaw(got))
+	require.NoError(t, b.FromRaw(want))
 	if !a.Equal(b) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
@@ -166,16 +163,12 @@ func TestKeysAreRedacted(t *testing.T) {
 func TestKeysTwice(t *testing.T) {
 	raw := []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"a","value":{"stringValue":"anna@example.com"}},{"key":"a","value":{"stringValue":"clean"}}]}]}]}]}`)
 	td, err := (&unmarshaler).UnmarshalTraces(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := newRedactor(t, redact.Default()).process(context.Background(), td); err != nil {
 		t.Fatal(err)
 	}
 	out, err := marshaler.MarshalTraces(td)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if strings.Contains(string(out), "anna") || !strings.Contains(string(out), "clean") {
 		t.Errorf("%s", out)
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestLocal(t *testing.T) {
@@ -27,9 +29,7 @@ func TestLocal(t *testing.T) {
 		{"10.0.0.1:1", "node.example:1", [2]string{}, 200},
 	} {
 		address, err := net.ResolveTCPAddr("tcp", c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		r.Host = c.host
 		if c.header[0] != "" {

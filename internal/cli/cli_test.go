@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
 )
 
 func tree() *cobra.Command {
@@ -81,9 +82,7 @@ func TestUsage(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	command, err := execute(t, "version")
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	flag, err := execute(t, "--version")
 	if err != nil || command != flag || !strings.HasPrefix(flag, "tare 1, commit ") {
 		t.Errorf("version: %q, --version: %q, %v", command, flag, err)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const (
@@ -23,17 +25,13 @@ func TestRelativeLinksPointToFiles(t *testing.T) {
 	var documents []string
 	for _, pattern := range []string{"*.md", "otel/*.md", "docs/*.md", "docs/adr/*.md", "docs/results/*.md", "docs/results/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		documents = append(documents, found...)
 	}
 	links := 0
 	for _, document := range documents {
 		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, link := range relative.FindAllSubmatch(text, -1) {
 			target := string(link[1])
 			if strings.Contains(target, ":") { // of another site
@@ -76,9 +74,7 @@ func TestResultsStaySmall(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if total > maxResults {
 		t.Errorf("docs/results has %d bytes, more than %d: tare bench pack compresses the records of an experiment", total, maxResults)
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What was given is not given again, though nobody listens there yet.
@@ -14,9 +16,7 @@ func TestGivenOnce(t *testing.T) {
 	seen := map[int]bool{}
 	for range 50 {
 		p, err := On("127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if seen[p] || p < firstPort || p >= lastPort {
 			t.Errorf("port %d", p)
 		}
@@ -40,9 +40,7 @@ func TestNoSuchAddress(t *testing.T) {
 // until they call exec.
 func TestFreeWhileChildrenStart(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var starting sync.WaitGroup
 	end := make(chan struct{})
 	for range 4 {
@@ -64,13 +62,9 @@ func TestFreeWhileChildrenStart(t *testing.T) {
 	defer close(end)
 	for range 1000 {
 		p, err := On("127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		l.Close()
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What is committed is what go.mod says; every licence is one that is known.
 func TestNoticeIsCurrent(t *testing.T) {
 	const root = "../.."
 	list, err := modules(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range list.files() {
 		have, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil || !bytes.Equal(have, want) {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const events = `{"Action":"run","Package":"tare/integration","Test":"TestSlow"}
@@ -22,9 +24,7 @@ const events = `{"Action":"run","Package":"tare/integration","Test":"TestSlow"}
 
 func TestTable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tests.json")
-	if err := os.WriteFile(file, []byte(events), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(events), 0o600))
 	for _, tt := range []struct {
 		least float64
 		want  string
@@ -41,9 +41,7 @@ func TestTable(t *testing.T) {
 `},
 	} {
 		var out bytes.Buffer
-		if err := run([]string{file}, tt.least, &out); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, run([]string{file}, tt.least, &out))
 		if out.String() != tt.want {
 			t.Errorf("of %g seconds and more:\n%s\nwant:\n%s", tt.least, out.String(), tt.want)
 		}
@@ -52,9 +50,7 @@ func TestTable(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.json")
-	if err := os.WriteFile(broken, []byte("FAIL\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(broken, []byte("FAIL\n"), 0o600))
 	for _, files := range [][]string{nil, {"/nonexistent.json"}, {broken}} {
 		if err := run(files, 0, &bytes.Buffer{}); err == nil {
 			t.Errorf("%v: no error", files)

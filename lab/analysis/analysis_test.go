@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/experiment"
@@ -18,9 +20,7 @@ import (
 func mustOpen(t testing.TB, name string) *experiment.Experiment {
 	t.Helper()
 	e, err := experiment.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -30,18 +30,14 @@ func generate(t *testing.T, name, profile string, model analysistest.Model) (*re
 		name = "testdata/thesis.yaml" // a grid that stays as it is
 	}
 	m, runs, err := analysistest.Make(mustOpen(t, name), profile, model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m, runs
 }
 
 func analyse(t *testing.T, m *record.Manifest, runs []record.Run) *analysis.Summary {
 	t.Helper()
 	s, err := analysis.Analyse(m, runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -197,29 +193,21 @@ func TestPairing(t *testing.T) {
 func TestSummaryDependsOnTheRecordsAlone(t *testing.T) {
 	m, runs := generate(t, "coroot", "quick", analysistest.Model{Seed: 2, Noise: 0.05, Factor: growing})
 	before, err := json.Marshal(runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, err := json.Marshal(analyse(t, m, runs))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if after, err := json.Marshal(runs); err != nil || string(after) != string(before) {
 		t.Errorf("the records were changed (%v)", err)
 	}
 	shuffled := slices.Clone(runs)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	second, err := json.Marshal(analyse(t, m, shuffled))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if string(first) != string(second) {
 		t.Error("the order of the records changes the summary")
 	}
 	var read analysis.Summary
-	if err := json.Unmarshal(first, &read); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(first, &read))
 	again, err := json.Marshal(&read)
 	if err != nil || string(again) != string(first) {
 		t.Errorf("a summary that was read is not the one that was written (%v)", err)
@@ -286,9 +274,7 @@ func FuzzRoundValue(f *testing.F) {
 			return
 		}
 		out, err := json.Marshal(v)
-		if err != nil {
-			t.Fatalf("%s was read as %v, which cannot be written: %v", b, v, err)
-		}
+		require.NoError(t, err, "%s was read as %v, which cannot be written", b, v)
 		var again analysis.RoundValue
 		if err := json.Unmarshal(out, &again); err != nil || again != v {
 			t.Fatalf("%s became %v (%v)", out, again, err)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/experiment"
@@ -22,14 +24,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs (go test -update writes it anew); got:\n%s", path, got)
 	}
@@ -157,9 +155,7 @@ func TestAgainstAnotherTracerWithoutAControl(t *testing.T) {
 // without it.
 func TestTheBaselineAgainstAnotherTracer(t *testing.T) {
 	m, runs, err := analysistest.Make(mustOpen(t, "thesis"), "quick", analysistest.Model{Seed: 9, Noise: 0.01})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range runs {
 		if runs[i].Tracer == "bare" {
 			runs[i].Values[record.CPUService] /= 1.25

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/record"
@@ -32,9 +34,7 @@ func changeOf(c *analysis.Comparison, variant, metric string) *analysis.Change {
 
 func TestCompareFindsWhatChanged(t *testing.T) {
 	c, err := analysis.Compare(results(t, "before", 1, 0.4), results(t, "after", 2, 0.12))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ch := changeOf(c, "otel@1", record.CPUService)
 	if want := 1.12 / 1.4; ch == nil || ch.Change.Lo > want+0.01 || ch.Change.Hi < want-0.01 || !ch.Verdict.Distinguishable {
 		t.Errorf("from +40%% to +12%%: %+v", ch)
@@ -63,16 +63,10 @@ func TestCompareWritesTables(t *testing.T) {
 	b.Manifest.Versions = map[string]string{"go": "go1.27"}
 	b.Summary.Cells[0].Variants = b.Summary.Cells[0].Variants[:6] // without tare
 	c, err := analysis.Compare(a, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var text, markdown bytes.Buffer
-	if err := c.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WriteMarkdown(&markdown); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.WriteText(&text))
+	require.NoError(t, c.WriteMarkdown(&markdown))
 	golden(t, "compare.txt", text.Bytes())
 	golden(t, "compare.md", markdown.Bytes())
 	for _, want := range []string{"6.12.0", "the version of go differs", "the version of nginx differs: 1.22.1 in before, none in after", "Only in A: counter/10000rps tare@0"} {
@@ -104,9 +98,7 @@ func TestCompareWarnsOfOtherDefinitions(t *testing.T) {
 	b.Manifest.Experiment.Profiles["quick"] = p
 	b.Summary.Baseline = "noop"
 	c, err := analysis.Compare(a, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := strings.Join(c.Warnings, "\n")
 	for _, want := range []string{"the baseline differs: none in a, noop in b", "the load 10000rps", "the tracer otel", "the workload counter", "the windows differ"} {
 		if !strings.Contains(all, want) {

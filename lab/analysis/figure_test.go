@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/experiment"
@@ -80,9 +82,7 @@ func TestTheThesisFiguresCanBeDrawn(t *testing.T) {
 func TestTheMatrixFillsTheThesisFigures(t *testing.T) {
 	e := mustOpen(t, "thesis")
 	m, runs, err := analysistest.Make(e, "matrix", analysistest.Model{Seed: 7, Rounds: 2, Noise: 0.02})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := analyse(t, m, runs)
 	for _, q := range s.Answers { // of tracers that are not in the matrix
 		if q.ID == "RQ5" || q.ID == "I1" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/load"
@@ -54,17 +55,11 @@ func TestServiceAndClientCountTheSame(t *testing.T) {
 		}
 		send(10) // before the window
 		before, err := r.aside(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		send(40)
 		after, err := r.aside(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.asideValues(before, after); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, r.asideValues(before, after))
 		v := r.rec.Values
 		if n := v[record.ServerThroughput] * after.at.Sub(before.at).Seconds(); n < 39.99 || n > 40.01 {
 			t.Errorf("%s: the service counted %v requests", name, n)
@@ -90,21 +85,13 @@ func TestServiceAndClientCountTheSame(t *testing.T) {
 func TestLatenciesBeyondTheBucketsAreAbsent(t *testing.T) {
 	r := counting(t, durations[0], time.Hour)
 	before, err := r.aside(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := http.Get("http://" + r.chain.Entry + "/") //nolint:noctx // answered at once
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp.Body.Close()
 	after, err := r.aside(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.asideValues(before, after); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, r.asideValues(before, after))
 	v := r.rec.Values
 	if _, has := v[record.ServerP50]; has || v[record.ServerThroughput] <= 0 {
 		t.Errorf("%v", v)
@@ -129,18 +116,12 @@ func TestReportedBytesAreThoseOfTheWindow(t *testing.T) {
 	r := &run{stage: &Stage{}, rec: &record.Run{Values: map[string]float64{record.Throughput: 50}}, session: e}
 	r.job.Workload, r.job.Variant.Tracer = &experiment.Workload{}, &experiment.Tracer{}
 	before, err := r.aside(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e.bytes += 6000
 	after, err := r.aside(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	after.reportedAt = before.reportedAt.Add(4 * time.Second)
-	if err := r.asideValues(before, after); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.asideValues(before, after))
 	if got := r.rec.Values[record.NetReported]; got != 30 { // 6000 bytes in 4 s of 50 requests each
 		t.Errorf("%v bytes for a request, want 30", got)
 	}

@@ -5,28 +5,25 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/workloads/polyglot"
 )
 
 func TestShippedExperimentsCanRun(t *testing.T) {
 	all, err := experiment.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range all {
-		if err := runnable(e); err != nil {
-			t.Errorf("%s: %v", e.Name, err)
-		}
+		assert.NoError(t, runnable(e), "%s", e.Name)
 	}
 }
 
 // Every framework is in the experiment, with one version of its runtime and one client at least.
 func TestRuntimesHasEveryFramework(t *testing.T) {
 	e, err := experiment.Open("runtimes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	measured, versions := map[string]bool{}, regexp.MustCompile(`[0-9.]+|-client`)
 	for _, w := range e.Workloads {
 		if w.Kind != "polyglot-"+w.Name || !w.Optional {

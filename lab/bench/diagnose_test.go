@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/record"
 )
 
@@ -16,9 +18,7 @@ func TestScoreOfADiagnosis(t *testing.T) {
 		{"service": "frontend", "operation": "GET /reserve", "verdict": {"status": "cannot_tell", "text": "cannot tell", "causes": [{"kind": "own", "service": "user"}]}}
 	]}`
 	d, err := readDiagnosis([]byte(answer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := []string{"geo", "search to rate"}; !slices.Equal(d.Named, want) {
 		t.Errorf("named %v, want %v", d.Named, want)
 	}

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
@@ -19,9 +22,7 @@ import (
 func manifest(t *testing.T) *record.Manifest {
 	t.Helper()
 	e, err := experiment.Open("null")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &record.Manifest{Version: record.Version, Experiment: e, Profile: "smoke", Seed: 1, Machine: describe()}
 }
 
@@ -29,13 +30,9 @@ func written(t *testing.T, runs ...string) (string, *directory) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "results")
 	d, err := createDir(path, manifest(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, id := range runs {
-		if err := d.append(&record.Run{ID: id, Values: map[string]float64{record.P99: 1.5}}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.append(&record.Run{ID: id, Values: map[string]float64{record.P99: 1.5}}))
 	}
 	return path, d
 }
@@ -45,24 +42,16 @@ func TestDirKeepsWhatWasWritten(t *testing.T) {
 	if _, err := openDir(path); err == nil || !strings.Contains(err.Error(), "another `tare bench run`") {
 		t.Errorf("a second writer: %v", err)
 	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.close())
 	// A crash within a write leaves a line without an end.
 	f, err := os.OpenFile(filepath.Join(path, resultsFile), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := f.WriteString(`{"id":"torn","val`); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Close())
 	m, runs, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if m.Experiment.Name != "null" || m.Experiment.Profiles["quick"].Window.Std().Seconds() != 3 {
 		t.Errorf("the experiment came back as %+v", m.Experiment)
 	}
@@ -77,22 +66,12 @@ func TestDirKeepsWhatWasWritten(t *testing.T) {
 func TestInterruptedRunsAreKeptApart(t *testing.T) {
 	path, d := written(t, "a", "b", "c")
 	_, runs, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.keepOnly(runs, func(r *record.Run) bool { return r.ID != "b" }); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.append(&record.Run{ID: "d"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, d.keepOnly(runs, func(r *record.Run) bool { return r.ID != "b" }))
+	require.NoError(t, d.append(&record.Run{ID: "d"}))
+	require.NoError(t, d.close())
 	_, runs, err = Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, r := range runs {
 		got = append(got, r.ID)
@@ -111,17 +90,13 @@ func TestReadRefusesWhatIsNotItsOwn(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	path, d := written(t)
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.close())
 	for content, want := range map[string]string{
 		`{"version": 99}`: "version 99",
 		`{"version": 1}`:  "no experiment",
 		`{`:               "manifest.json",
 	} {
-		if err := os.WriteFile(filepath.Join(path, manifestFile), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(path, manifestFile), []byte(content), 0o600))
 		if _, _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", content, err)
 		}
@@ -132,26 +107,18 @@ func TestReadRefusesWhatIsNotItsOwn(t *testing.T) {
 func TestQuestionsOfALaterVersion(t *testing.T) {
 	path, d := written(t, "a")
 	before, _, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	asked := before.Experiment.Questions
 	before.Experiment.Questions, before.Experiment.Figures = nil, nil
-	if err := d.writeManifest(before); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.writeManifest(before))
 	if err := ask(path, "null"); err == nil || !strings.Contains(err.Error(), "another `tare bench run`") {
 		t.Errorf("while it is run: %v", err)
 	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.close())
 	if err := ask(path, "coroot"); err == nil || !strings.Contains(err.Error(), "cannot answer the questions of coroot") {
 		t.Errorf("questions of another experiment: %v", err)
 	}
-	if err := ask(path, "null"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ask(path, "null"))
 	m, runs, err := Read(path)
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("%d runs, %v", len(runs), err)
@@ -168,45 +135,27 @@ func TestQuestionsOfALaterVersion(t *testing.T) {
 func packed(t *testing.T) (dir string, before []record.Run) {
 	t.Helper()
 	e, err := experiment.Open("null")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m, runs, err := analysistest.Make(e, "smoke", analysistest.Model{Seed: 1, Noise: 0.03})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir = filepath.Join(t.TempDir(), "results")
 	d, err := createDir(dir, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range runs {
-		if err := d.append(&runs[i]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.append(&runs[i]))
 	}
 	m.End = m.Begin.Add(time.Hour)
-	if err := d.writeManifest(m); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.writeManifest(m))
 	if err := pack(dir); err == nil || !strings.Contains(err.Error(), "another `tare bench run`") {
 		t.Errorf("while it is run: %v", err)
 	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeReport(dir, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.close())
+	require.NoError(t, writeReport(dir, io.Discard))
 	if _, before, err = Read(dir); err != nil || len(before) == 0 {
 		t.Fatalf("%d runs, %v", len(before), err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, interruptedFile), []byte("evidence"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := pack(dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, interruptedFile), []byte("evidence"), 0o600))
+	require.NoError(t, pack(dir))
 	return dir, before
 }
 
@@ -223,14 +172,10 @@ func TestPackLosesNothing(t *testing.T) {
 		t.Errorf("files %q, want %q: %v", got, want, err)
 	}
 	short, err := os.ReadFile(filepath.Join(dir, "report.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The same records make the same report; to pack it again changes nothing.
 	for _, again := range []func() error{func() error { return writeReport(dir, io.Discard) }, func() error { return pack(dir) }} {
-		if err := again(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, again())
 		_, runs, err := Read(dir)
 		if err != nil || !reflect.DeepEqual(runs, before) {
 			t.Errorf("%d runs came back as %d, or changed: %v", len(before), len(runs), err)
@@ -240,9 +185,7 @@ func TestPackLosesNothing(t *testing.T) {
 			t.Errorf("another short page: %v\n%s", err, now)
 		}
 	}
-	if err := ask(dir, "null"); err != nil {
-		t.Errorf("questions of a packed directory: %v", err)
-	}
+	assert.NoError(t, ask(dir, "null"), "questions of a packed directory")
 	if _, err := os.Stat(filepath.Join(dir, resultsFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a plain file is there again, which hides the packed one: %v", err)
 	}
@@ -255,12 +198,8 @@ func TestPackLosesNothing(t *testing.T) {
 func TestPackedRecordsAreUnpackedForMore(t *testing.T) {
 	dir, before := packed(t)
 	d, err := openDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(d.append(&record.Run{ID: "more"}), d.close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(d.append(&record.Run{ID: "more"}), d.close()))
 	_, runs, err := Read(dir)
 	if err != nil || len(runs) != len(before)+1 || !reflect.DeepEqual(runs[:len(before)], before) || runs[len(before)].ID != "more" {
 		t.Errorf("%d runs, and one more, came back as %d: %v", len(before), len(runs), err)
@@ -274,15 +213,11 @@ func TestPackedRecordsThatCannotBeRead(t *testing.T) {
 	dir, _ := packed(t)
 	path := filepath.Join(dir, packedFile)
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 0xff
 	for what, content := range map[string][]byte{"cut": whole[:len(whole)/2], "changed": flipped, "no zstd": []byte("{}\n")} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o600))
 		if _, _, err := Read(dir); err == nil || !strings.Contains(err.Error(), packedFile) {
 			t.Errorf("%s: read: %v", what, err)
 		}
@@ -303,9 +238,7 @@ func TestPackedRecordsThatCannotBeRead(t *testing.T) {
 
 func TestPackRefusesWhatIsNotFinished(t *testing.T) {
 	dir, d := written(t, "a")
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.close())
 	if err := pack(dir); err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("an experiment that did not end: %v", err)
 	}
@@ -322,9 +255,7 @@ func FuzzReadRuns(f *testing.F) {
 	f.Add([]byte("{}\n{"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "runs")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, b, 0o600))
 		if runs, err := readRuns(path); err == nil && len(runs) > strings.Count(string(b), "\n") {
 			t.Errorf("%d runs in %d lines", len(runs), strings.Count(string(b), "\n"))
 		}

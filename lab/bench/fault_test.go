@@ -8,30 +8,23 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/resolver"
 )
 
 func TestCollectorsThatAreBroken(t *testing.T) {
 	st, _, err := NewStage("tare", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, st.Close()) })
 	_, port, err := net.SplitHostPort(st.sink.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	at := func(fault experiment.Fault) string {
 		t.Helper()
 		got, err := st.collector(fault)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return got
 	}
 	if got := at(""); got != st.sink.Addr() {
@@ -68,9 +61,7 @@ func TestCollectorsThatAreBroken(t *testing.T) {
 	default:
 	}
 	st.sink.Stall(false)
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-answered)
 	if err := st.Resolve(t.Context()); err == nil || !strings.Contains(err.Error(), "run with sudo") {
 		t.Errorf("names without a network namespace: %v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
 )
@@ -14,13 +16,9 @@ import (
 func planOf(t *testing.T, name, profile string) ([]planned, []experiment.Cell, experiment.Profile) {
 	t.Helper()
 	e, err := experiment.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cells, err := e.Cells(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return schedule(cells, e.Profiles[profile], 7), cells, e.Profiles[profile]
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -24,9 +25,7 @@ func TestPlantedValuesAreCounted(t *testing.T) {
 	places, decoys := len(planted.Places), 6
 	for driver, within := range map[string]bool{"env": true, "tare": false} {
 		s, err := sink.New(sink.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		s.Keep(true)
 		size := 0
@@ -53,9 +52,7 @@ func TestPlantedValuesAreCounted(t *testing.T) {
 		if r.tracer, err = tracer.Find(r.job.Variant.Tracer); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.countPlanted(next - first); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.countPlanted(next-first))
 		v := r.rec.Values
 		if want := float64(5*places-1) / float64(5*places); v[record.SecretsStored] != want || v[record.PersonalData] != float64(size)/(next-first) {
 			t.Errorf("%s: %v; want %v stored, %d bytes", driver, v, want, size)
@@ -73,9 +70,7 @@ func TestPlantedValuesAreCounted(t *testing.T) {
 // Where no request was sampled, nothing is known of what is removed, and nothing is stored.
 func TestNoTraceHoldsNoSecret(t *testing.T) {
 	s, err := sink.New(sink.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	r := &run{stage: &Stage{sink: s, next: 9}, first: 3, rec: &record.Run{Values: map[string]float64{}}}
 	if err := r.countPlanted(6); err != nil || len(r.rec.Values) != 1 || r.rec.Values[record.PersonalData] != 0 || r.rec.Planted != nil {
@@ -90,13 +85,9 @@ func attribute(key, text string) *common.KeyValue {
 func send(t *testing.T, s *sink.Sink, span *trace.Span) {
 	t.Helper()
 	body, err := proto.Marshal(&collector.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: []*trace.Span{span}}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := http.Post(s.Endpoint()+"/v1/traces", "application/x-protobuf", bytes.NewReader(body)) //nolint:noctx // the sink is ours
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status)

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
 )
@@ -23,9 +26,7 @@ func TestOptionalWorkloadIsLeftOut(t *testing.T) {
 	if why := b.manifest.LeftOut["threads"]; err == nil || len(b.cells) != 0 || !strings.Contains(why, "not ") {
 		t.Errorf("%v, %d cells, left out because %q", err, len(b.cells), why)
 	}
-	if err := absent(&experiment.Workload{Kind: kind}); err != nil {
-		t.Errorf("a workload that is not optional: %v", err)
-	}
+	assert.NoError(t, absent(&experiment.Workload{Kind: kind}), "a workload that is not optional")
 }
 
 // A load generator that sends GETs alone is refused before anything is started.
@@ -35,9 +36,7 @@ func TestBodiesNeedALoadThatSendsThem(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	b.cells[0].Load.Tool = ""
-	if err := b.tools(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, b.tools())
 }
 
 // What needs another kernel is left out with the kernel's reason, and stops nothing.
@@ -60,9 +59,7 @@ exit 1
 			again, {Name: "early@0.01", Tracer: fentry, Rate: 0.01}, {Name: "early@1", Tracer: fentry, Rate: 1},
 		}}},
 	}
-	if err := b.preflight(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.preflight(t.Context()))
 	if left := b.cells[0].Variants; len(left) != 1 || !left[0].Control {
 		t.Errorf("variants %v", left)
 	}

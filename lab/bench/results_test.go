@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/report"
 )
@@ -24,17 +26,11 @@ func TestCommittedPagesAreOfCommittedRecords(t *testing.T) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
 			m, runs, err := Read(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s, err := analysis.Analyse(m, runs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			again := t.TempDir()
-			if err := report.WritePage(again, m, s); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, report.WritePage(again, m, s))
 			want := filesOf(t, again)
 			for name, text := range filesOf(t, dir) {
 				if name != manifestFile && name != packedFile && !bytes.Equal(text, want[name]) {
@@ -69,9 +65,7 @@ func filesOf(t *testing.T, dir string) map[string][]byte {
 		files[filepath.ToSlash(name)], err = os.ReadFile(path)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return files
 }
 
@@ -79,27 +73,19 @@ func filesOf(t *testing.T, dir string) map[string][]byte {
 func TestEverythingIsMadeAgainFromCommittedRecords(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "coroot")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(committed, "coroot"))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(committed, "coroot"))))
 	before := filesOf(t, dir)
 	var said strings.Builder
-	if err := writeReport(dir, &said); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writeReport(dir, &said))
 	for name, text := range filesOf(t, dir) {
 		if !bytes.Equal(text, before[name]) {
 			t.Errorf("%s became another one", name)
 		}
 	}
 	m, _, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	html, err := os.ReadFile(filepath.Join(dir, "report.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	page := string(html)
 	for _, q := range m.Experiment.Questions {
 		if !strings.Contains(page, `id="question-`+strings.ToLower(q.ID)+`"`) || !strings.Contains(said.String(), q.ID+": "+q.Ask) {

@@ -4,24 +4,22 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestAsk(t *testing.T) {
 	opened := func(name string) *Experiment {
 		t.Helper()
 		e, err := Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return e
 	}
 	run, now := opened("strategies"), opened("strategies")
 	now.Questions = now.Questions[:1]
 	now.Questions[0].Ask, now.Questions[0].Claims = "Another one?", now.Questions[0].Claims[:1]
 	now.Figures, now.Rules = now.Figures[:1], Rules{}
-	if err := run.Ask(now); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run.Ask(now))
 	if len(run.Questions) != 1 || run.Questions[0].Ask != "Another one?" || len(run.Figures) != 1 || reflect.DeepEqual(run.Rules, now.Rules) {
 		t.Errorf("it has the questions %+v, figures %+v and rules %+v", run.Questions, run.Figures, run.Rules)
 	}

@@ -3,13 +3,13 @@ package experiment
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestShippedExperimentsAreValid(t *testing.T) {
 	all, err := Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := map[string]bool{}
 	for _, e := range all {
 		found[e.Name] = true
@@ -54,13 +54,9 @@ metrics: [cpu_service_us]
 
 func TestEnvironmentOfAVariant(t *testing.T) {
 	e, err := Parse([]byte(small))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cells, err := e.Cells("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := strings.Join(variantNames(cells[0]), " "); got != "none none again sdk@0.1 sdk@1" {
 		t.Fatalf("variants: %s", got)
 	}
@@ -70,9 +66,7 @@ func TestEnvironmentOfAVariant(t *testing.T) {
 	}
 	e.Profiles["quick"] = Profile{EnvOf: map[string]map[string]string{"sdk": {"RATE": "mine", "MORE": "{otlp}"}}}
 	others, err := e.Cells("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := others[0].Variants[3].Environment(p); got["RATE"] != "mine" || got["MORE"] != "http://sink" || got["TO"] != "http://sink" {
 		t.Errorf("the profile's environment: %v", got)
 	}
@@ -161,13 +155,9 @@ func TestRoundsOfATracer(t *testing.T) {
 		"rounds: 2":                      "none none again sdk@0.1 sdk@1|none none again sdk@0.1 sdk@1",
 	} {
 		e, err := Parse([]byte(strings.Replace(small, "rounds: 6", rounds, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cells, err := e.Cells("quick")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p, got := e.Profiles["quick"], []string{}
 		for round := range p.MostRounds() {
 			var names []string
@@ -194,14 +184,10 @@ func TestSizeInAPath(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(small))
 	files, err := shipped.ReadDir("shipped")
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	for _, file := range files {
 		b, err := shipped.ReadFile("shipped/" + file.Name())
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

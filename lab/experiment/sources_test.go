@@ -5,19 +5,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // docs/sources.md says where each figure, table and question of a source is answered: `thesis 5.1` in a row of its tables is the
 // figure or question 5.1 of the experiment thesis.
 func TestSourcesNameWhatExists(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/sources.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all, err := Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	exists, experiments := map[string]bool{}, map[string]bool{}
 	for _, e := range all {
 		experiments[e.Name] = true

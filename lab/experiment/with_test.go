@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const wider = `
@@ -23,26 +25,18 @@ questions: [{id: q, claims: [{metric: p50_ms, where: {tracers: [tare], rates: {t
 func with(t *testing.T, text string) (*Experiment, error) {
 	t.Helper()
 	e, err := Parse([]byte(wider))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "more.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return e, e.With(file)
 }
 
 // What names the tracer that another is like names that one, too, at the rates that both have.
 func TestTracersAreAdded(t *testing.T) {
 	e, err := with(t, `tracers: [{name: obi, driver: env, like: tare, rates: [0.1, 1]}, {name: alone, driver: env}]`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cells, err := e.Cells("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := strings.Join(variantNames(cells[0]), " "); len(cells) != 1 || got != "none none again tare@0.1 tare@0.5 obi@0.1" {
 		t.Errorf("%d cells, the first with %s", len(cells), got)
 	}
@@ -84,9 +78,7 @@ func TestExamplesCanBeAdded(t *testing.T) {
 	} {
 		for _, name := range names {
 			e, err := Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			n := len(e.Tracers)
 			if err := e.With(filepath.Join("../../docs/examples", file)); err != nil || len(e.Tracers) != n+1 {
 				t.Errorf("%s with %s: %v", name, file, err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/workloads"
@@ -19,9 +21,7 @@ type run struct{ spans []span.Span }
 func (r *run) trace(t *testing.T, chain string, number uint64) *run {
 	t.Helper()
 	truth, err := workloads.TruthOf(chain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var id span.TraceID
 	binary.BigEndian.PutUint64(id[:], number+1)
 	r.add(truth(number), id, span.ID{}, number)
@@ -177,9 +177,7 @@ func TestClassify(t *testing.T) {
 				r = c.run(r)
 			}
 			truth, err := workloads.TruthOf(c.chain)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			compare(t, Classify(r.spans, truth), c.want, len(r.spans))
 		})
 	}
@@ -206,9 +204,7 @@ func TestManyTracesInAnyOrder(t *testing.T) {
 		r.trace(t, "shop", n)
 	}
 	truth, err := workloads.TruthOf("shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(r.spans) != 200*9 {
 		t.Fatalf("%d spans of %d", len(r.spans), 200*9)
 	}
@@ -230,9 +226,7 @@ func TestManyTracesInAnyOrder(t *testing.T) {
 
 func TestExpectCountsWhatNeverCame(t *testing.T) {
 	truth, err := workloads.TruthOf("nginx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := Classify((&run{}).trace(t, "nginx", 1).spans, truth)
 	r.Expect(5)
 	if r.Traces != 5 || r.Incomplete[NoSpan] != 4 || r.IncompleteTotal() != 4 {
@@ -263,9 +257,7 @@ func TestSplit(t *testing.T) {
 // Requests of a mesh have the shapes of their numbers, and of no others'.
 func TestShapesByNumber(t *testing.T) {
 	truth, err := workloads.TruthOf("hotel")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := &run{}
 	for n := range uint64(400) {
 		r.trace(t, "hotel", n)
@@ -312,9 +304,7 @@ func TestSubjectOfACall(t *testing.T) {
 // place, and those with one are compared as ever.
 func TestCallsByMethod(t *testing.T) {
 	truth, err := workloads.TruthOf("hotel")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const requests = 400
 	made := func(spoil func(*run)) []span.Span {
 		r := &run{}
@@ -380,9 +370,7 @@ func TestCallsByMethod(t *testing.T) {
 // counts.
 func TestCallsNamedByTheirURL(t *testing.T) {
 	truth, err := workloads.TruthOf("thesis-3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for url, want := range map[string]string{
 		"http://127.0.0.1:41234/api/basic/7":   "",
 		"http://127.0.0.1:41234/api/basic/7?x": "",

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/span"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -44,9 +46,7 @@ func TestCountLinks(t *testing.T) {
 	}
 	const calls = 2 * 4 // the proxy's, and three of the shop
 	truth, err := workloads.TruthOf("shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		spans []span.Span
 		want  Links

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What ab wrote: against nginx, against a server that answers every tenth request
@@ -35,9 +37,7 @@ func TestOutputsOfAb(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			out, err := os.Open(filepath.Join("testdata", file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = out.Close() }()
 			dir := t.TempDir()
 			table, err := os.ReadFile(filepath.Join("testdata", file[:len(file)-len("txt")]+"csv"))
@@ -48,9 +48,7 @@ func TestOutputsOfAb(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, err := readAb(1, dir, out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if r.OK != want.ok || r.Failed != want.failed || r.Offered != want.ok+want.failed || !maps.Equal(r.Errors, want.errors) {
 				t.Errorf("%+v", r)
 			}
@@ -124,9 +122,7 @@ func TestDriversSendIntervals(t *testing.T) {
 			opts := abOptions(srv)
 			opts.Header = map[string]string{"Authorization": "Bearer a b"}
 			s, err := driver.Start(t.Context(), opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var parts [2]Result
 			for i := range parts {
 				if parts[i], err = s.Interval(t.Context(), time.Second, pause(time.Second)); err != nil {
@@ -134,9 +130,7 @@ func TestDriversSendIntervals(t *testing.T) {
 				}
 			}
 			whole, err := s.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			total := whole.OK + whole.Failed
 			// What is in flight at an end may be dropped.
 			if n := asked.Load(); total > n || total+6 < n || refused.Load() > 0 {
@@ -175,9 +169,7 @@ func TestAbThatFailsSaysWhy(t *testing.T) {
 	gone := abOptions(srv)
 	srv.Close()
 	s, err := ab{}.Start(t.Context(), gone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if r, err := s.Interval(t.Context(), time.Second, pause(time.Second)); err == nil && (r.OK > 0 || r.Failed == 0) {
 		t.Errorf("nobody listens: %+v", r)
 	}
@@ -256,9 +248,7 @@ func addFiles(f *testing.F, pattern string) {
 	}
 	for _, name := range files {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(b)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -175,36 +176,24 @@ func TestHeadersAreSent(t *testing.T) {
 func TestAddressesOfANameAreTriedInTurn(t *testing.T) {
 	srv := newRecorder(t, hello)
 	_, port, err := net.SplitHostPort(srv.addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	res, err := Run(context.Background(), Options{Addr: "localhost:" + port, Connections: 2, Requests: 10, AppendPath: appendPath})
 	if err != nil || res.OK != 10 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	opts := Options{Addr: srv.addr(), Connections: 1, Requests: 1, AppendPath: appendPath}
-	if err := opts.validate(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, opts.validate())
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	nobody, err := resolve(t.Context(), dead.Addr().String())
 	_ = dead.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alive, err := resolve(t.Context(), opts.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	g := &Generator{opts: opts, started: time.Now()}
 	g.end.Store(math.MaxInt64)
 	l, err := newLoop(g, append(nobody, alive...), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	g.loops = append(g.loops, l)
 	l.run()
 	if l.tally.ok != 1 || l.tally.dials != 2 {
@@ -224,14 +213,10 @@ func TestDescriptorsAreClosed(t *testing.T) {
 	sockets := func() (n int) {
 		// Only what this process dialed: the server's ends close when they like.
 		fds, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, fd := range fds {
 			n, err := strconv.Atoi(fd.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			peer, err := unix.Getpeername(n)
 			if in, ok := peer.(*unix.SockaddrInet4); err == nil && ok && fmt.Sprintf("127.0.0.1:%d", in.Port) == srv.addr() {
 				t.Errorf("socket %d is still connected to the server", n)
@@ -312,9 +297,7 @@ func TestFailuresAreCountedByReasonAndSurvived(t *testing.T) {
 
 func TestNobodyListens(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
 	res, err := Run(context.Background(), Options{Addr: addr, Connections: 2, Requests: 4, AppendPath: appendPath})
@@ -350,9 +333,7 @@ func TestCancelAbortsAndTimeoutFails(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	g, err := Start(ctx, Options{Addr: srv.addr(), Connections: 3, Requests: 100, AppendPath: appendPath})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	testkit.Until(t, 15*time.Second, "three requests reach the server", func() bool { return reached.Load() == 3 })
 	cancel()
 	res, err := g.Wait()
@@ -418,9 +399,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 // for the system's under test.
 func TestRequestsDoNotAllocate(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -441,19 +420,13 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 		}
 	}()
 	opts := Options{Addr: l.Addr().String(), AppendPath: appendPath, Duration: time.Hour, Connections: 1}
-	if err := opts.validate(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, opts.validate())
 	addresses, err := resolve(t.Context(), opts.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	g := &Generator{opts: opts, started: time.Now()}
 	g.end.Store(int64(time.Hour))
 	w, err := newLoop(g, addresses, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.poll.close()
 	w.begin()
 	request := func() {

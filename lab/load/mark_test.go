@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Every request is in one interval, whatever ends it, while marks are taken as
@@ -23,9 +25,7 @@ func TestMarksAddUpToTheWhole(t *testing.T) {
 			g, err := Start(context.Background(), Options{
 				Addr: srv.addr(), Connections: 16, Requests: 2000, Rate: rate, AppendPath: appendPath,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var sum Result
 			sum.Errors = map[string]uint64{}
 			sum.Latency, sum.SinceSent, sum.Lag = newHistogram(), newHistogram(), newHistogram()
@@ -93,9 +93,7 @@ func TestMarkDividesTheRun(t *testing.T) {
 		hello(w, req)
 	})
 	g, err := Start(context.Background(), Options{Addr: srv.addr(), Connections: 1, Requests: 2000, AppendPath: appendPath})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for ok, _ := g.Done(); ok < 10; ok, _ = g.Done() {
 		time.Sleep(time.Millisecond)
 	}

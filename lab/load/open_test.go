@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/internal/testkit"
 )
@@ -202,9 +203,7 @@ func TestOpenLoopEndsWithContextAndStop(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	g, err := Start(ctx, Options{Addr: srv.addr(), Connections: 3, Rate: 1000, Duration: time.Hour, AppendPath: appendPath})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	testkit.Until(t, 15*time.Second, "three requests reach the server", func() bool { return reached.Load() == 3 })
 	cancel()
 	res, err := g.Wait()
@@ -215,9 +214,7 @@ func TestOpenLoopEndsWithContextAndStop(t *testing.T) {
 
 	idle := newRecorder(t, hello)
 	g, err = Start(context.Background(), Options{Addr: idle.addr(), Connections: 3, Rate: 0.001, Duration: time.Hour, AppendPath: appendPath})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	testkit.Until(t, 15*time.Second, "a request is answered", func() bool { ok, _ := g.Done(); return ok >= 1 })
 	g.Stop() // while it sleeps for 1,000 s
 	if res, err = g.Wait(); err != nil || res.OK != 1 || res.Offered != 1 || len(res.Limits) != 0 && slices.ContainsFunc(res.Limits, func(s string) bool { return !strings.HasPrefix(s, "generator late") }) {
@@ -240,9 +237,7 @@ func TestRefusedConnectionsOfAnOpenLoop(t *testing.T) {
 func TestConnectionsThatIdleAreReplaced(t *testing.T) {
 	srv := newRecorder(t, hello)
 	g, err := Start(context.Background(), Options{Addr: srv.addr(), Connections: 2, Rate: 20, Requests: 8, AppendPath: appendPath})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	testkit.Until(t, 15*time.Second, "four requests are answered", func() bool { ok, _ := g.Done(); return ok >= 4 })
 	srv.CloseClientConnections()
 	res, err := g.Wait()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,9 +39,7 @@ func within(t *testing.T, ns string, f func() error) {
 		}
 		done <- err
 	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-done)
 }
 
 // A known number of bytes goes through a veth pair on which nothing else speaks:
@@ -69,9 +68,7 @@ func TestLinkIsExact(t *testing.T) {
 	ip(t, "-n "+ns+" neigh replace 192.0.2.1 lladdr 02:00:00:00:00:01 nud permanent dev "+there)
 
 	to, err := net.ListenPacket("udp4", "192.0.2.1:0") // so that nothing is answered
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer to.Close()                                         //nolint:errcheck // it was only there
 	const packets, payload, headers = 1000, 777, 14 + 20 + 8 // Ethernet, IPv4, UDP
 
@@ -97,9 +94,7 @@ func TestLinkIsExact(t *testing.T) {
 	defer from.Close() //nolint:errcheck // it was only there
 	// The other direction must not count.
 	back, err := net.Dial("udp4", from.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer back.Close()
 	if _, err := back.Write(make([]byte, payload)); err != nil {
 		t.Fatal(err)
@@ -124,17 +119,11 @@ func TestLoopbackIsExact(t *testing.T) {
 	ip(t, "-n "+ns+" link set dev lo up")
 	inside := exec.Command("nsenter", "--net=/run/netns/"+ns, "--", "cat")
 	held, err := inside.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// What cat answers shows that it is there, and so in the namespace.
 	answer, err := inside.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inside.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, inside.Start())
 	defer func() { _ = held.Close(); _ = inside.Wait() }()
 	if _, err := held.Write([]byte{1}); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 const stat = `cpu  100 2 30 4000 50 6 7 8 9 0
@@ -55,16 +57,12 @@ func TestWindow(t *testing.T) {
 
 func TestReadMachineMovesForward(t *testing.T) {
 	a, err := ReadMachine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for begin := time.Now(); time.Since(begin) < 300*time.Millisecond; {
 		_ = math.Sqrt(float64(time.Now().UnixNano())) // keep one CPU busy
 	}
 	b, err := ReadMachine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w, err := a.Until(b)
 	if err != nil || w.Busy < 200*time.Millisecond || w.Cores() > float64(a.CPUs) {
 		t.Errorf("%+v, %v", w, err)
@@ -73,16 +71,12 @@ func TestReadMachineMovesForward(t *testing.T) {
 
 func TestReadProcess(t *testing.T) {
 	a, err := ReadProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for begin := time.Now(); time.Since(begin) < 50*time.Millisecond; {
 		_ = math.Sqrt(float64(time.Now().UnixNano()))
 	}
 	b, err := ReadProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if b.CPU-a.CPU < time.Millisecond || b.RSS < 1<<20 || b.PeakRSS < b.RSS/2 {
 		t.Errorf("%+v, then %+v", a, b)
 	}
@@ -90,9 +84,7 @@ func TestReadProcess(t *testing.T) {
 
 func TestReadProcessThatIsGone(t *testing.T) {
 	cmd := exec.Command("true")
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Run())
 	for _, pid := range []int{cmd.Process.Pid, 0, -1} {
 		if _, err := ReadProcess(pid); !errors.Is(err, ErrGone) {
 			t.Errorf("pid %d: %v", pid, err)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A process gets the pid of one that ended within the window: it must not be
@@ -24,9 +26,7 @@ func TestPIDThatIsUsedAgain(t *testing.T) {
 		s := begin(t, Subjects{Groups: map[string]func() []int{"it": p.now}})
 		a.do("burn", 10)
 		a.wait()
-		if err := os.WriteFile(lastPID, []byte(strconv.Itoa(pid-1)), 0); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(lastPID, []byte(strconv.Itoa(pid-1)), 0))
 		b := startSubject(t)
 		if b.pid() == pid {
 			b.do("burn", 30)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,18 +47,14 @@ func (p *pidList) looked(t *testing.T) {
 func begin(t *testing.T, s Subjects) *Session {
 	t.Helper()
 	session, err := Begin(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return session
 }
 
 func end(t *testing.T, s *Session) Usage {
 	t.Helper()
 	u, err := s.End()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return u
 }
 
@@ -133,9 +130,7 @@ func TestSessionMemory(t *testing.T) {
 func TestSessionCountsWrites(t *testing.T) {
 	dir := t.TempDir()
 	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Statfs(dir, &fs))
 	if fs.Type == unix.TMPFS_MAGIC {
 		t.Skipf("%s is in memory: nothing is written to storage; set TMPDIR to a directory on a disk", dir)
 	}
@@ -269,9 +264,7 @@ func TestSamplingDoesNotAllocate(t *testing.T) {
 	pids := []int{os.Getpid()}
 	w := newWatch(Subjects{Groups: map[string]func() []int{"it": func() []int { return pids }}})
 	defer w.close()
-	if err := w.begin(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.begin())
 	if n := testing.AllocsPerRun(100, w.sample); n != 0 {
 		t.Errorf("%v allocations per sample", n)
 	}

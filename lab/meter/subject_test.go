@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
@@ -76,13 +77,9 @@ func startSubject(t *testing.T) *subject {
 		t.Fatal(err)
 	}
 	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.out = bufio.NewReader(out)
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.cmd.Start())
 	t.Cleanup(s.wait)
 	s.do("hold", 0) // it is past its exec and its beginning
 	return s
@@ -125,17 +122,13 @@ func (s *subject) wait() {
 func cpuOf(t *testing.T, s *subject) time.Duration {
 	t.Helper()
 	d, err := cpuTime(s.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
 func descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return len(entries)
 }

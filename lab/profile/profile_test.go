@@ -14,6 +14,8 @@ import (
 	"time"
 
 	google "github.com/google/pprof/profile"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/tare-trace/tare/lab/record"
@@ -25,14 +27,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func captured(t testing.TB, name string) *Profile {
 	t.Helper()
 	f, err := os.Open("testdata/" + name + ".pb.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close() //nolint:errcheck // it was only read
 	p, err := Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -70,13 +68,9 @@ func made(stacks ...string) *google.Profile {
 func reread(t testing.TB, p *google.Profile) *Profile {
 	t.Helper()
 	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Write(&b))
 	out, err := Read(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -148,9 +142,7 @@ func TestFetch(t *testing.T) {
 		_, _ = w.Write(make([]byte, len(kept)))
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	served := make(chan struct{})
 	go func() {
@@ -158,9 +150,7 @@ func TestFetch(t *testing.T) {
 		_ = server.Serve(listener) // ends with Close
 	}()
 	defer func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, server.Close())
 		<-served
 	}()
 	base := "http://" + listener.Addr().String()
@@ -184,9 +174,7 @@ func TestFetch(t *testing.T) {
 	p, err := Fetch(t.Context(), base+"/debug/pprof/profile", 1500*time.Millisecond)
 	cancel()
 	requests := <-asked
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// Rounded up to 2 s; the profile counts from when its goroutine begins to run.
 	if d := time.Duration(p.raw.DurationNanos); d < 1800*time.Millisecond || cpuOf(p) <= 0 {
 		t.Errorf("%v of CPU in %v", cpuOf(p), d)
@@ -200,9 +188,7 @@ func TestFetch(t *testing.T) {
 	}
 	// What was fetched can be kept.
 	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Write(&b))
 	if again, err := Read(&b); err != nil || !slices.Equal(Shares(again, requests), Shares(p, requests)) {
 		t.Errorf("after writing and reading: %v", err)
 	}
@@ -227,13 +213,9 @@ func TestReadRefuses(t *testing.T) {
 	var heap, hours bytes.Buffer
 	h := made("main.main")
 	h.SampleType[1] = &google.ValueType{Type: "inuse_space", Unit: "bytes"}
-	if err := h.Write(&heap); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.Write(&heap))
 	h.SampleType[1] = &google.ValueType{Type: "cpu", Unit: "hours"}
-	if err := h.Write(&hours); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.Write(&hours))
 	for name, in := range map[string]string{
 		"empty": "", "text": "hello", "gzip of nothing": "\x1f\x8b", "heap profile": heap.String(), "hours": hours.String(),
 	} {
@@ -293,12 +275,8 @@ func FuzzShares(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	var plain, packed bytes.Buffer
 	p := made("main.main < runtime.main", "runtime.schedule")
-	if err := p.WriteUncompressed(&plain); err != nil {
-		f.Fatal(err)
-	}
-	if err := p.Write(&packed); err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, p.WriteUncompressed(&plain))
+	require.NoError(f, p.Write(&packed))
 	f.Add(plain.Bytes())
 	f.Add(packed.Bytes())
 	f.Add([]byte("hello"))

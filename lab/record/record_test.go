@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestShortenKeepsWhatIsExact(t *testing.T) {
@@ -18,9 +20,7 @@ func TestShortenKeepsWhatIsExact(t *testing.T) {
 	}
 	r.Shorten()
 	once, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for got, want := range map[float64]float64{
 		r.Window: 3.50135, r.Values[P99]: 0.123457, r.Values["count"]: 1234567890, r.Values["tiny"]: -1.23457e-9, r.Values["big"]: 123457000, r.Values["none"]: 0,
 		float64(r.Programs[0].Runs): 123456789, r.Programs[0].NsPerRun: 1234.57, r.Shares[0].Micros: 1.23457, r.Packages[0].Micros: 12.3457,

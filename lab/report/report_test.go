@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/experiment"
@@ -23,34 +26,26 @@ import (
 func made(t *testing.T, name, profile string, change func(*record.Manifest, []record.Run)) (*record.Manifest, []record.Run, *analysis.Summary) {
 	t.Helper()
 	e, err := experiment.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m, runs, err := analysistest.Make(e, profile, analysistest.Model{Seed: 7, Noise: 0.03, Factor: func(_, _, _ string, rate float64, metric string) float64 {
 		if metric == record.CPUService {
 			return 1 + 0.3*rate
 		}
 		return 1
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if change != nil {
 		change(m, runs)
 	}
 	s, err := analysis.Analyse(m, runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m, runs, s
 }
 
 func read(t *testing.T, elements ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elements...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(b)
 }
 
@@ -63,9 +58,7 @@ func parse(t *testing.T, name, s string) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, "%s", name)
 	}
 }
 
@@ -107,9 +100,7 @@ func checkPage(t *testing.T, name, page string) {
 
 func TestReportsOfAllShippedExperiments(t *testing.T) {
 	all, err := experiment.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range all {
 		for profile := range e.Profiles {
 			t.Run(e.Name+" "+profile, func(t *testing.T) {
@@ -124,15 +115,11 @@ func testReport(t *testing.T, e *experiment.Experiment, profile string) {
 	m, runs, s := made(t, e.Name, profile, nil)
 	dir := t.TempDir()
 	if profile != "quick" { // its page has each section that those of other profiles have
-		if err := WritePage(dir, m, s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, WritePage(dir, m, s))
 		checkShort(t, dir, s)
 		return
 	}
-	if err := Write(dir, m, s, runs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(dir, m, s, runs))
 	checkShort(t, dir, s)
 	page := read(t, dir, "report.html")
 	checkPage(t, e.Name, page)
@@ -227,9 +214,7 @@ func TestNothingOfTheDataIsTakenForMarkup(t *testing.T) {
 		runs[3].Failed = evil
 	})
 	dir := t.TempDir()
-	if err := Write(dir, m, s, runs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(dir, m, s, runs))
 	page := read(t, dir, "report.html")
 	if strings.Contains(page, "<script") || strings.Contains(page, "<img") {
 		t.Error("the page holds markup of the data")
@@ -261,9 +246,7 @@ func TestTracersThatNeedAnotherKernelAreNamed(t *testing.T) {
 		m.NotOffered = map[string]string{"tare-no-payload": "attach: not supported"}
 	})
 	dir := t.TempDir()
-	if err := Write(dir, m, s, runs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(dir, m, s, runs))
 	_, text, ok := strings.Cut(read(t, dir, "report.html"), "What another kernel would add")
 	for _, want := range []string{m.Machine.Kernel, "tare-no-payload", "tare that reads no payload", "1%, 100%", "attach: not supported"} {
 		if !ok || !strings.Contains(text, want) {
@@ -303,19 +286,11 @@ func TestEveryNumberOfTheTablesHasItsInterval(t *testing.T) {
 func TestWritingAgain(t *testing.T) {
 	m, runs, s := made(t, "null", "quick", nil)
 	dir := t.TempDir()
-	if err := Write(dir, m, s, runs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(dir, m, s, runs))
 	first := read(t, dir, "report.html")
-	if err := os.WriteFile(filepath.Join(dir, "figures", "figure-old.svg"), []byte("<svg/>"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "results.jsonl"), []byte("raw"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(dir, m, s, runs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "figures", "figure-old.svg"), []byte("<svg/>"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "results.jsonl"), []byte("raw"), 0o644))
+	require.NoError(t, Write(dir, m, s, runs))
 	if read(t, dir, "report.html") != first {
 		t.Error("equal records give another page")
 	}
@@ -329,9 +304,7 @@ func TestWritingAgain(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, want := strings.Join(names, " "), "figure-n1.svg report.html report.md results.jsonl summary.json"; got != want {
 		t.Errorf("files %q, want %q", got, want)
 	}
@@ -339,9 +312,7 @@ func TestWritingAgain(t *testing.T) {
 
 func TestWriteRefusesWhatItCannotWrite(t *testing.T) {
 	m, runs, s := made(t, "null", "smoke", nil)
-	if err := Write(filepath.Join(t.TempDir(), "not", "there"), m, s, runs); err != nil {
-		t.Errorf("a directory that is not there: %v", err)
-	}
+	assert.NoError(t, Write(filepath.Join(t.TempDir(), "not", "there"), m, s, runs), "a directory that is not there")
 	for _, c := range []struct {
 		m *record.Manifest
 		s *analysis.Summary
@@ -351,9 +322,7 @@ func TestWriteRefusesWhatItCannotWrite(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	if err := Write(file, m, s, runs); err == nil {
 		t.Error("wrote a report into a file")
 	}

@@ -3,6 +3,8 @@ package resolver
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestQueriesAreCounted(t *testing.T) {
@@ -17,9 +19,7 @@ Nov 26 14:30:01 dnsmasq[7]: query[type=65] collector.tracing.svc.cluster.local f
 	for cut := range len(log) {
 		c := &counter{}
 		for _, part := range []string{log[:cut], log[cut:]} {
-			if err := c.read(strings.NewReader(part)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.read(strings.NewReader(part)))
 		}
 		if c.n != 3 {
 			t.Fatalf("%d queries where the log was read in two parts, of %d and %d bytes, want 3", c.n, cut, len(log)-cut)
@@ -36,9 +36,7 @@ func FuzzCounter(f *testing.F) {
 			c    *counter
 			text string
 		}{{whole, log}, {parts, log[:cut]}, {parts, log[cut:]}} {
-			if err := r.c.read(strings.NewReader(r.text)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, r.c.read(strings.NewReader(r.text)))
 		}
 		if whole.n != parts.n {
 			t.Errorf("%d queries read at once, %d in two parts", whole.n, parts.n)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/require"
 )
 
 const text = `# TYPE requests_total counter
@@ -33,9 +34,7 @@ took_seconds_count{path="/b"} 1
 func parse(t *testing.T, s string) Families {
 	t.Helper()
 	f, err := Parse(strings.NewReader(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return f
 }
 
@@ -54,9 +53,7 @@ func TestSums(t *testing.T) {
 
 func TestHistogramsAreAddedUp(t *testing.T) {
 	h, err := parse(t, text).Histogram("took_seconds")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := (Histogram{Bounds: []float64{0.01, 0.1, math.Inf(1)}, Counts: []uint64{2, 7, 1}}); !reflect.DeepEqual(h, want) {
 		t.Errorf("%v, want %v", h, want)
 	}
@@ -139,9 +136,7 @@ func TestGet(t *testing.T) {
 		took.Observe(v)
 	}
 	f, err := Get(t.Context(), server.Client(), server.URL+"/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if h, err := f.Histogram("took_seconds"); err != nil || !reflect.DeepEqual(h.Counts, []uint64{2, 1, 1}) {
 		t.Errorf("%v, %v", h, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/internal/testkit"
 )
 
@@ -63,9 +65,7 @@ func TestCloseEndsAStall(t *testing.T) {
 		done <- err
 	}()
 	testkit.Until(t, 15*time.Second, "the body has come", func() bool { return s.counters.load().Bytes > 0 })
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Close())
 	if err := <-done; err == nil {
 		t.Error("an answer from a sink that was closed")
 	}

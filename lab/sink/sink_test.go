@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 
@@ -26,9 +28,7 @@ func TestKeepsWhatItIsToldTo(t *testing.T) {
 	s.Keep(false)
 	accepted(t, s, body(chain(4)...))
 	spans, err := s.Spans([]string{"url.path"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var paths []string
 	for _, sp := range spans {
 		if len(sp.Attrs) != 1 {
@@ -53,9 +53,7 @@ func TestWriteIsOneMessage(t *testing.T) {
 	accepted(t, s, body(chain(2)...))
 	accepted(t, s, zip(body(chain(3)...)), "Content-Encoding", "gzip")
 	var out bytes.Buffer
-	if err := s.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Write(&out))
 	again := keeping(t)
 	accepted(t, again, out.Bytes())
 	for _, of := range []*Sink{s, again} {
@@ -167,9 +165,7 @@ func TestResetForgets(t *testing.T) {
 			t.Errorf("round %d: %+v, %v", round, tally, err)
 		}
 		accepted(t, s, body(chain(9)...)) // not yet flushed
-		if err := s.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Reset())
 	}
 	if tally, err := s.Count(); err != nil || tally.Spans != 0 {
 		t.Errorf("%+v, %v", tally, err)
@@ -200,12 +196,8 @@ func TestWriteThatFailed(t *testing.T) {
 	s.Keep(true)
 	s.kept.mu.Lock()
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.kept.file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, s.kept.file.Close())
 	s.kept.file = full
 	s.kept.out.Reset(full)
 	s.kept.mu.Unlock()
@@ -230,18 +222,12 @@ func TestFileStaysOrGoes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "spans.bin")
 	named, err := New(Options{File: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	named.Keep(true)
 	accepted(t, named, body(chain(1)...))
 	unnamed, err := New(Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(named.Close(), unnamed.Close(), named.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(named.Close(), unnamed.Close(), named.Close()))
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "spans.bin" {
 		t.Errorf("%v, %v", entries, err)
@@ -253,9 +239,7 @@ func TestFileStaysOrGoes(t *testing.T) {
 
 func TestNewFailsWithoutLeaks(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer taken.Close()
 	for _, o := range []Options{
 		{Addr: taken.Addr().String()},
@@ -274,9 +258,7 @@ func TestExporter(t *testing.T) {
 	s := keeping(t)
 	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(s.Endpoint()+"/v1/traces"), otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
 	err := errors.Join(client.Start(t.Context()), client.UploadTraces(t.Context(), request("shop", chain(1)...).GetResourceSpans()), client.Stop(t.Context()))
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	if spans, err := s.Spans(nil); err != nil || len(spans) != 3 || spans[0].Resource.Service != "shop" {
 		t.Errorf("%v, %v", spans, err)
 	}
@@ -287,18 +269,14 @@ func TestCloseWithSilentConnections(t *testing.T) {
 	s := open(t, Options{})
 	for _, sent := range []string{"", "P"} {
 		c, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer c.Close()
 		if _, err := c.Write([]byte(sent)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	accepted(t, s, body(chain(1)...)) // after them, so that they have been accepted
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Close())
 	if _, err := http.Get(s.Endpoint()); err == nil {
 		t.Error("it still listens")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -100,9 +101,7 @@ func TestTrees(t *testing.T) {
 		accepted(t, s, body(spans...))
 	}
 	got, err := s.Trees(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := map[string]int{NoRoot: 1, ManyRoots: 1, OrphanSpans: 1, Cyclic: 2, FewSpans: 1}
 	if got.Traces != 10 || got.Complete != 4 || got.Orphans != 3 || got.Duplicates != 3 || got.Spans != 26 || !maps.Equal(got.Incomplete, want) {
 		t.Errorf("%+v", got)
@@ -157,9 +156,7 @@ func TestWalkReadsOddMessages(t *testing.T) {
 		b = wire.AppendBytes(nil, tag, b)
 	}
 	var got [][]byte
-	if err := walk(b, func(w *wireSpan) { got = append(got, bytes.Clone(w.trace)) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, walk(b, func(w *wireSpan) { got = append(got, bytes.Clone(w.trace)) }))
 	if len(got) != 1 || !bytes.Equal(got[0], traceID(2)) {
 		t.Errorf("%x", got)
 	}
@@ -183,12 +180,8 @@ func FuzzWalk(f *testing.F) {
 		if protoErr := proto.Unmarshal(b, &req); protoErr != nil {
 			return
 		}
-		if err != nil {
-			t.Fatalf("protobuf reads what walk does not: %v", err)
-		}
-		if err := checkTop(b); err != nil {
-			t.Fatalf("refused at the door: %v", err)
-		}
+		require.NoError(t, err, "protobuf reads what walk does not")
+		require.NoError(t, checkTop(b), "refused at the door")
 		var want []wireSpan
 		for _, rs := range req.GetResourceSpans() {
 			for _, ss := range rs.GetScopeSpans() {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // population is what samples are drawn from, and its true median.
@@ -69,9 +71,7 @@ func simulations(t *testing.T) int {
 	t.Helper()
 	if s := os.Getenv("STATS_SIMULATIONS"); s != "" {
 		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return n
 	}
 	return 3000

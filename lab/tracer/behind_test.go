@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -25,9 +26,7 @@ func TestProcessorsOfTheCollectorBehind(t *testing.T) {
 		{experiment.Tracer{Keep: map[string]any{}, Processors: []map[string]any{{"tare_redact": map[string]any{}}}}, 2, "tare_tracer tare_keep tare_redact"},
 	} {
 		group, err := workloads.NewGroup("behind-test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = group.Stop() })
 		b := &Behind{group: group, keeps: c.tracer.Keep != nil}
 		flags, err := b.configure(&c.tracer)
@@ -38,18 +37,14 @@ func TestProcessorsOfTheCollectorBehind(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(flags[3])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var file struct {
 			Processors map[string]any
 			Service    struct {
 				Pipelines struct{ Traces struct{ Processors []string } }
 			}
 		}
-		if err := yaml.Unmarshal(text, &file); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal(text, &file))
 		order := file.Service.Pipelines.Traces.Processors
 		if got := strings.Join(order, " "); got != c.order || len(file.Processors) != len(order)-1 || strings.Contains(string(text), "{rate}") {
 			t.Errorf("%s\n%s", got, text)

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/workloads"
 )
@@ -38,9 +41,7 @@ func running(t *testing.T, s Session) {
 		dir := fmt.Sprintf("/proc/%d/", s.PIDs()[0])
 		argv, err := os.ReadFile(dir + "cmdline")
 		env, err2 := os.ReadFile(dir + "environ")
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(err, err2))
 		if strings.HasPrefix(string(argv), "sleep\x00") && len(env) > 0 {
 			return
 		}
@@ -59,24 +60,18 @@ func TestCommandIsStartedAndReadBack(t *testing.T) {
 		p.Expect = map[string]string{"RATE": "{rate}", "TO": "http://sink:1", "OTEL_LISTEN": "here:2", "PORTS": "81,82", "PIDS": "7,8,9", "INHERITED": "yes"}
 	})
 	s, err := command{}.Start(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Stop() })
 	running(t, s)
 	r, err := s.ReadBack(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(r.Config) != 6 || r.Asked["RATE"] != "0.1" || !strings.Contains(r.Asked["command"], "sleep 1000") {
 		t.Errorf("asked %v, runs %v", r.Asked, r.Config)
 	}
 	if pids := s.PIDs(); len(pids) != 1 || s.Alive() != nil {
 		t.Errorf("processes %v, %v", pids, s.Alive())
 	}
-	if err := s.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Stop())
 	if err := s.Alive(); err == nil || !strings.Contains(err.Error(), "tracer mine ended") {
 		t.Errorf("after its end: %v", err)
 	}
@@ -93,9 +88,7 @@ func TestCommandIsReadyWhenItSaysSo(t *testing.T) {
 		if _, err := os.Stat(file); err != nil {
 			t.Errorf("%+v: it was not ready: %v", r, err)
 		}
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Stop())
 	}
 }
 
@@ -139,16 +132,12 @@ func TestReadBackOfACommand(t *testing.T) {
 		s, err := command{}.Start(t.Context(), commandTarget(runs, func(p *experiment.Process) {
 			p.ReadBack, p.Expect = []string{"printf", "%s", c.said}, c.expect
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = s.ReadBack(t.Context())
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Stop())
 	}
 }
 

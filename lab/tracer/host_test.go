@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/experiment"
 )
 
@@ -22,9 +24,7 @@ func doctor(t *testing.T, answer string, status string) (tare string, asked func
 	}
 	return tare, func() int {
 		b, err := os.ReadFile(filepath.Join(dir, "asked"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return strings.Count(string(b), "doctor --json\n")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/lab/experiment"
 	"github.com/tare-trace/tare/lab/record"
 	"github.com/tare-trace/tare/workloads"
@@ -18,9 +20,7 @@ func TestSamplerIsAsked(t *testing.T) {
 	target := answers(t, `{"rate": 0.3, "decisions": {"total": 10, "sampled": 3}}`, nil, 0.1)
 	target.Variant.Tracer.Sampler = "/adaptive-metrics"
 	s, err := env{}.Start(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = s.Stop() }()
 	state, err := s.(Sampling).Sampler(t.Context())
 	if err != nil || state != (record.SamplerState{Rate: 0.3, Decided: 10, Sampled: 3}) {
@@ -76,13 +76,9 @@ func TestServicesBehindAreReadBack(t *testing.T) {
 	}
 	service := func(name string, s *httptest.Server, alike bool) workloads.Service {
 		host, port, err := net.SplitHostPort(s.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n, err := strconv.Atoi(port)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return workloads.Service{Name: name, Host: host, Port: n, Alike: alike}
 	}
 	first, second, other := serve(0.1, 2), serve(0.1, 4), serve(1, 8)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -76,9 +78,7 @@ func TestServiceIsBelievedNotTheCommandLine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			target := answers(t, c.config, map[string]string{"sampling_rate": "{rate}"}, 0.1)
 			s, err := env{}.Start(t.Context(), target)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			r, err := s.ReadBack(t.Context())
 			if c.want != "" {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -86,9 +86,7 @@ func TestServiceIsBelievedNotTheCommandLine(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if r.Rate != 0.1 || !r.HasRate || r.Dropped != 5 || !r.Counts || r.Asked["RATE"] != "0.1" {
 				t.Errorf("reading %+v", r)
 			}
@@ -103,18 +101,10 @@ func TestTheTracedServiceIsAskedToo(t *testing.T) {
 	}))
 	t.Cleanup(agentSays.Close)
 	group, err := workloads.NewGroup("tracer-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := group.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, group.Stop()) })
 	idle, err := group.Start("agent", []string{"sleep", "infinity"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for config, want := range map[string]string{
 		`{"baseline": "bare", "tracing_enabled": false}`: "",
 		`{"baseline": "noop", "tracing_enabled": false}`: "says baseline=noop, and should say bare",
@@ -135,9 +125,7 @@ func TestTheTracedServiceIsAskedToo(t *testing.T) {
 
 func TestLookUpFollowsDots(t *testing.T) {
 	var config map[string]any
-	if err := json.Unmarshal([]byte(`{"a": {"b": {"c": 1}}, "x.y": 2}`), &config); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(`{"a": {"b": {"c": 1}}, "x.y": 2}`), &config))
 	for key, want := range map[string]any{"a.b.c": 1.0, "x.y": 2.0} {
 		if got, ok := lookUp(config, key); !ok || got != want {
 			t.Errorf("%s: %v, %v", key, got, ok)
@@ -171,9 +159,7 @@ tare_bpf_program_runs_total{program="idle",hook="x"} 0
 tare_bpf_program_run_seconds_total{program="send",hook="tp_btf/tcp_sendmsg_locked"} 5e-05
 `
 	r, err := parseMetrics(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if r.Sampled != 10 || r.Unsampled != 990 || r.Rate != 0.01 || r.Dropped != 7 || r.Lost["ring_full"] != 3 {
 		t.Errorf("%+v", r)
 	}

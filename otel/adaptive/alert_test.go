@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/rule"
 )
 
 func alertHandler(t testing.TB, s *Sampler, c AlertConfig) http.Handler {
 	t.Helper()
 	h, err := s.AlertHandler(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return h
 }
 
@@ -81,9 +81,7 @@ func TestAlertsInTime(t *testing.T) {
 	post(firing(since, "alertname", "A", "severity", "warning"), 0.25, raised, 1)
 	post(firing(since, "severity", "warning", "alertname", "A"), 0.25, func(a AlertTotals) uint64 { return a.Repeated }, 1)
 	post(firing(r.now, "alertname", "B", "severity", "error"), 0.5, raised, 2)
-	if err := r.StartIncident(0.4, time.Hour, "by hand"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.StartIncident(0.4, time.Hour, "by hand"))
 	post(resolved(since, "alertname", "B", "severity", "error"), 0.4, func(a AlertTotals) uint64 { return a.Resolved }, 1)
 	if !r.EndIncident("") {
 		t.Error("the alert ended the incident")

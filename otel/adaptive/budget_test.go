@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // The property that the budget promises: in no window of 10 s (or 20 traces)
@@ -114,9 +116,7 @@ func TestBudgetAndFloor(t *testing.T) {
 		t.Errorf("rate %v with 10000 requests/s and 1 trace/s", got)
 	}
 	cfg.Budget = Budget{}
-	if err := r.Set(cfg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Set(cfg))
 	r.wantRate(0.05)
 }
 

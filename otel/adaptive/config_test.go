@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestFromEnv(t *testing.T) {
@@ -101,9 +103,7 @@ func TestSet(t *testing.T) {
 	r.wantRate(0.15)
 	c := r.Config()
 	c.ErrorBoost, c.UpdateInterval = 10, time.Minute
-	if err := r.Set(c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Set(c))
 	r.wantRate(0.5)
 	r.wait(59 * time.Second)
 	r.wantRate(0.5)
@@ -131,9 +131,7 @@ func TestConfigRoundTrips(t *testing.T) {
 			t.Errorf("%s: %+v, %v", r.Description(), got, err)
 		}
 		text, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var back Config
 		if err := json.Unmarshal(text, &back); err != nil || back != c {
 			t.Errorf("%s: %+v, %v", text, back, err)

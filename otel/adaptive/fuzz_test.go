@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/consistent"
@@ -35,9 +36,7 @@ func FuzzConfigHandler(f *testing.F) {
 		}
 		code, _, answer := call(r.ConfigHandler(), method, body)
 		c := r.Config()
-		if err := c.Validate(); err != nil {
-			t.Fatalf("%d, and now: %v", code, err)
-		}
+		require.NoError(t, c.Validate(), "%d, and now", code)
 		if code != http.StatusOK && c != DefaultConfig() {
 			t.Fatalf("refused with %d, and changed", code)
 		}
@@ -65,9 +64,7 @@ func FuzzIncident(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(t.TempDir(), "incident")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		r := newRig(t, DefaultConfig(), WithIncidentFile(path))
 		r.Update()
 		if rate := r.Rate(); rate < 0.0499 || rate > 1 {

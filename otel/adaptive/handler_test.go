@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func call(h http.Handler, method, body string) (int, http.Header, string) {
@@ -104,17 +106,13 @@ func TestStateSchema(t *testing.T) {
 	r.observe("GET /", true, 2*time.Second)
 	r.observe("GET /", false, ok)
 	r.wait(30 * time.Second)
-	if err := r.StartIncident(0.5, time.Minute, "why"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.StartIncident(0.5, time.Minute, "why"))
 	code, header, text := call(r.StateHandler(), "GET", "")
 	if code != 200 || header.Get("Content-Type") != "application/json" {
 		t.Fatalf("%d %v", code, header)
 	}
 	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &v))
 	var got []string
 	names("", v, &got)
 	slices.Sort(got)
@@ -144,9 +142,7 @@ func TestStateSchema(t *testing.T) {
 		t.Errorf("names in the state:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	var st State
-	if err := json.Unmarshal([]byte(text), &st); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &st))
 	if i := st.Interval; i.Total != 2 || i.Failed != 1 || i.Slow != 1 || i.MeanMS != 1005 || i.Seconds != 30 {
 		t.Errorf("interval: %+v", i)
 	}

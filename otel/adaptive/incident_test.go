@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func actions(r *rig) string {
@@ -23,16 +25,12 @@ func TestIncidentExpires(t *testing.T) {
 	r.observe("GET /bad", true, time.Minute)
 	r.observe("GET /good", false, ok)
 	r.wait(30 * time.Second)
-	if err := r.StartIncident(0.2, time.Minute, "look"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.StartIncident(0.2, time.Minute, "look"))
 	// It raises, it does not lower.
 	if good, bad := r.RateOf("GET /good"), r.RateOf("GET /bad"); !close4(good, 0.2) || !close4(bad, 0.3) {
 		t.Errorf("rates %v, %v", good, bad)
 	}
-	if err := r.StartIncident(1, 10*time.Second, "all"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.StartIncident(1, 10*time.Second, "all"))
 	r.wantRate(0.6) // the maximum
 	r.wait(10*time.Second - 1)
 	r.wantRate(0.6)
@@ -57,9 +55,7 @@ func TestIncidentExpires(t *testing.T) {
 func TestAuditIsBounded(t *testing.T) {
 	r := newRig(t, DefaultConfig())
 	for range maxEvents + 10 {
-		if err := r.StartIncident(1, time.Hour, ""); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.StartIncident(1, time.Hour, ""))
 	}
 	if st := r.State().Incident; len(st.Audit) != maxEvents || st.AuditDropped != 10 {
 		t.Errorf("%d events, %d dropped", len(st.Audit), st.AuditDropped)
@@ -74,15 +70,9 @@ func TestIncidentFile(t *testing.T) {
 		// As the documentation advises; and with a time of its own, as the
 		// file system's clock is coarse.
 		next := path + ".next"
-		if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(next, r.now, r.now); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(next, path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(next, []byte(text), 0o600))
+		require.NoError(t, os.Chtimes(next, r.now, r.now))
+		require.NoError(t, os.Rename(next, path))
 	}
 	r.wait(time.Second)
 	r.wantRate(0.05)
@@ -106,9 +96,7 @@ func TestIncidentFile(t *testing.T) {
 	r.wait(time.Second)
 	r.wantRate(0.7)
 	// Next to the switch the higher rate counts, and neither ends the other.
-	if err := r.StartIncident(0.9, time.Minute, ""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.StartIncident(0.9, time.Minute, ""))
 	r.wantRate(0.9)
 	r.EndIncident("")
 	r.wantRate(0.7)
@@ -131,23 +119,17 @@ func TestIncidentFile(t *testing.T) {
 
 	write(`{"rate":0.7}`)
 	r.wait(time.Second)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	r.wantRate(0.7)
 	r.wait(time.Second)
 	r.wantRate(0.05)
 
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(path, 0o700))
 	r.wait(time.Second)
 	if p := r.State().Incident.FileError; !strings.Contains(p, "not a regular file") {
 		t.Errorf("file error: %q", p)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	r.wait(time.Second)
 	if p := r.State().Incident.FileError; p != "" {
 		t.Errorf("file error after the file is gone: %q", p)

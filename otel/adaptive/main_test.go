@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
@@ -29,9 +30,7 @@ func newRig(t testing.TB, c Config, opts ...Option) *rig {
 	r := &rig{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(1, 2))}
 	opts = append(opts, WithConfig(c), optionFunc(func(o *options) { o.clock = func() time.Time { return r.now } }))
 	o, err := newOptions(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Sampler = newSampler(o)
 	return r
 }

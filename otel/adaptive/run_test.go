@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -21,9 +23,7 @@ import (
 func started(t *testing.T, opts ...Option) *Sampler {
 	t.Helper()
 	s, err := New(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	return s
 }
@@ -43,27 +43,17 @@ func TestRuns(t *testing.T) {
 	s := started(t, WithConfig(c))
 	s.Observe(Observation{Failed: true})
 	c.UpdateInterval = time.Millisecond // wakes a goroutine that sleeps for 30 s
-	if err := s.Set(c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Set(c))
 	eventually(t, "the interval ends", func() bool { return s.State().Observations.Failed == 1 })
 	eventually(t, "the boost ends", func() bool { return close4(s.Rate(), 0.05) })
-	if err := s.StartIncident(1, time.Millisecond, ""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.StartIncident(1, time.Millisecond, ""))
 	eventually(t, "the incident expires", func() bool { return close4(s.Rate(), 0.05) })
-	if err := s.StartIncident(1, time.Hour, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.StartIncident(1, time.Hour, ""))
+	require.NoError(t, s.Shutdown(context.Background()))
 	if got := s.Rate(); !close4(got, 0.05) {
 		t.Errorf("an incident that nobody will end stays: rate %v", got)
 	}
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Errorf("second shutdown: %v", err)
-	}
+	assert.NoError(t, s.Shutdown(context.Background()), "second shutdown")
 }
 
 func TestShutdownHonoursContext(t *testing.T) {
@@ -111,13 +101,9 @@ func TestConcurrently(t *testing.T) {
 					c := c
 					c.BaseRate = rnd.Float64()
 					c.Budget.TracesPerSecond = float64(rnd.IntN(2)) * 100
-					if err := s.Set(c); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, s.Set(c))
 				case 300:
-					if err := s.StartIncident(0.5, time.Millisecond, ""); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, s.StartIncident(0.5, time.Millisecond, ""))
 				case 400:
 					s.StateHandler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 					_ = s.Description()
@@ -183,9 +169,7 @@ func TestProcessor(t *testing.T) {
 			t.Errorf("record only %v: recording %v, sampled %v", recordOnly, span.IsRecording(), span.SpanContext().IsSampled())
 		}
 		span.End()
-		if err := tp.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, tp.Shutdown(ctx))
 	}
 }
 
@@ -240,9 +224,7 @@ func TestMetrics(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("not documented: %v", got)
 	}
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Shutdown(context.Background()))
 	if got := collect(t, reader); len(got) > 0 {
 		t.Errorf("after the shutdown: %v", got)
 	}
@@ -252,9 +234,7 @@ func TestMetrics(t *testing.T) {
 func collect(t *testing.T, reader sdkmetric.Reader) map[string]float64 {
 	t.Helper()
 	var rm metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &rm); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, reader.Collect(context.Background(), &rm))
 	got := map[string]float64{}
 	for _, sm := range rm.ScopeMetrics {
 		for _, m := range sm.Metrics {

@@ -4,15 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 )
 
 func parse(t testing.TB, s string) trace.TraceState {
 	t.Helper()
 	ts, err := trace.ParseTraceState(s)
-	if err != nil {
-		t.Fatalf("%q: %v", s, err)
-	}
+	require.NoError(t, err, "%q", s)
 	return ts
 }
 

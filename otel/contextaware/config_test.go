@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 func TestFromEnv(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.json")
-	if err := os.WriteFile(file, []byte(documented), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(documented), 0o600))
 	for _, value := range []string{documented, "\n " + documented + "\n", file, " " + file + " "} {
 		t.Setenv(EnvRules, value)
 		s, err := FromEnv(WithoutParent())
@@ -27,9 +26,7 @@ func TestFromEnv(t *testing.T) {
 		}
 	}
 	broken := filepath.Join(t.TempDir(), "broken.json")
-	if err := os.WriteFile(broken, []byte("{\n  \"default\": 0.5,\n  \"rules\": [}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(broken, []byte("{\n  \"default\": 0.5,\n  \"rules\": [}\n"), 0o600))
 	for value, want := range map[string][]string{
 		"":            {EnvRules, "is not set", "default"},
 		"/no/such":    {EnvRules, "/no/such", "no such file"},

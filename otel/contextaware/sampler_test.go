@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -27,31 +28,23 @@ const documented = `{"default": 0.05, "rules": [
 func mustParse(t testing.TB, text string, opts ...Option) *Sampler {
 	t.Helper()
 	s, err := Parse([]byte(text), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
 func withBaggage(ctx context.Context, t testing.TB, key, value string) context.Context {
 	t.Helper()
 	m, err := baggage.NewMemberRaw(key, value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b, err := baggage.FromContext(ctx).SetMember(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return baggage.ContextWithBaggage(ctx, b)
 }
 
 func withParent(ctx context.Context, t testing.TB, flags trace.TraceFlags, state string) context.Context {
 	t.Helper()
 	ts, err := trace.ParseTraceState(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1, 9: 0xff}, SpanID: trace.SpanID{1}, TraceFlags: flags, TraceState: ts,
 	}))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/tare-trace/tare/otel/keep"
@@ -32,9 +33,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	for _, children := range []int{0, 5} {
 		processor, err := keep.NewProcessor(discard{}, policy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if recorded, kept := measure(discard{}, children), measure(processor, children); kept > recorded {
 			t.Errorf("%d children: %v allocations per dropped trace, %v of them in the SDK", children, kept, recorded)
 		}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
@@ -46,13 +48,9 @@ func newReceiver(t *testing.T) *receiver {
 			body = z
 		}
 		data, err := io.ReadAll(body)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		var m collectorpb.ExportTraceServiceRequest
-		if err := proto.Unmarshal(data, &m); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, proto.Unmarshal(data, &m))
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, rs := range m.ResourceSpans {
@@ -71,9 +69,7 @@ func newReceiver(t *testing.T) *receiver {
 func (r *receiver) service(t *testing.T, head sdktrace.Sampler, policy *keep.Policy) *sdktrace.TracerProvider {
 	t.Helper()
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(r.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	processor := sdktrace.NewBatchSpanProcessor(exporter, sdktrace.WithBlocking(), sdktrace.WithBatchTimeout(time.Hour))
 	if policy != nil {
 		head = keep.Sampler(head)
@@ -82,11 +78,7 @@ func (r *receiver) service(t *testing.T, head sdktrace.Sampler, policy *keep.Pol
 		}
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(head), sdktrace.WithSpanProcessor(processor))
-	t.Cleanup(func() {
-		if err := provider.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { assert.NoError(t, provider.Shutdown(context.Background())) })
 	return provider
 }
 
@@ -94,9 +86,7 @@ func (r *receiver) service(t *testing.T, head sdktrace.Sampler, policy *keep.Pol
 func (r *receiver) flush(t *testing.T, providers ...*sdktrace.TracerProvider) []*tracepb.Span {
 	t.Helper()
 	for _, p := range providers {
-		if err := p.ForceFlush(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.ForceFlush(context.Background()))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,9 +133,7 @@ func TestFailedRequestsHaveATrace(t *testing.T) {
 					continue
 				}
 				ts, err := trace.ParseTraceState(s.TraceState)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if th, ok := consistent.ThresholdOf(ts); ok {
 					count[s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR] += consistent.AdjustedCount(th)
 				} else if exact {

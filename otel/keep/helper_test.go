@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -29,18 +31,12 @@ func newPipeline(t testing.TB, inner sdktrace.Sampler, policy keep.Policy) *pipe
 	t.Helper()
 	recorder := tracetest.NewSpanRecorder()
 	processor, err := keep.NewProcessor(recorder, policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(keep.Sampler(inner)),
 		sdktrace.WithSpanProcessor(processor),
 	)
-	t.Cleanup(func() {
-		if err := provider.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { assert.NoError(t, provider.Shutdown(context.Background())) })
 	return &pipeline{provider, processor, recorder, provider.Tracer("test")}
 }
 

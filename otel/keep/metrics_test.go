@@ -7,6 +7,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tare-trace/tare/otel/consistent"
@@ -19,9 +20,7 @@ func TestMetrics(t *testing.T) {
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	defer provider.Shutdown(context.Background()) //nolint:errcheck // a manual reader
 	registration, err := p.processor.Metrics(provider.Meter("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer registration.Unregister() //nolint:errcheck // the test ends
 
 	request(p.tracer, 3, true)  // 2 of 3 children are too many
@@ -34,9 +33,7 @@ func TestMetrics(t *testing.T) {
 	defer open.End()
 
 	var data metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &data); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, reader.Collect(context.Background(), &data))
 	got := map[string]int64{}
 	for _, m := range data.ScopeMetrics[0].Metrics {
 		for _, d := range m.Data.(metricdata.Sum[int64]).DataPoints {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -17,9 +18,7 @@ import (
 func compile(t testing.TB, p keep.Policy) *keep.Compiled {
 	t.Helper()
 	c, err := p.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -144,9 +143,7 @@ func TestState(t *testing.T) {
 		{false, keep.Head, "ot=th:e6", "ot=th:e6"},
 	} {
 		from, err := trace.ParseTraceState(c.from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := compile(t, keep.Policy{ExactCounts: c.exact}).State(from, c.reason).String()
 		if got != c.to {
 			t.Errorf("exact %t, %v, %q: %q, want %q", c.exact, c.reason, c.from, got, c.to)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -225,9 +226,7 @@ func newWatched(t *testing.T, inner sdktrace.Sampler, policy keep.Policy) (*watc
 	t.Helper()
 	w := &watch{SpanRecorder: tracetest.NewSpanRecorder()}
 	processor, err := keep.NewProcessor(w, policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { processor.Shutdown(context.Background()) }) //nolint:errcheck // the error is the watch's own
 	return w, processor, sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(keep.Sampler(inner)), sdktrace.WithSpanProcessor(processor)).Tracer("test")
@@ -400,9 +399,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestUnfinishedTracesAreBounded(t *testing.T) {
 	policy := keep.Policy{Errors: true, MaxTraces: 4096, MaxBytes: 8 << 20}
 	processor, err := keep.NewProcessor(discard{}, policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(keep.Sampler(sdktrace.NeverSample())), sdktrace.WithSpanProcessor(processor))
 	defer provider.Shutdown(context.Background()) //nolint:errcheck // nothing to shut down behind it
 	tracer := provider.Tracer("test")

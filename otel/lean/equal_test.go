@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/lean/internal/equality"
 )
 
@@ -19,15 +21,9 @@ func TestEqualToSDK(t *testing.T) {
 		}
 		p := equality.Random("random", data)
 		want, err := equality.Run(p, equality.Official, receiver, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got, err := equality.Run(p, equality.Lean, receiver, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := equality.Compare(want, got, true, true); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, equality.Compare(want, got, true, true), "seed %d", seed)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -116,14 +118,10 @@ func official(t testing.TB, program func(trace.TracerProvider), opts ...sdktrace
 	t.Helper()
 	client := new(officialClient)
 	exporter, err := otlptrace.New(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := sdktrace.NewTracerProvider(append(opts, sdktrace.WithBatcher(exporter))...)
 	program(p)
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Shutdown(context.Background()))
 	return client.all
 }
 
@@ -133,9 +131,7 @@ func leanly(t testing.TB, program func(trace.TracerProvider), opts ...Option) []
 	s := new(sink)
 	p := NewTracerProvider(append(opts, WithExporter(s))...)
 	program(p)
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Shutdown(context.Background()))
 	return s.resourceSpans(t)
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -79,9 +80,7 @@ func keepProgram(seed uint64) func(trace.TracerProvider) {
 func mustRule(t testing.TB, text string) *rule.Rule {
 	t.Helper()
 	r, err := rule.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -107,25 +106,17 @@ func TestKeepEqualsProcessor(t *testing.T) {
 					head := sdktrace.TraceIDRatioBased(0.2)
 					client := new(officialClient)
 					exporter, err := otlptrace.New(t.Context(), client)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					processor, err := keep.NewProcessor(sdktrace.NewBatchSpanProcessor(exporter), policy)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					sdk := sdktrace.NewTracerProvider(sdktrace.WithSampler(keep.Sampler(head)), sdktrace.WithSpanProcessor(processor),
 						sdktrace.WithIDGenerator(new(counter)))
 					keepProgram(seed)(sdk)
-					if err := sdk.Shutdown(context.Background()); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, sdk.Shutdown(context.Background()))
 					s := new(sink)
 					p := NewTracerProvider(WithExporter(s), WithSampler(head), WithIDGenerator(new(counter)), WithKeep(policy))
 					keepProgram(seed)(p)
-					if err := p.Shutdown(context.Background()); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, p.Shutdown(context.Background()))
 					checkEqual(t, client.all, s.resourceSpans(t))
 					st, want := p.KeepStats(), processor.Stats()
 					if st.SpansKept != want.SpansKept || st.TracesKept != want.TracesKept || st.TracesPartial != want.TracesPartial ||
@@ -241,9 +232,7 @@ func TestKeepShutdownWithOpenTraces(t *testing.T) {
 	ctx, root := p.Tracer("t").Start(t.Context(), "root")
 	_, child := p.Tracer("t").Start(ctx, "child")
 	child.End()
-	if err := p.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(t.Context()))
 	root.SetStatus(codes.Error, "too late to be sent")
 	root.End()
 	if st := p.KeepStats(); st.SpansDropped[keep.ShutDown] != 1 || st.OpenTraces != 0 || st.BufferedSpans != 0 {

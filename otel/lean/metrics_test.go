@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -45,9 +46,7 @@ func TestMetrics(t *testing.T) {
 
 	got := map[string]int64{}
 	var data metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, reader.Collect(t.Context(), &data))
 	for _, scope := range data.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			for _, point := range m.Data.(metricdata.Sum[int64]).DataPoints {
@@ -80,14 +79,10 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 	open.End()
-	if err := p.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(t.Context()))
 	data = metricdata.ResourceMetrics{}
 	if err := reader.Collect(t.Context(), &data); err != nil || len(data.ScopeMetrics) > 0 && len(data.ScopeMetrics[0].Metrics) > 0 {
 		t.Errorf("after Shutdown: %v, %v", data, err)
 	}
-	if err := meters.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, meters.Shutdown(t.Context()))
 }

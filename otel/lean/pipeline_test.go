@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -73,9 +75,7 @@ func TestManyGoroutinesLoseNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(context.Background()))
 	perScope := map[string]int{}
 	for _, r := range s.resourceSpans(t) {
 		seen := map[string]bool{}
@@ -156,9 +156,7 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	release()
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(context.Background()))
 	if st := checkSum(t, p); st.Exported != 10 || st.QueuedBytes != 0 || len(s.spans(t)) != 10 {
 		t.Errorf("%+v", st)
 	}
@@ -186,9 +184,7 @@ func TestFullBytesDropAndCount(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	release()
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(context.Background()))
 	if got := checkSum(t, p); got.Exported != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -207,9 +203,7 @@ func TestFullBatchIsExportedAtOnce(t *testing.T) {
 		if n := <-arrived; n != batch {
 			t.Errorf("%d spans of %d", n, batch)
 		}
-		if err := p.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Shutdown(context.Background()))
 	}
 }
 
@@ -258,9 +252,7 @@ func TestErrorsOfUnattendedExportsAreHandled(t *testing.T) {
 	p := NewTracerProvider(WithExporter(s), WithBatch(Batch{ScheduleDelay: time.Millisecond}))
 	startEnd(p, 1)
 	<-called
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(context.Background()))
 	if got := errs(); len(got) != 1 || !strings.Contains(got[0].Error(), "connection refused") {
 		t.Errorf("%v", got)
 	}
@@ -270,9 +262,7 @@ func TestPartialSuccess(t *testing.T) {
 	s := &sink{before: func(_ context.Context, n int) (int, error) { return 3, nil }}
 	p := NewTracerProvider(WithExporter(s))
 	startEnd(p, 10)
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(context.Background()))
 	if st := checkSum(t, p); st.Rejected != 3 || st.Exported != 7 {
 		t.Errorf("%+v", st)
 	}
@@ -286,9 +276,7 @@ func TestExportTimeout(t *testing.T) {
 	if err := p.ForceFlush(t.Context()); err == nil || !strings.Contains(err.Error(), "ExportTimeout") {
 		t.Errorf("%v", err)
 	}
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Shutdown(context.Background()))
 }
 
 func TestForceFlushHonoursItsContext(t *testing.T) {
@@ -304,12 +292,8 @@ func TestForceFlushHonoursItsContext(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	release()
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if err := p.ForceFlush(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Shutdown(context.Background()))
+	assert.NoError(t, p.ForceFlush(t.Context()))
 	if st := checkSum(t, p); st.Exported != 1 {
 		t.Errorf("%+v", st)
 	}
@@ -334,18 +318,14 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	if st.Exported != 0 || st.Failed+st.Dropped.Shutdown != 20 || st.Failed == 0 || st.Dropped.Shutdown == 0 || s.shutdown != 1 {
 		t.Errorf("%+v, %d shutdowns", st, s.shutdown)
 	}
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Shutdown(context.Background()))
 }
 
 func TestSpansThatEndAfterShutdown(t *testing.T) {
 	p, s := newProvider(t)
 	_, span := p.Tracer("t").Start(t.Context(), "n")
 	for range 3 {
-		if err := p.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, p.Shutdown(t.Context()))
 	}
 	span.End()
 	if st := checkSum(t, p); st.Dropped.Shutdown != 1 || s.shutdown != 1 {
@@ -366,9 +346,7 @@ func TestShutdownWhileSpansEnd(t *testing.T) {
 				}
 			})
 		}
-		if err := p.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, p.Shutdown(t.Context()))
 		done.Store(true)
 		wg.Wait()
 		if st := checkSum(t, p); st.QueuedSpans != 0 {
@@ -392,9 +370,7 @@ func TestRecordOnlyAndNoExporter(t *testing.T) {
 	}
 	none := NewTracerProvider()
 	startEnd(none, 2)
-	if err := errors.Join(none.ForceFlush(t.Context()), none.Shutdown(t.Context())); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(none.ForceFlush(t.Context()), none.Shutdown(t.Context())))
 	if st := checkSum(t, none); st.Dropped.NoExporter != 2 {
 		t.Errorf("%+v", st)
 	}
@@ -438,9 +414,7 @@ func TestPressureOfTheQueue(t *testing.T) {
 				t.Fatalf("%s: spans are dropped at a pressure of %v", name, v)
 			}
 		}
-		if err := p.ForceFlush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.ForceFlush(t.Context()))
 		if v := p.Pressure(); v != 0 {
 			t.Errorf("%s: %v after all was exported", name, v)
 		}

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -70,9 +72,7 @@ func TestSoak(t *testing.T) {
 	sink := startSoakSink(t)
 	exporter, err := otlphttp.New(otlphttp.WithEndpointURL(sink.url+"/v1/traces"),
 		otlphttp.WithRetry(otlphttp.RetryConfig{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: 10 * time.Millisecond, MaxElapsedTime: time.Minute}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	provider := lean.NewTracerProvider(lean.WithExporter(exporter), lean.WithSampler(sdktrace.AlwaysSample()))
 	tracer := provider.Tracer("soak")
 
@@ -94,9 +94,7 @@ func TestSoak(t *testing.T) {
 			generated, memory[sample], s.Exported, s.Rejected, s.Failed, dropped(s))
 	}
 	took := time.Since(start)
-	if err := provider.Shutdown(t.Context()); err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
+	assert.NoError(t, provider.Shutdown(t.Context()), "Shutdown")
 
 	s, counts := provider.Stats(), sink.counts(t)
 	t.Logf("%d spans in %v (%.0f/s), %d requests, %d messages to the error handler", generated, took.Round(time.Millisecond), float64(generated)/took.Seconds(), s.Requests, complaints.Load())
@@ -223,13 +221,9 @@ type soakSink struct{ url string }
 func (s soakSink) counts(t *testing.T) (c soakCounts) {
 	t.Helper()
 	response, err := http.Get(s.url + "/counts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
-	if err := json.NewDecoder(response.Body).Decode(&c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&c))
 	http.DefaultClient.CloseIdleConnections()
 	return c
 }
@@ -242,22 +236,14 @@ func startSoakSink(t *testing.T) soakSink {
 	cmd.Env = append(os.Environ(), "TARE_SOAK_SINK=1")
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_, _ = io.Copy(io.Discard, stdout)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the collector: %v", err)
-		}
+		assert.NoError(t, cmd.Wait(), "the collector")
 	})
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		if url, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {

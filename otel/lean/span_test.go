@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -40,9 +41,7 @@ func newProvider(t testing.TB, opts ...Option) (*TracerProvider, *sink) {
 
 func flushed(t testing.TB, p *TracerProvider, s *sink) []*tracepb.Span {
 	t.Helper()
-	if err := p.ForceFlush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.ForceFlush(context.Background()))
 	return s.spans(t)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -261,9 +262,7 @@ func TestGivenStart(t *testing.T) {
 func TestAfterShutdownTheCallersContextPasses(t *testing.T) {
 	p, _ := newProvider(t)
 	tracer := p.Tracer("t")
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Shutdown(context.Background()))
 	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: 1})
 	_, s := tracer.Start(trace.ContextWithSpanContext(t.Context(), parent), "n")
 	if s.IsRecording() || !s.SpanContext().Equal(parent) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -17,9 +18,7 @@ import (
 func decodeKV(t *testing.T, field []byte) *commonpb.KeyValue {
 	t.Helper()
 	list := new(commonpb.KeyValueList) // its values are field 1
-	if err := proto.Unmarshal(field, list); err != nil {
-		t.Fatalf("%x: %v", field, err)
-	}
+	require.NoError(t, proto.Unmarshal(field, list), "%x", field)
 	if len(list.Values) != 1 {
 		t.Fatalf("%x: %d attributes", field, len(list.Values))
 	}

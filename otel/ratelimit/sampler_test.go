@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -14,9 +15,7 @@ import (
 func remote(t testing.TB, flags trace.TraceFlags, state string) context.Context {
 	t.Helper()
 	ts, err := trace.ParseTraceState(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1, 15: 1}, SpanID: trace.SpanID{1}, TraceFlags: flags, TraceState: ts,
 	}))

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestParse(t *testing.T) {
@@ -18,9 +20,7 @@ func TestParse(t *testing.T) {
 		"allow": {"safe": true, "keys": ["shop.*"]},
 		"hash": {"key_env": "REDACT_TEST_KEY", "bits": 128}
 	}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if n := len(Default().Rules); len(c.Rules) != n || c.Rules[0].Name != "mine" {
 		t.Errorf("%d rules, first %q", len(c.Rules), c.Rules[0].Name)
 	}
@@ -35,9 +35,7 @@ func TestParse(t *testing.T) {
 
 func TestErrorsNameTheRule(t *testing.T) {
 	short := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(short, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(short, []byte("short"), 0o600))
 	for text, want := range map[string]string{
 		`{`:                         "configuration",
 		`{"base":"x"}`:              `base "x"`,
@@ -85,9 +83,7 @@ func TestErrorsNameTheRule(t *testing.T) {
 func TestFromEnv(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redact.json")
 	text := `{"base":"none","rules":[{"name":"only","keys":["x"],"do":"remove"}]}`
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	for v, rules := range map[string]int{"": len(Default().Rules), text: 1, path: 1} {
 		t.Setenv(EnvConfig, v)
 		if c, err := FromEnv(); err != nil || len(c.Rules) != rules {
@@ -104,9 +100,7 @@ func TestFromEnv(t *testing.T) {
 
 func TestHashKeySources(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600))
 	t.Setenv("REDACT_TEST_KEY", "0123456789abcdef")
 	tokens := map[string]bool{}
 	for _, h := range []Hashing{{Key: "0123456789abcdef"}, {KeyEnv: "REDACT_TEST_KEY"}, {KeyFile: path}} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tare-trace/tare/otel/redact/redacttest"
@@ -37,15 +38,11 @@ func TestCorpus(t *testing.T) {
 	falseFinds(&b, standard, all)
 	got := b.String()
 	if *update {
-		if err := os.WriteFile(corpusFile, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(corpusFile, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(corpusFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got != string(want) {
 		was, is := strings.Split(string(want), "\n"), strings.Split(got, "\n")
 		for i := range is {

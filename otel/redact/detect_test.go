@@ -3,14 +3,14 @@ package redact
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func mustNew(t testing.TB, c Config) *Redactor {
 	t.Helper()
 	r, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -48,9 +50,7 @@ func dirtyResource() *resource.Resource {
 func newRedactor(t testing.TB) *redact.Redactor {
 	t.Helper()
 	r, err := redact.New(redact.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -67,15 +67,9 @@ func TestExporterAndProcessor(t *testing.T) {
 			memory := tracetest.NewInMemoryExporter()
 			plain := tracetest.NewInMemoryExporter()
 			tp := sdktrace.NewTracerProvider(option(memory, newRedactor(t)), sdktrace.WithSyncer(plain), sdktrace.WithResource(dirtyResource()))
-			t.Cleanup(func() {
-				if err := tp.Shutdown(context.Background()); err != nil {
-					t.Error(err)
-				}
-			})
+			t.Cleanup(func() { assert.NoError(t, tp.Shutdown(context.Background())) })
 			dirtySpan(tp)
-			if err := tp.ForceFlush(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tp.ForceFlush(context.Background()))
 			got, untouched := dump(t, memory.GetSpans()), dump(t, plain.GetSpans())
 			if strings.Contains(got, secret) {
 				t.Errorf("the secret leaves: %s", got)
@@ -100,9 +94,7 @@ func dump(t *testing.T, spans tracetest.SpanStubs) string {
 	for _, s := range spans {
 		e := json.NewEncoder(&b)
 		for _, part := range []any{s.Name, s.Attributes, s.Events, s.Links, s.Status, s.Resource.Attributes(), s.InstrumentationScope.Attributes.ToSlice()} {
-			if err := e.Encode(part); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, e.Encode(part))
 		}
 	}
 	return b.String()
@@ -116,9 +108,7 @@ func TestViewIsComputedOnce(t *testing.T) {
 	dirtySpan(tp)
 	cleanSpan(tp)
 	spans := memory.GetSpans().Snapshots()
-	if err := tp.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tp.Shutdown(context.Background()))
 	v := r.Span(spans[0])
 	before := r.Stats().Redacted["email"]
 	for range 3 {
@@ -156,9 +146,7 @@ func TestNoAllocationWhereNothingMatches(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(memory), sdktrace.WithResource(resource.Empty()))
 	cleanSpan(tp)
 	span := memory.GetSpans().Snapshots()[0]
-	if err := tp.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tp.Shutdown(context.Background()))
 	if n := testing.AllocsPerRun(100, func() { r.Span(span) }); n != 0 {
 		t.Errorf("%v allocations for a clean span, want 0", n)
 	}

@@ -3,6 +3,7 @@ package rule
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -20,9 +21,7 @@ func benchList(t testing.TB) (List[int], Span) {
 			"url.path": "/**/pay?", "http.request.method": "POST", "server.port": "~^8", "ratio": "0.*", "tls": "true", "size": "1??",
 		}},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var entries []Entry[int]
 	for i, r := range rules {
 		entries = append(entries, Entry[int]{r, i})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -133,9 +134,7 @@ func TestRuleKeepsNothingOfTheCaller(t *testing.T) {
 
 func TestList(t *testing.T) {
 	rules, err := CompileAll(Spec{Name: "GET /health*"}, Spec{Kind: "server"}, Spec{Name: "GET **"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var entries []Entry[float64]
 	for i, r := range rules {
 		entries = append(entries, Entry[float64]{r, float64(i) / 10})

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/slogtest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -61,9 +63,7 @@ func (w within) WithGroup(n string) slog.Handler      { return within{w.Handler.
 
 func decode(t *testing.T, b []byte) (record map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal(b, &record); err != nil {
-		t.Errorf("%s: %v", b, err)
-	}
+	assert.NoError(t, json.Unmarshal(b, &record), "%s", b)
 	return record
 }
 
@@ -104,12 +104,8 @@ func TestRecordIsNotChanged(t *testing.T) {
 		r.AddAttrs(slog.Int("a", 1))
 	}
 	ctx := inSpan(context.Background())
-	if err := first.Handle(ctx, r); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Handle(ctx, r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Handle(ctx, r))
+	require.NoError(t, second.Handle(ctx, r))
 	if one.String() != two.String() || strings.Contains(two.String(), "BUG") || r.NumAttrs() != 7 {
 		t.Errorf("%s%s", &one, &two)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/otel/wire/fields"
 )
@@ -31,9 +33,7 @@ func TestOpenClose(t *testing.T) {
 			}
 			return nil
 		}, wire.ScopeSpansSpan, wire.SpanName)
-		if err != nil {
-			t.Errorf("%d bytes: %v", n, err)
-		}
+		assert.NoError(t, err, "%d bytes", n)
 		if err := fields.Each(inner[:len(inner)-1], func(_, _ uint64, _, _ []byte) error { return nil }); !errors.Is(err, fields.ErrMalformed) {
 			t.Errorf("%d bytes, one cut off: %v", n, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
@@ -25,16 +26,12 @@ func startRedis(t *testing.T) string {
 		servicetest.Refuse(t, "redis-server is not installed")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	cmd := exec.Command(exe, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -4,13 +4,13 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestShareAndRange(t *testing.T) {
 	all, err := Parse("geo:25ms-30ms:0.03,memcached-rate:1s:0.5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const requests = 200_000
 	var geo, both int
 	var sum time.Duration

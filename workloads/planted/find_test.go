@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -31,9 +32,7 @@ func message(t testing.TB, n uint64, change func(*trace.ResourceSpans, *trace.Sp
 	rs := &trace.ResourceSpans{Resource: &resource.Resource{}, ScopeSpans: []*trace.ScopeSpans{{Scope: &common.InstrumentationScope{}, Spans: []*trace.Span{s}}}}
 	change(rs, s)
 	b, err := proto.Marshal(&collector.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{rs}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tare-trace/tare/otel/redact"
@@ -32,9 +33,7 @@ func TestRedact(t *testing.T) {
 		redact.Rule{Name: "ip", Detect: redact.IP, Do: redact.Mask}, redact.Rule{Name: "us-ssn", Detect: redact.SSN, Do: redact.Mask})
 	for name, config := range map[string]redact.Config{"default": redact.Default(), "optional": optional} {
 		r, err := redact.New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		const first, next = 1000, 1000 + 195 // each kind in each place 13 times, and each decoy 15 times
 		f := NewFinder(first, next)
 		for n := uint64(first); n < next; n++ {
@@ -77,9 +76,7 @@ func TestRedact(t *testing.T) {
 // The document lists what is missed and what is a false alarm, each with its reason.
 func TestDocumentListsWhatIsMissed(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "collector.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(b), "| not found, or found where nothing is | why | what helps |\n")
 	table, _, ok2 := strings.Cut(table, "\n\n")
 	if !ok || !ok2 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
@@ -43,9 +44,7 @@ func accountRecords(t *testing.T, pipeline string) {
 		f := planted.NewFinder(first, next)
 		for _, s := range r.Spans() {
 			b, err := proto.Marshal(s.Span)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			f.Add(b)
 		}
 		if got := f.Counts(); got.Requests != next-first || got.Strays != 0 || !want(got) {
@@ -58,17 +57,13 @@ func accountRecords(t *testing.T, pipeline string) {
 func sendAccount(t *testing.T, base string, n uint64) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+string(planted.AppendPath(nil, n)), bytes.NewReader(planted.AppendBody(nil, n)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.SplitSeq(strings.TrimSpace(string(planted.AppendHeader(nil, n))), "\r\n") {
 		key, value, _ := strings.Cut(line, ": ")
 		req.Header.Set(key, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("request %d: %s %s, %v", n, resp.Status, body, err)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const module = "github.com/tare-trace/tare/otel"
@@ -48,9 +50,7 @@ func list(t *testing.T, args ...string) []string {
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %v", cmd, err)
-	}
+	require.NoError(t, err, "%v", cmd)
 	return strings.Fields(string(out))
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -133,18 +135,10 @@ func others() error {
 
 // What needs neither a collector nor a server runs, too.
 func TestTheCodeRuns(t *testing.T) {
-	if err := others(); err != nil {
-		t.Error(err)
-	}
-	if err := instrumentation("127.0.0.1:1"); err != nil {
-		t.Error(err)
-	}
-	if err := ownHosts(); err != nil {
-		t.Error(err)
-	}
-	if err := pipeline(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, others())
+	assert.NoError(t, instrumentation("127.0.0.1:1"))
+	assert.NoError(t, ownHosts())
+	assert.NoError(t, pipeline())
 }
 
 var (
@@ -157,9 +151,7 @@ var (
 func TestReadmeIsThisCode(t *testing.T) {
 	text := func(file string) string {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(b)
 	}
 	one := func(s string) string { return strings.TrimSpace(spaces.ReplaceAllString(s, " ")) }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -70,9 +72,7 @@ func (s service) Watch(r *health.HealthCheckRequest, out grpc.ServerStreamingSer
 // calls makes calls of every kind through one connection.
 func calls(ctx context.Context, t *testing.T, e *equality.Env, with handlers) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	serverSide, clientSide := with(e.TracerProvider)
 	server := grpc.NewServer(grpc.StatsHandler(serverSide))
 	health.RegisterHealthServer(server, service{env: e})
@@ -80,14 +80,10 @@ func calls(ctx context.Context, t *testing.T, e *equality.Env, with handlers) {
 	go func() { ended <- server.Serve(l) }()
 	defer func() {
 		server.GracefulStop() // when every call of the server has ended, its spans have
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	}()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(clientSide))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	c := health.NewHealthClient(conn)
 	for _, name := range []string{"", "fine", "missing", "broken", "odd", "plain"} {
@@ -118,9 +114,7 @@ func TestSpansAreOtelgrpcs(t *testing.T) {
 					Options: func(*equality.Env) equality.Options { return equality.Options{Sampler: sampler} },
 					Run:     func(ctx context.Context, e *equality.Env) { calls(ctx, t, e, with) },
 				}, pipe, r, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				for i, s := range res.Spans {
 					for _, kv := range s.GetAttributes() {
 						if kv.GetKey() == "server.port" {
@@ -136,9 +130,7 @@ func TestSpansAreOtelgrpcs(t *testing.T) {
 				t.Fatalf("%d spans", n)
 			}
 			for what, got := range map[string]equality.Result{"on lean": run(ours, equality.Lean), "on the SDK": run(ours, equality.Official)} {
-				if err := equality.Compare(want, got, false, false); err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
+				assert.NoError(t, equality.Compare(want, got, false, false), "%s", what)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/tare-trace/tare/otel/lean"
@@ -107,9 +108,7 @@ func TestTransportAllocations(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %v allocations, want %v", c.name, got, c.want)
 		}
-		if err := tp.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, tp.Shutdown(context.Background()))
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -187,9 +189,7 @@ func equal(t *testing.T, r *equality.Receiver, name string, o func(*equality.Env
 				w.busy.Wait()
 			}}
 			res, err := equality.Run(p, pipe, r, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i, s := range res.Spans {
 				mask(s)
 				res.Spans[i] = &equality.Span{Span: s.Span} // scopes differ on purpose
@@ -201,9 +201,7 @@ func equal(t *testing.T, r *equality.Receiver, name string, o func(*equality.Env
 			what   string
 			result equality.Result
 		}{{"leanhttp on lean", one(ours, equality.Lean)}, {"leanhttp on the SDK", one(ours, equality.Official)}} {
-			if err := equality.Compare(want, got.result, false, false); err != nil {
-				t.Errorf("%s: %v", got.what, err)
-			}
+			assert.NoError(t, equality.Compare(want, got.result, false, false), "%s", got.what)
 		}
 		if testing.Verbose() {
 			for _, s := range want.Spans {

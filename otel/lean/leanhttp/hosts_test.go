@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -21,9 +23,7 @@ import (
 
 func TestHosts(t *testing.T) {
 	h, err := leanhttp.ParseHosts("Cart.Shop.internal.", "*.mesh.internal", "single", "10.0.0.0/8", "192.0.2.7", "[2001:db8::1]", "fe80::/10", "::1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for host, want := range map[string]bool{
 		"cart.shop.internal": true, "CART.shop.INTERNAL.:8080": true, "cart.shop.internal.evil.example": false,
 		"shop.internal": false, "a.cart.shop.internal": false, "xcart.shop.internal": false, "cart.shop.internal..": false,
@@ -35,9 +35,7 @@ func TestHosts(t *testing.T) {
 		"[fe80::1%25eth0]": true, "[::1]": true, "127.0.0.1": false,
 	} {
 		u, err := url.Parse("https://" + host + "/path")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := h.Has(u); got != want {
 			t.Errorf("%q: %v, want %v", host, got, want)
 		}
@@ -155,27 +153,19 @@ func propagates(t *testing.T, p propagation.TextMapPropagator, tp trace.TracerPr
 	}))
 	defer own.Close()
 	hosts, err := leanhttp.ParseHosts("127.0.0.0/8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := http.Client{Transport: leanhttp.NewTransport(nil, leanhttp.WithTracerProvider(tp), leanhttp.WithPropagators(p), leanhttp.WithPropagationTo(hosts),
 		leanhttp.WithFilter(func(r *http.Request) bool { return r.URL.Path != "/filtered" }))}
 	defer client.CloseIdleConnections()
 	member, err := baggage.NewMember("user", "42")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bag, err := baggage.New(member)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx := baggage.ContextWithBaggage(context.Background(), bag)
 	get := func(to string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// As a reverse proxy leaves them, one of them not in its canonical spelling.
 		r.Header["tracestate"] = []string{"from=caller"}
 		r.Header.Set("Baggage", "from=caller")
@@ -183,12 +173,8 @@ func propagates(t *testing.T, p propagation.TextMapPropagator, tp trace.TracerPr
 		r.Header.Set("X-Other", "kept")
 		before := len(r.Header)
 		res, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := res.Body.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err)
+		assert.NoError(t, res.Body.Close())
 		if len(r.Header) != before || r.Header.Get("X-Own-Trace") != "from caller" {
 			t.Errorf("the caller's header is now %v", r.Header)
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -40,15 +41,9 @@ func (*kept) Shutdown(context.Context) error { return nil }
 func provider(t *testing.T, s sdktrace.Sampler) (*lean.TracerProvider, func() []*tracepb.Span) {
 	k := &kept{}
 	tp := lean.NewTracerProvider(lean.WithExporter(k), lean.WithSampler(s))
-	t.Cleanup(func() {
-		if err := tp.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { assert.NoError(t, tp.Shutdown(context.Background())) })
 	return tp, func() []*tracepb.Span {
-		if err := tp.ForceFlush(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, tp.ForceFlush(context.Background()))
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		return k.spans

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/tare-trace/tare/otel/lean/leanhttp"
@@ -100,9 +101,7 @@ func TestWriterMethods(t *testing.T) {
 		defer s.Close()
 		change(s)
 		res, err := s.Client().Get(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		res.Body.Close()
 	}
 	t.Run("HTTP/1", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/extra/redisotel/v9"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -52,9 +53,7 @@ func newClient(tb testing.TB, addr string, instrument func(*redis.Client) error)
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	tb.Cleanup(func() { _ = rdb.Close() })
 	if instrument != nil {
-		if err := instrument(rdb); err != nil {
-			tb.Fatal(err)
-		}
+		require.NoError(tb, instrument(rdb))
 	}
 	return rdb
 }

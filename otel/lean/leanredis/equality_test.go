@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/extra/redisotel/v9"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -110,9 +112,7 @@ func equal(t *testing.T, r *equality.Receiver, addr, name string, o func(*equali
 					run(ctx, &world{T: t, env: e, with: with, opts: opts, addr: addr})
 				}}
 				res, err := equality.Run(p, pipe, r, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				for _, s := range res.Spans {
 					s.Status.Message = ports.ReplaceAllString(s.GetStatus().GetMessage(), "$1:PORT")
 					for _, e := range s.GetEvents() {
@@ -130,9 +130,7 @@ func equal(t *testing.T, r *equality.Receiver, addr, name string, o func(*equali
 			what   string
 			result equality.Result
 		}{{"leanredis on lean", one(ours, equality.Lean)}, {"leanredis on the SDK", one(ours, equality.Official)}} {
-			if err := equality.Compare(want, got.result, false, false); err != nil {
-				t.Errorf("%s: %v", got.what, err)
-			}
+			assert.NoError(t, equality.Compare(want, got.result, false, false), "%s", got.what)
 		}
 		if testing.Verbose() {
 			for _, s := range want.Spans {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -56,9 +58,7 @@ func TestLine(t *testing.T) {
 		s.DroppedAttributesCount, s.DroppedEventsCount, s.DroppedLinksCount = 1, 2, 3
 	}))
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	observed := lines(t, path)[0].ObservedTimestamp
 	if ns, err := strconv.ParseInt(observed, 10, 64); err != nil || time.Since(time.Unix(0, ns)).Abs() > hour {
 		t.Errorf("observed at %s", observed)
@@ -112,9 +112,7 @@ func TestMalformed(t *testing.T) {
 	if _, err := e.Export(canceled, good, 1); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := e.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, e.Shutdown(context.Background()))
 	if _, err := e.Export(context.Background(), good, 1); !errors.Is(err, logfile.ErrShutdown) {
 		t.Error(err)
 	}
@@ -133,9 +131,7 @@ func TestPerRequest(t *testing.T) {
 	mustExport(t, e, span(2, 1, remote))
 	mustExport(t, e, span(6, 2, nil)) // after its request
 	mustExport(t, e, span(8, 7, remote))
-	if err := e.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Shutdown(context.Background()))
 	var got []string
 	for _, r := range lines(t, path) {
 		got = append(got, strings.TrimLeft(r.SpanID, "0")+strings.ReplaceAll(strings.Join(r.below(t), ""), "0", ""))
@@ -191,9 +187,7 @@ func TestOddTrees(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spans.jsonl")
 	e := open(t, logfile.Config{Path: path, PerRequest: true})
 	mustExport(t, e, span(2, 1, nil), span(2, 1, nil), span(3, 4, nil), span(4, 3, nil), span(5, 5, nil), span(1, 2, nil), span(1, 0, nil))
-	if err := e.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Shutdown(context.Background()))
 	if s := e.Stats(); s.Spans != 7 || s.Held != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -242,17 +236,11 @@ func FuzzExport(f *testing.F) {
 		path := filepath.Join(dir, "spans.jsonl")
 		_ = os.Remove(path)
 		e, err := logfile.New(logfile.Config{Path: path, PerRequest: perRequest})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, _ = e.Export(context.Background(), b, 1)
-		if err := e.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Shutdown(context.Background()))
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
 			if !json.Valid([]byte(line)) || !strings.HasSuffix(line, "\n") {
 				t.Fatalf("%q", line)

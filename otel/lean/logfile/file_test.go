@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/tare-trace/tare/otel/lean/logfile"
@@ -22,9 +23,7 @@ func TestBySize(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "spans.jsonl")
 	bystander := filepath.Join(dir, "spans.jsonl.notes")
-	if err := os.WriteFile(bystander, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(bystander, make([]byte, 1<<20), 0o600))
 	const total = 5 * 4096
 	e := open(t, logfile.Config{Path: path, MaxFileBytes: 4096, MaxTotalBytes: total})
 	for i := range 200 {
@@ -32,9 +31,7 @@ func TestBySize(t *testing.T) {
 		sum := int64(0)
 		for _, name := range files(t, dir) {
 			info, err := os.Stat(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if name == filepath.Base(bystander) {
 				continue
 			}
@@ -87,9 +84,7 @@ func TestLargeBatches(t *testing.T) {
 // A file's age counts from its first line, also across restarts.
 func TestByAge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spans.jsonl")
-	if err := os.WriteFile(path, []byte(`{"EventName":"tare.span","ObservedTimestamp":"1700000000000000000"}`+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(`{"EventName":"tare.span","ObservedTimestamp":"1700000000000000000"}`+"\n"), 0o644))
 	e := open(t, logfile.Config{Path: path})
 	mustExport(t, e, span(1, 0, nil))
 	mustExport(t, e, span(1, 0, nil))
@@ -114,13 +109,9 @@ func TestOthers(t *testing.T) {
 		t.Error(err)
 	}
 	mustExport(t, e, span(1, 0, nil))
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(path, path+".1"))
 	mustExport(t, e, span(2, 0, nil))
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	mustExport(t, e, span(3, 0, nil))
 	for name, want := range map[string]string{path: "0000000000000003", path + ".1": "0000000000000001"} {
 		if r := lines(t, name); len(r) != 1 || r[0].SpanID != want {
@@ -133,19 +124,13 @@ func TestOthers(t *testing.T) {
 func TestAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	path := filepath.Join(dir, "spans.jsonl")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(dir, 0o700))
 	e := open(t, logfile.Config{Path: path})
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(dir))
 	if _, err := export(t, e, span(1, 0, nil), span(2, 0, nil)); err == nil {
 		t.Error("written to a directory that is gone")
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(dir, 0o700))
 	mustExport(t, e, span(3, 0, nil))
 	if s := e.Stats(); s.Lost != 2 || s.Spans != 1 || len(lines(t, path)) != 1 {
 		t.Errorf("%+v", s)
@@ -155,9 +140,7 @@ func TestAway(t *testing.T) {
 // What a crash has left of a line ends before the next one.
 func TestInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spans.jsonl")
-	if err := os.WriteFile(path, []byte(`{"EventName":"tare.sp`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(`{"EventName":"tare.sp`), 0o600))
 	e := open(t, logfile.Config{Path: path, Sync: true})
 	mustExport(t, e, span(1, 0, nil))
 	b, err := os.ReadFile(path)
@@ -189,18 +172,12 @@ func writeFull(t *testing.T, path string) {
 	e := open(t, logfile.Config{Path: path})
 	mustExport(t, e, span(1, 0, nil))
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
 	full := before
 	full.Cur = 1000 // a line has about 400 bytes
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full))
 	rejected, err := export(t, e, span(2, 0, nil), span(3, 0, nil), span(4, 0, nil))
-	if e := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); e != nil {
-		t.Fatal(e)
-	}
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
 	if err == nil || rejected != 0 {
 		t.Fatal("written to a full disk", rejected)
 	}

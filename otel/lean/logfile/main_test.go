@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -24,14 +26,8 @@ func open(t testing.TB, c logfile.Config) *logfile.Exporter {
 		c.Path = filepath.Join(t.TempDir(), "spans.jsonl")
 	}
 	e, err := logfile.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, e.Shutdown(context.Background())) })
 	return e
 }
 
@@ -54,9 +50,7 @@ func request(t testing.TB, spans ...*tracepb.Span) []byte {
 		ScopeSpans: []*tracepb.ScopeSpans{{Scope: &commonpb.InstrumentationScope{Name: "shop", Version: "1"}, Spans: spans}},
 	}
 	b, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{rs}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
@@ -92,9 +86,7 @@ type record struct {
 func lines(t testing.TB, path string) []record {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var records []record
 	for line := range strings.Lines(string(b)) {
 		var r record
@@ -111,9 +103,7 @@ func (r record) below(t testing.TB) (ids []string) {
 	t.Helper()
 	if raw := r.Attributes[logfile.BelowKey]; raw != nil {
 		var records []record
-		if err := json.Unmarshal(raw, &records); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(raw, &records))
 		for _, b := range records {
 			ids = append(ids, b.SpanID)
 		}
@@ -126,9 +116,7 @@ func (r record) below(t testing.TB) (ids []string) {
 func files(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/lean/logfile"
 )
 
@@ -18,16 +21,12 @@ func TestWriter(t *testing.T) {
 		t.Error("a writer without a path")
 	}
 	w, err := logfile.NewWriter(logfile.Config{Path: path, MaxFileBytes: 4096, MaxTotalBytes: 3 * 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	for i := range 2000 {
-		if err := w.WriteLine(fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.WriteLine(fmt.Appendf(nil, `{"n":%d}`, i)))
 	}
 	for name, line := range map[string][]byte{"two lines": []byte("a\nb"), "too large": make([]byte, 4096)} {
 		if err := w.WriteLine(line); err == nil {
@@ -38,9 +37,7 @@ func TestWriter(t *testing.T) {
 	var all []byte
 	for _, name := range append(names[1:], names[0]) { // the file that is written sorts first
 		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, b...)
 	}
 	if len(all) > 3*4096 || len(all) < 4096 {
@@ -53,9 +50,7 @@ func TestWriter(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, w.Close())
 	}
 	if err := w.WriteLine(nil); !errors.Is(err, logfile.ErrShutdown) {
 		t.Error(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -66,20 +67,14 @@ func TestWrongOptions(t *testing.T) {
 func TestUserConnectionStaysOpen(t *testing.T) {
 	c := newCollector(t, nil)
 	conn, err := grpc.NewClient(c.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	e, err := otlpgrpc.New(otlpgrpc.WithEndpoint("nowhere.invalid:1"), otlpgrpc.WithGRPCConn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := e.Export(t.Context(), otlptest.Request(t, 1), 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Shutdown(t.Context()))
 	again := newExporter(t, otlpgrpc.WithGRPCConn(conn), otlpgrpc.WithRetry(quick))
 	if _, err := again.Export(t.Context(), otlptest.Request(t, 1), 1); err != nil {
 		t.Errorf("after Shutdown the user's connection: %v", err)

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/lean/otlpgrpc"
 )
 
@@ -28,9 +30,7 @@ func TestEndpoint(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			e, err := otlpgrpc.New(c.opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = e.Shutdown(t.Context()) }()
 			if got := e.Endpoint(); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)

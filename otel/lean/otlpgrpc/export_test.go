@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -77,9 +79,7 @@ func withDelay(t *testing.T, code codes.Code, delay time.Duration) error {
 		&errdetails.DebugInfo{Detail: "beside the point"},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s.Err()
 }
 
@@ -132,9 +132,7 @@ func TestNotRetried(t *testing.T) {
 // A collector that starts later, on a port that refuses until then.
 func TestConnectionRefusedUntilItIsThere(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	address := listener.Addr().String()
 	_ = listener.Close()
 	refused := make(chan struct{}, 100)
@@ -159,16 +157,12 @@ func TestConnectionRefusedUntilItIsThere(t *testing.T) {
 		t.Skipf("another process took the port: %v", err)
 	}
 	serve(t, listener, nil)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-done)
 }
 
 func TestConnectionRefused(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = listener.Close()
 	e := newExporter(t, otlpgrpc.WithEndpointURL("http://"+listener.Addr().String()), otlpgrpc.WithRetry(otlpgrpc.RetryConfig{}))
 	if _, err := e.Export(t.Context(), otlptest.Request(t, 1), 1); err == nil || !strings.Contains(err.Error(), "connection refused") {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -98,9 +100,7 @@ func TestExportAfterShutdown(t *testing.T) {
 	c := newCollector(t, nil)
 	e := newExporter(t, to(c)...)
 	for range 2 {
-		if err := e.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Shutdown(t.Context()))
 	}
 	if _, err := e.Export(t.Context(), otlptest.Request(t, 1), 1); !errors.Is(err, otlpgrpc.ErrShutdown) || len(c.requests()) != 0 {
 		t.Errorf("error %v, %d calls", err, len(c.requests()))
@@ -148,7 +148,5 @@ func TestShutdownLetsAnExportFinish(t *testing.T) {
 	<-arrived
 	go func() { shut <- e.Shutdown(t.Context()) }()
 	close(goOn)
-	if err := errors.Join(<-exported, <-shut); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(<-exported, <-shut))
 }

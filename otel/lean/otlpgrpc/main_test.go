@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"go.uber.org/goleak"
@@ -52,9 +54,7 @@ type collector struct {
 func newCollector(t testing.TB, answer func(ctx context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error), opts ...grpc.ServerOption) *collector {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return serve(t, listener, answer, opts...)
 }
 
@@ -67,9 +67,7 @@ func serve(t testing.TB, listener net.Listener, answer func(ctx context.Context,
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-done)
 	})
 	return c
 }
@@ -112,14 +110,8 @@ var quick = otlpgrpc.RetryConfig{Enabled: true, InitialInterval: time.Millisecon
 func newExporter(t testing.TB, opts ...otlpgrpc.Option) *otlpgrpc.Exporter {
 	t.Helper()
 	e, err := otlpgrpc.New(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, e.Shutdown(context.Background())) })
 	return e
 }
 

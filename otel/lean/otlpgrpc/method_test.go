@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 
 	"github.com/tare-trace/tare/otel/lean/otlpgrpc"
@@ -24,14 +26,10 @@ func TestMethod(t *testing.T) {
 		"/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": false, // this collector has none
 	} {
 		e, err := otlpgrpc.New(otlpgrpc.WithEndpointURL("http://"+c.address), otlpgrpc.WithMethod(method), otlpgrpc.WithRetry(otlpgrpc.RetryConfig{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := e.Export(t.Context(), []byte{0x0a, 0}, 0); (err == nil) != want {
 			t.Errorf("%s: %v", method, err)
 		}
-		if err := e.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Shutdown(t.Context()))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"google.golang.org/protobuf/proto"
 
@@ -66,15 +67,9 @@ func TestSameAsOfficial(t *testing.T) {
 				theirs, own = test.official(c.address), test.ours(c.address)
 			}
 			client := otlptracegrpc.NewClient(theirs...)
-			if err := client.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := client.UploadTraces(t.Context(), otlptest.ResourceSpans(3)); err != nil {
-				t.Fatal(err)
-			}
-			if err := client.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, client.Start(t.Context()))
+			require.NoError(t, client.UploadTraces(t.Context(), otlptest.ResourceSpans(3)))
+			require.NoError(t, client.Stop(t.Context()))
 			if _, err := newExporter(t, own...).Export(t.Context(), otlptest.Request(t, 3), 3); err != nil {
 				t.Fatal(err)
 			}

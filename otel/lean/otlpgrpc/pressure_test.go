@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,9 +22,7 @@ func TestPressure(t *testing.T) {
 		return &coltracepb.ExportTraceServiceResponse{}, status.Error(codes.Code(code.Load()), "of the test")
 	})
 	e, err := otlpgrpc.New(otlpgrpc.WithEndpoint(c.address), otlpgrpc.WithInsecure(), otlpgrpc.WithRetry(otlpgrpc.RetryConfig{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = e.Shutdown(context.Background()) }()
 	request := []byte{0x0a, 0x00} // one ResourceSpans, empty
 	for range 2 {

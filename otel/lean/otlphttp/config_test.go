@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/lean/internal/otlptest"
 	"github.com/tare-trace/tare/otel/lean/otlphttp"
 )
@@ -106,15 +108,11 @@ func TestHTTPClient(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	e, err := otlphttp.New(otlphttp.WithEndpointURL(c.URL), otlphttp.WithHTTPClient(client))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := e.Export(t.Context(), otlptest.Request(t, 1), 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Shutdown(t.Context()))
 	if transport.requests != 1 || client.CheckRedirect != nil {
 		t.Errorf("%d requests by the client; its CheckRedirect was changed: %v", transport.requests, client.CheckRedirect != nil)
 	}

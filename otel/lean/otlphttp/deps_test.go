@@ -4,15 +4,15 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A service that exports over HTTP must not link gRPC or generated messages:
 // they add megabytes and start-up time.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
+	require.NoError(t, err, "go list")
 	packages := strings.Fields(string(out))
 	if len(packages) < 100 {
 		t.Fatalf("go list named %d packages only", len(packages))

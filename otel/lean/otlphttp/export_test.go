@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
@@ -171,9 +173,7 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 // A collector that starts later, on a port that refuses until then.
 func TestConnectionRefusedUntilItIsThere(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	address := listener.Addr().String()
 	_ = listener.Close()
 	refused := make(chan struct{})
@@ -199,9 +199,7 @@ func TestConnectionRefusedUntilItIsThere(t *testing.T) {
 		t.Skipf("another process took the port: %v", err)
 	}
 	c.Start()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-done)
 }
 
 func TestServerHangsUp(t *testing.T) {

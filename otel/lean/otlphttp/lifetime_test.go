@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/lean/internal/otlptest"
 	"github.com/tare-trace/tare/otel/lean/otlphttp"
 )
@@ -81,9 +84,7 @@ func TestExportAfterShutdown(t *testing.T) {
 	c := newCollector(t, nil)
 	e := newExporter(t, otlphttp.WithEndpointURL(c.URL))
 	for range 2 {
-		if err := e.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Shutdown(t.Context()))
 	}
 	if _, err := e.Export(t.Context(), otlptest.Request(t, 1), 1); !errors.Is(err, otlphttp.ErrShutdown) || len(c.requests()) != 0 {
 		t.Errorf("error %v, %d requests", err, len(c.requests()))
@@ -130,7 +131,5 @@ func TestShutdownLetsAnExportFinish(t *testing.T) {
 	<-arrived
 	go func() { shut <- e.Shutdown(t.Context()) }()
 	close(answer)
-	if err := errors.Join(<-exported, <-shut); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(<-exported, <-shut))
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"go.uber.org/goleak"
@@ -115,14 +117,8 @@ var quick = otlphttp.RetryConfig{Enabled: true, InitialInterval: time.Millisecon
 func newExporter(t testing.TB, opts ...otlphttp.Option) *otlphttp.Exporter {
 	t.Helper()
 	e, err := otlphttp.New(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, e.Shutdown(context.Background())) })
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"google.golang.org/protobuf/proto"
 
@@ -106,15 +107,9 @@ func TestSameAsOfficial(t *testing.T) {
 				theirs, own = test.official(host), test.ours(host)
 			}
 			client := otlptracehttp.NewClient(theirs...)
-			if err := client.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := client.UploadTraces(t.Context(), otlptest.ResourceSpans(3)); err != nil {
-				t.Fatal(err)
-			}
-			if err := client.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, client.Start(t.Context()))
+			require.NoError(t, client.UploadTraces(t.Context(), otlptest.ResourceSpans(3)))
+			require.NoError(t, client.Stop(t.Context()))
 			e := newExporter(t, own...)
 			if _, err := e.Export(t.Context(), otlptest.Request(t, 3), 3); err != nil {
 				t.Fatal(err)

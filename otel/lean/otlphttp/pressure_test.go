@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/adaptive"
 	"github.com/tare-trace/tare/otel/lean"
 	"github.com/tare-trace/tare/otel/lean/otlphttp"
@@ -26,15 +29,11 @@ func TestPressure(t *testing.T) {
 		e, err := otlphttp.New(otlphttp.WithEndpointURL(c.URL), otlphttp.WithRetry(otlphttp.RetryConfig{
 			Enabled: true, InitialInterval: time.Millisecond, MaxInterval: time.Millisecond,
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		config := adaptive.DefaultConfig()
 		config.BaseRate, config.UpdateInterval = 1, time.Millisecond
 		sampler, err := adaptive.New(adaptive.WithConfig(config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p := lean.NewTracerProvider(lean.WithExporter(e), lean.WithSampler(sampler))
 		sampler.PollPressure(p.Pressure)
 		export := func() {
@@ -47,30 +46,22 @@ func TestPressure(t *testing.T) {
 		eventually(t, "the pressure rises", func() bool { return p.Pressure() > 0.9 })
 		eventually(t, "the rate falls", func() bool { return sampler.Rate() < 0.1 })
 		refuses.Store(false)
-		if err := <-flushed; err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, <-flushed)
 		before := p.Pressure()
 		if before > 0.5 {
 			t.Errorf("%d: the pressure is %v after an export was accepted", status, before)
 		}
 		eventually(t, "the pressure falls to nothing", func() bool {
 			export()
-			if err := p.ForceFlush(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, p.ForceFlush(context.Background()))
 			return p.Pressure() < 0.01
 		})
 		eventually(t, "the rate is what it was", func() bool { return sampler.Rate() == 1 })
 		if s := p.Stats(); s.Failed > 0 || s.Exported == 0 {
 			t.Errorf("%d: %+v", status, s)
 		}
-		if err := p.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if err := sampler.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, p.Shutdown(context.Background()))
+		assert.NoError(t, sampler.Shutdown(context.Background()))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/lean/w3c"
@@ -27,17 +28,13 @@ const (
 func over(t *testing.T, addr string, lines ...string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n", strings.Join(append(lines, ""), "\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusOK {
 		t.Fatalf("the server refused the request itself: %s", r.Status)
@@ -48,9 +45,7 @@ func over(t *testing.T, addr string, lines ...string) string {
 func serve(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sc, ok := w3c.FromHeader(r.Header)
 		if ok != sc.IsValid() || ok && !sc.IsRemote() {
@@ -92,12 +87,8 @@ func TestSpecificationTraceparent(t *testing.T) {
 func table(t *testing.T) (cases []struct{ Name, Header, Flags string }) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/traceparent.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &cases); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &cases))
 	return cases
 }
 

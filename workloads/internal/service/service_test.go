@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
@@ -121,9 +122,7 @@ func TestEnv(t *testing.T) {
 		env.OneOf("-", "z", "a") != "z" || env.URL("-") != "" || env.String("-", "d") != "d" {
 		t.Error("defaults")
 	}
-	if err := env.Err(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, env.Err())
 	env.Float("BAD", 0, 0, 1)
 	env.Int("BAD", 0, 0, 1)
 	env.Duration("BAD", 0, 1)

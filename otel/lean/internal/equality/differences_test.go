@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -47,17 +49,11 @@ func TestNotUTF8(t *testing.T) {
 		t.Errorf("the official exporter sent %d spans, error %v: it can be compared now", len(official.Spans), err)
 	}
 	got, err := equality.Run(broken(bad), equality.Lean, receiver, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The same program with texts made valid beforehand is what must arrive.
 	want, err := equality.Run(broken(strings.ToValidUTF8(bad, "\ufffd")), equality.Official, receiver, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := equality.Compare(want, got, true, true); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, equality.Compare(want, got, true, true))
 }
 
 // TestAfterShutdown: a tracer that outlives its provider makes, with the official SDK, spans that record
@@ -72,9 +68,7 @@ func TestAfterShutdown(t *testing.T) {
 	}{{equality.Official, false, true}, {equality.Lean, true, false}} {
 		p := program{Run: func(ctx context.Context, e *env) {
 			tracer := e.Main()
-			if err := e.Shutdown(ctx); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, e.Shutdown(ctx))
 			_, s := tracer.Start(trace.ContextWithRemoteSpanContext(ctx, remote(1, "a=1")), "s")
 			if s.IsRecording() != c.recording || (s.SpanContext().SpanID() == remote(1, "").SpanID()) != c.passes {
 				t.Errorf("%s: recording %t, %v", c.pipe.Name, s.IsRecording(), s.SpanContext())
@@ -132,15 +126,11 @@ func TestRaces(t *testing.T) {
 					}
 					s.End()
 				})
-				if err := e.Flush(ctx); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, e.Flush(ctx))
 			}
 		}}
 		r, err := equality.Run(p, pipe, receiver, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		parents := slices.DeleteFunc(r.Spans, func(s *equality.Span) bool { return s.GetName() != "s" })
 		if len(parents) != 20 {
 			t.Errorf("%s: %d spans of 20", pipe.Name, len(parents))
@@ -184,9 +174,7 @@ func TestShutdownRaces(t *testing.T) {
 			})
 		}}
 		r, err := equality.Run(p, pipe, receiver, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		seen := map[string]bool{}
 		for _, s := range r.Spans {
 			if seen[string(s.GetSpanId())] || len(s.GetAttributes()) != 1 {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	"go.uber.org/goleak"
 
@@ -42,9 +44,7 @@ func against() equality.Pipeline {
 func compare(t testing.TB, p program, counting bool) (equality.Result, error) {
 	t.Helper()
 	want, err := equality.Run(p, equality.Official, receiver, counting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := equality.Run(p, against(), receiver, counting)
 	if err != nil {
 		return want, err
@@ -62,9 +62,7 @@ func TestPrograms(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			if !p.Concurrent {
 				want, err := compare(t, p, true)
-				if err != nil {
-					t.Errorf("ids by counting: %v", err)
-				}
+				assert.NoError(t, err, "ids by counting")
 				if len(want.Spans) > 5000 {
 					return // other ids would show nothing that smaller programs do not, for seconds
 				}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -58,9 +59,7 @@ func richProgram() program {
 // TestCompareSeesEveryField: a suite that overlooks a field would call anything equal.
 func TestCompareSeesEveryField(t *testing.T) {
 	want, err := equality.Run(richProgram(), equality.Official, receiver, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	child := slices.IndexFunc(want.Spans, func(s *equality.Span) bool { return s.GetName() == "child" })
 	changed := 0
 	for _, part := range []func(s *equality.Span) proto.Message{
@@ -172,9 +171,7 @@ func clone(r equality.Result) equality.Result {
 
 func TestCompare(t *testing.T) {
 	want, err := equality.Run(richProgram(), equality.Official, receiver, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	named := func(r equality.Result, name string) *equality.Span {
 		return r.Spans[slices.IndexFunc(r.Spans, func(s *equality.Span) bool { return s.GetName() == name })]
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/otel/lean/internal/equality"
 )
 
@@ -23,9 +25,7 @@ func TestRandomPrograms(t *testing.T) {
 	for seed := range uint64(300) {
 		p := equality.Random(fmt.Sprint("random/", seed), randomData(seed))
 		want, err := compare(t, p, seed%3 != 0) // every third with the ids of the providers
-		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
+		assert.NoError(t, err, "seed %d", seed)
 		spans += len(want.Spans)
 	}
 	if spans < 3000 { // a generator that makes nothing would compare nothing

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -149,9 +150,7 @@ func TestW3C(t *testing.T) {
 					s.End()
 				}}
 				result, err := equality.Run(p, pipe, receiver, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				part := strings.Split(out["traceparent"], "-")
 				if len(part) != 4 || part[0] != "00" {
 					t.Fatalf("traceparent %q goes out", out["traceparent"])

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/lean/internal/gate"
 )
 
@@ -19,9 +21,7 @@ func TestContextIsJoined(t *testing.T) {
 		timed, stop := context.WithTimeout(ctx, time.Minute)
 		defer stop()
 		run, leave, err := gate.New().Enter(timed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer leave()
 		if got, ok := run.Deadline(); !ok || time.Until(got) != time.Minute {
 			t.Errorf("deadline in %v (%v), want the caller's minute", time.Until(got), ok)
@@ -42,9 +42,7 @@ func TestDeadlineIsTheCause(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		run, leave, err := gate.New().Enter(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer leave()
 		<-run.Done()
 		if !errors.Is(context.Cause(run), context.DeadlineExceeded) {
@@ -57,9 +55,7 @@ func TestShutWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate.New()
 		run, leave, err := g.Enter(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		go func() {
 			time.Sleep(time.Second)
 			if run.Err() != nil {
@@ -87,9 +83,7 @@ func TestShutEndsWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate.New()
 		run, leave, err := g.Enter(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		left := false
 		go func() {
 			<-run.Done()

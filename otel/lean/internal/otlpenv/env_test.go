@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/lean/internal/otlpenv"
 	"github.com/tare-trace/tare/otel/lean/internal/otlptest"
 )
@@ -43,9 +45,7 @@ func TestTracesWin(t *testing.T) {
 		"COMPRESSION": "none", "TRACES_COMPRESSION": "gzip",
 	})
 	got, err := otlpenv.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if *got.Endpoint != (otlpenv.Variable{Name: p + "TRACES_ENDPOINT", Value: "http://traces", Traces: true}) {
 		t.Errorf("endpoint %+v", *got.Endpoint)
 	}
@@ -61,9 +61,7 @@ func TestWrongValuesNameTheVariable(t *testing.T) {
 	dir := t.TempDir()
 	certs := otlptest.NewCertificates(t)
 	empty := filepath.Join(dir, "empty.pem")
-	if err := os.WriteFile(empty, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(empty, []byte("no certificate"), 0o600))
 	for name, env := range map[string]map[string]string{
 		"INSECURE":                  {"INSECURE": "yes"},
 		"TRACES_INSECURE":           {"TRACES_INSECURE": "1"},
@@ -103,9 +101,7 @@ func TestCertificates(t *testing.T) {
 	certs := otlptest.NewCertificates(t)
 	setAll(t, map[string]string{"CERTIFICATE": certs.Authority, "CLIENT_CERTIFICATE": certs.Client, "CLIENT_KEY": certs.ClientKey})
 	got, err := otlpenv.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got.TLS == nil || got.TLS.RootCAs == nil || len(got.TLS.Certificates) != 1 {
 		t.Errorf("TLS %+v", got.TLS)
 	}

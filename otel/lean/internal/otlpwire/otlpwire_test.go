@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
@@ -20,9 +21,7 @@ import (
 func marshal(t testing.TB, m proto.Message) []byte {
 	t.Helper()
 	data, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }
 
@@ -51,9 +50,7 @@ func TestDecodeResponse(t *testing.T) {
 				t.Errorf("protobuf: %+v, %v, want %+v", got, err, test.want)
 			}
 			text, err := protojson.Marshal(test.response)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got, err = otlpwire.DecodeResponseJSON(text, 10); err != nil || got != test.want {
 				t.Errorf("JSON %s: %+v, %v, want %+v", text, got, err, test.want)
 			}
