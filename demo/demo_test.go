@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
@@ -154,16 +155,12 @@ func TestRunReportsWhatTheAgentSent(t *testing.T) {
 		r.IncompleteBy["no span arrived"] != 1 || r.Lost["ring_full"] != 3 || r.Wrong != 0 {
 		t.Errorf("result %s", out.String())
 	}
-	if !strings.Contains(progress.String(), "remaining: fidelity run") {
-		t.Errorf("progress %q", progress.String())
-	}
+	assert.Contains(t, progress.String(), "remaining: fidelity run", "progress")
 	o.JSON = false
 	out.Reset()
 	require.NoError(t, Run(t.Context(), o, &out, io.Discard))
 	for _, want := range []string{"└─ proxy", "   └─ backend", "server GET /n/", "98.000%", "ring_full"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
+		assert.Contains(t, out.String(), want)
 	}
 }
 
@@ -191,9 +188,7 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no BPF here") || !strings.Contains(err.Error(), "tare doctor") {
 			t.Errorf("error %v", err)
 		}
-		if strings.Contains(progress.String(), "remaining: round") {
-			t.Errorf("untraced rounds were measured in vain:\n%s", progress.String())
-		}
+		assert.NotContains(t, progress.String(), "remaining: round", "untraced rounds were measured in vain")
 	}
 	check()
 }

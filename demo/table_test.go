@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/fidelity"
@@ -82,9 +83,7 @@ func TestTableWithoutRounds(t *testing.T) {
 func TestJSONKeys(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, example(t).WriteJSON(&out))
-	if bytes.Count(out.Bytes(), []byte("\n")) != 1 {
-		t.Errorf("not one line: %s", out.String())
-	}
+	assert.Equal(t, 1, bytes.Count(out.Bytes(), []byte("\n")), "lines of %s", out.String())
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
 	for _, key := range []string{
@@ -141,8 +140,6 @@ func TestCostComparesWithinRounds(t *testing.T) {
 
 func TestShareIsNotRoundedUpTo100(t *testing.T) {
 	for want, c := range map[string][2]uint64{"": {0, 0}, "100%": {5, 5}, "99.999%": {999_999_999, 1_000_000_000}, "50.000%": {1, 2}} {
-		if got := share(c[0], c[1]); got != want {
-			t.Errorf("share(%d, %d) = %q, want %q", c[0], c[1], got, want)
-		}
+		assert.Equal(t, want, share(c[0], c[1]), "share(%d, %d)", c[0], c[1])
 	}
 }

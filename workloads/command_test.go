@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -60,9 +59,7 @@ func TestCommand(t *testing.T) {
 	wd, err := os.Getwd()
 	require.NoError(t, err)
 	path := string(c.AppendPath(nil, 5))
-	if path != "/x" {
-		t.Errorf("path %q", path)
-	}
+	assert.Equal(t, "/x", path, "path")
 	want := "hello from 127.0.0.1, at 127.0.0.1, in " + wd + ", ['OTEL_SERVICE_NAME']"
 	if status, body := get(t, c, path); status != 200 || body != want {
 		t.Errorf("%d %q, not %q", status, body, want)
@@ -115,9 +112,7 @@ func TestCommandsThatCannotStart(t *testing.T) {
 				t.Fatal("no error")
 			}
 			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q is not in: %v", want, err)
-				}
+				assert.Contains(t, err.Error(), want)
 			}
 		})
 	}

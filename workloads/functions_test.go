@@ -32,9 +32,7 @@ func TestFunctions(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 			}
-			if strings.Join(names, " ") != "function-a-proxy function-a function-b-proxy function-b function-c-proxy function-c" {
-				t.Errorf("services %v", names)
-			}
+			assert.Equal(t, "function-a-proxy function-a function-b-proxy function-b function-c-proxy function-c", strings.Join(names, " "), "services")
 			first, others := c.Front()
 			if first.Name != "function-a" || len(others) != 4 || c.Proxies() != 3 {
 				t.Errorf("first %q, %d others, %d proxies", first.Name, len(others), c.Proxies())
@@ -56,9 +54,7 @@ func TestFunctions(t *testing.T) {
 func TestFunctionsShape(t *testing.T) {
 	truth, err := TruthOf(functionsPrefix + "haproxy")
 	require.NoError(t, err)
-	if n := truth(7).Spans(); n != 11 {
-		t.Errorf("%d spans on the wire, want 11: each service is asked through its proxy", n)
-	}
+	assert.Equal(t, 11, truth(7).Spans(), "spans on the wire: each service is asked through its proxy")
 	if got, want := describe(truth.Within()(7)), describe(thesisShape(functionsHops)); got != want {
 		t.Errorf("within the services:\n%s\nwant\n%s", got, want)
 	}

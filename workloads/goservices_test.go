@@ -20,9 +20,7 @@ func TestThesis(t *testing.T) {
 	t.Setenv("TRACING_ENABLED", "true")
 	bin := servicetest.Build(t, "thesis")
 	c := startWith(t, "thesis", Options{Bin: bin, Env: map[string]string{"PAYLOAD_SIZE": "7"}})
-	if path := string(c.AppendPath([]byte("x"), 3)); path != "x/api/basic" {
-		t.Errorf("path %q", path)
-	}
+	assert.Equal(t, "x/api/basic", string(c.AppendPath([]byte("x"), 3)), "path")
 	if status, body := get(t, c, "/api/basic"); status != 200 || !strings.Contains(body, "332833500") {
 		t.Errorf("%d %q", status, body)
 	}
@@ -42,9 +40,7 @@ func TestThesis(t *testing.T) {
 func TestThesisChain(t *testing.T) {
 	bin := servicetest.Build(t, "thesis")
 	c := startWith(t, "thesis-3", Options{Bin: bin, Env: map[string]string{"INJECT_ERRORS": "0.5"}})
-	if path := string(c.AppendPath([]byte("x"), 3)); path != "x/api/basic/3" {
-		t.Errorf("path %q", path)
-	}
+	assert.Equal(t, "x/api/basic/3", string(c.AppendPath([]byte("x"), 3)), "path")
 	for n, want := range []int{http.StatusOK, http.StatusBadGateway} {
 		if status, body := get(t, c, string(c.AppendPath(nil, uint64(n)))); status != want {
 			t.Errorf("request %d: %d %s", n, status, body)
@@ -165,8 +161,6 @@ func TestVersions(t *testing.T) {
 				t.Errorf("%s: version %q of %s", name, v, key)
 			}
 		}
-		if len(versions) != len(want) {
-			t.Errorf("%s: %v", name, versions)
-		}
+		assert.Equal(t, len(want), len(versions), "%s: %v", name, versions)
 	}
 }

@@ -85,9 +85,7 @@ func TestStopReachesGrandchildrenAndDeafProcesses(t *testing.T) {
 		}
 	}
 	require.NoError(t, g.Stop())
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("grandchild %d: %v", pid, err)
-	}
+	assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "grandchild %d", pid)
 	if _, err := os.Stat(g.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("directory: %v", err)
 	}

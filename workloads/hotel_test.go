@@ -66,9 +66,7 @@ func TestHotelAnswers(t *testing.T) {
 		counts[s.Name]++
 	}
 	for _, s := range hotelServices {
-		if counts[s.name] != s.replicas() {
-			t.Errorf("%d of %s", counts[s.name], s.name)
-		}
+		assert.Equal(t, s.replicas(), counts[s.name], s.name)
 	}
 	answers(t, c, examples())
 	for _, path := range []string{"/hotels/", "/hotels/x", "/", "/user/-1"} {
@@ -146,9 +144,7 @@ func TestHotelTraces(t *testing.T) {
 				}
 				got[path] = asShape(t, spans, nil, path[strings.LastIndexByte(path, '/')+1:])
 			}
-			if len(got) != len(numbers) {
-				t.Errorf("%d traces of %d requests", len(got), len(numbers))
-			}
+			assert.Equal(t, len(numbers), len(got))
 			for _, n := range numbers {
 				path := string(c.AppendPath(nil, n))
 				if want := sorted(c.Truth.Within()(n)); !reflect.DeepEqual(got[path], []Shape{want}) {

@@ -211,9 +211,7 @@ func TestCounterInANetwork(t *testing.T) {
 			roots++
 		}
 	}
-	if roots != 3 {
-		t.Errorf("%d spans of requests", roots)
-	}
+	assert.Equal(t, 3, roots, "spans of requests")
 	gone(t, c)
 }
 

@@ -3,6 +3,7 @@ package workloads
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/span"
@@ -23,9 +24,7 @@ func TestTrafficMakesWholeTraces(t *testing.T) {
 	for n := uint64(1); n <= bodies; n++ {
 		spans, err := otlptest.Decode(gen.AppendBody([]byte("head"), n)[4:])
 		require.NoError(t, err)
-		if len(spans) != SpansPerBody {
-			t.Fatalf("%d spans", len(spans))
-		}
+		require.Len(t, spans, SpansPerBody, "spans")
 		for _, s := range spans {
 			tr := traces[s.TraceID]
 			if tr == nil {
@@ -59,9 +58,7 @@ func TestTrafficMakesWholeTraces(t *testing.T) {
 			}
 		}
 	}
-	if whole != (bodies-1)*TracesPerBody {
-		t.Errorf("%d whole traces of %d", whole, (bodies-1)*TracesPerBody)
-	}
+	assert.Equal(t, (bodies-1)*TracesPerBody, whole, "whole traces")
 }
 
 func TestTrafficAllocatesNothing(t *testing.T) {

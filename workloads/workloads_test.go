@@ -71,9 +71,7 @@ func gone(t *testing.T, c *Chain) {
 	t.Helper()
 	for _, s := range c.Services {
 		for _, pid := range s.PIDs {
-			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-				t.Errorf("process %d of %s: %v", pid, s.Name, err)
-			}
+			assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d of %s", pid, s.Name)
 		}
 		if conn, err := net.Dial("tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port))); err == nil {
 			_ = conn.Close()
@@ -88,9 +86,7 @@ func gone(t *testing.T, c *Chain) {
 func TestNginxChain(t *testing.T) {
 	c := start(t, "nginx")
 	path := string(c.AppendPath([]byte("x"), 17))
-	if path != "x/n/17" {
-		t.Errorf("path %q", path)
-	}
+	assert.Equal(t, "x/n/17", path, "path")
 	if status, body := get(t, c, path[1:]); status != 200 || body != "hello world!\n" {
 		t.Errorf("%d %q", status, body)
 	}
@@ -129,7 +125,7 @@ func TestShopChain(t *testing.T) {
 		names = append(names, s.Name)
 	}
 	if want := []string{"proxy", "shop", "redis", "memcached", "stock"}; !slices.Equal(names, want) {
-		t.Errorf("services %v", names)
+		t.Errorf("services")
 	}
 	assert.NoError(t, c.Stop())
 	gone(t, c)
@@ -165,9 +161,7 @@ func TestRestartOfOneService(t *testing.T) {
 	if status, _ := get(t, c, "/item/2"); status != 200 {
 		t.Errorf("status %d", status)
 	}
-	if err := c.Restart(t.Context(), "nobody"); err == nil {
-		t.Error("restarted a service that is not there")
-	}
+	assert.Error(t, c.Restart(t.Context(), "nobody"), "restarted a service that is not there")
 }
 
 func TestStoresThatEndAreReportedAndReconnected(t *testing.T) {
@@ -234,9 +228,7 @@ func TestRequirements(t *testing.T) {
 }
 
 func TestShapes(t *testing.T) {
-	if got := strings.Join(WithShape(), " "); got != "hotel nginx shop thesis-2 thesis-3" {
-		t.Errorf("chains with a shape: %s", got)
-	}
+	assert.Equal(t, "hotel nginx shop thesis-2 thesis-3", strings.Join(WithShape(), " "), "chains with a shape")
 	if truth, err := TruthOf("shop"); err != nil || truth(3).String() != "proxy server /item/" {
 		t.Errorf("%v", err)
 	}

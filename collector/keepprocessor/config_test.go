@@ -2,11 +2,11 @@ package keepprocessor
 
 import (
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 	"go.yaml.in/yaml/v3"
@@ -50,9 +50,7 @@ remember: 1000
 		Share:      Share{Probability: 0.5, TracesPerSecond: 50, Adapt: 20 * time.Second},
 		Remember:   1000,
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	assert.Equal(t, want, got)
 }
 
 // The configuration in the package comment is valid.
@@ -135,8 +133,6 @@ func TestKeepsAll(t *testing.T) {
 	} {
 		c, err := fromYAML(t, text)
 		require.NoError(t, err)
-		if got := c.keepsAll(); got != want {
-			t.Errorf("%s: keeps all: %v", text, got)
-		}
+		assert.Equal(t, want, c.keepsAll(), "%s: keeps all", text)
 	}
 }

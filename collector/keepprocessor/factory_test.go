@@ -3,7 +3,6 @@ package keepprocessor
 import (
 	"context"
 	"os"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -52,9 +51,7 @@ func TestDefaultPasses(t *testing.T) {
 	want := ptrace.NewTraces()
 	td.CopyTo(want)
 	consume(t, p, td)
-	if got := sink.AllTraces()[0]; !reflect.DeepEqual(got, want) {
-		t.Error("the message was changed")
-	}
+	assert.Equal(t, want, sink.AllTraces()[0], "the message was changed")
 }
 
 // A message whose spans were all dropped is not passed on.
@@ -67,17 +64,13 @@ func TestNothingEmptyIsHandedOn(t *testing.T) {
 	}
 	consume(t, p, one(1, request("shop", "GET /")...))
 	consume(t, p, ptrace.NewTraces())
-	if n := len(sink.AllTraces()); n != 0 {
-		t.Errorf("%d messages handed on", n)
-	}
+	assert.Equal(t, 0, len(sink.AllTraces()), "messages handed on")
 	consume(t, p, one(1, change(request("shop", "GET /"), 1, fails)...))
 	// Of what is handed on, no resource and no scope is empty.
 	mixed := one(2, request("only-dropped", "GET /")...)
 	one(3, change([]spec{{service: "kept", name: "x"}}, 0, fails)...).ResourceSpans().MoveAndAppendTo(mixed.ResourceSpans())
 	consume(t, p, mixed)
-	if n := len(sink.AllTraces()); n != 2 {
-		t.Fatalf("%d messages handed on, want 2", n)
-	}
+	require.Equal(t, 2, len(sink.AllTraces()), "messages handed on")
 	if last := sink.AllTraces()[1]; last.ResourceSpans().Len() != 1 || last.SpanCount() != 1 {
 		t.Errorf("%d resources, %d spans; want one of each", last.ResourceSpans().Len(), last.SpanCount())
 	}
@@ -122,9 +115,7 @@ func TestMetrics(t *testing.T) {
 		"tare_keep_spans_dropped ": 3, "tare_keep_late_spans kept": 0, "tare_keep_late_spans dropped": 0, "tare_keep_late_spans reversed": 0, "tare_keep_late_spans unknown": 1,
 		"tare_keep_rare_over_limit ": 1, "tare_keep_unlearned ": 1, "tare_keep_operations": 1, "tare_keep_share_probability": 0.5,
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	assert.Equal(t, want, got)
 }
 
 // Several pipelines may call at the same time; each span is kept or counted.

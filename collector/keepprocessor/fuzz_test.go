@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
@@ -60,12 +61,8 @@ func FuzzProcess(f *testing.F) {
 			}
 		}
 		for id, n := range stay {
-			if n != came[id] {
-				t.Errorf("of %d spans of a trace %d stay", came[id], n)
-			}
-			if want := map[bool]int{true: 1}[whole[id]]; reasons[id] != want {
-				t.Errorf("%d spans have a reason, want %d", reasons[id], want)
-			}
+			assert.Equal(t, came[id], n)
+			assert.Equal(t, map[bool]int{true: 1}[whole[id]], reasons[id], "spans with a reason")
 		}
 	})
 }

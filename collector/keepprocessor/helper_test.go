@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -136,9 +137,7 @@ func reasonOf(t testing.TB, td ptrace.Traces) string {
 	found := ""
 	for s := range spans(td) {
 		if v, ok := s.Attributes().Get(semconv.KeepReason); ok {
-			if found != "" {
-				t.Error("two spans have a reason")
-			}
+			assert.Equal(t, "", found, "two spans have a reason")
 			found = v.Str()
 		}
 	}

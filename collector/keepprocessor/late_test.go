@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/otel/consistent"
@@ -45,9 +47,7 @@ func TestLateSpansFollow(t *testing.T) {
 				t.Error("a late span has a reason")
 			}
 		}
-		if got != want {
-			t.Errorf("%d: %q, want %q", bits, got, want)
-		}
+		assert.Equal(t, want, got, "%d", bits)
 	}
 	c := k.counts
 	if c.lateKept != 2 || c.lateDropped != 1 || c.lateUnknown != 1 || c.spansDropped != 4 {
@@ -86,9 +86,7 @@ func TestLateSpansReverse(t *testing.T) {
 			config.Share.Probability = 0
 			tt.config(config)
 			k := keeperOf(t, config, newClock())
-			if left := decided(t, k, one(1, request("shop", "GET /")...)); left.SpanCount() != 0 {
-				t.Fatal("the trace is kept")
-			}
+			require.Equal(t, 0, decided(t, k, one(1, request("shop", "GET /")...)).SpanCount(), "the trace is kept")
 			specs := change([]spec{{service: "stock", name: "late", parent: 7}}, 0, late)
 			for _, f := range tt.late {
 				f(&specs[0])
@@ -121,9 +119,7 @@ func TestLateBesideWhole(t *testing.T) {
 	decided(t, k, one(1, request("shop", "GET /")...))
 	td := one(1<<56-1, request("shop", "GET /")...)
 	lateOf(1).ResourceSpans().MoveAndAppendTo(td.ResourceSpans())
-	if left := decided(t, k, td); left.SpanCount() != 3 {
-		t.Errorf("%d spans left, want the three of the whole trace", left.SpanCount())
-	}
+	assert.Equal(t, 3, decided(t, k, td).SpanCount(), "spans left: those of the whole trace")
 }
 
 func TestMemory(t *testing.T) {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestBuckets(t *testing.T) {
@@ -23,9 +26,7 @@ func TestBuckets(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]int{-time.Second: 0, 0: 0, time.Microsecond: 0, math.MaxInt64: numBuckets - 1} {
-		if got := bucketOf(d); got != want {
-			t.Errorf("%v is in bucket %d, want %d", d, got, want)
-		}
+		assert.Equal(t, want, bucketOf(d), "bucket of %v", d)
 	}
 }
 
@@ -36,9 +37,7 @@ func learn99(after int) *learned {
 // The limit is at most 4% above the exact quantile, and longer durations are slow.
 func TestLearnedQuantile(t *testing.T) {
 	l, rng := learn99(0), rand.New(rand.NewPCG(2, 2))
-	if l.config.After != 2000 {
-		t.Fatalf("after %d observations, want 2000", l.config.After)
-	}
+	require.Equal(t, 2000, l.config.After)
 	at := newClock()
 	draw := func() time.Duration { return time.Duration(math.Exp(rng.NormFloat64()) * 1e7) }
 	var all []time.Duration
@@ -123,9 +122,7 @@ func TestLearnedIsBounded(t *testing.T) {
 	at.advance(9 * time.Minute)
 	l.observe("shop", "0", time.Second, at.now)
 	l.observe("shop", "new", time.Second, at.now)
-	if l.unlearned != 7 {
-		t.Error("an operation made room that was seen nine minutes ago")
-	}
+	assert.EqualValues(t, 7, l.unlearned, "an operation made room that was seen nine minutes ago")
 	at.advance(2 * time.Minute)
 	l.observe("shop", "new", time.Second, at.now)
 	if _, ok := l.operations[operationKey{"shop", "new"}]; !ok || len(l.operations) != 2 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
@@ -34,9 +35,7 @@ func TestPath(t *testing.T) {
 	for name, specs := range map[string][]spec{"again": plain, "twice": twice, "swapped": swapped,
 		"slower": change(plain, 1, func(s *spec) { s.duration = time.Hour }), "failed": change(plain, 1, fails),
 		"internal kind left out": change(plain, 0, func(*spec) {})} {
-		if got := pathOf(t, specs, 99); got != want {
-			t.Errorf("%s: another path", name)
-		}
+		assert.Equal(t, want, pathOf(t, specs, 99), "%s: another path", name)
 	}
 	seen := map[uint64]string{want: "plain"}
 	for name, specs := range map[string][]spec{
@@ -89,9 +88,7 @@ func TestFirstOfAPath(t *testing.T) {
 			t.Errorf("%s: kept %d of %d, want %d", c.name, got, c.n, c.want)
 		}
 	}
-	if k.seen.overLimit != 1 {
-		t.Errorf("over the limit: %d, want 1", k.seen.overLimit)
-	}
+	assert.EqualValues(t, 1, k.seen.overLimit, "over the limit")
 }
 
 // A new path counts as seen only as often as the package comment says.

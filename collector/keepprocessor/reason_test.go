@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span/semconv"
@@ -59,9 +60,7 @@ func TestErrors(t *testing.T) {
 			if slices.Contains(c.by, value) {
 				want = "error"
 			}
-			if got := reasonOf(t, decided(t, k, one(1, c.specs...))); got != want {
-				t.Errorf("%s, errors: %s: %q, want %q", name, value, got, want)
-			}
+			assert.Equal(t, want, reasonOf(t, decided(t, k, one(1, c.specs...))), "%s, errors: %s", name, value)
 		}
 	}
 }
@@ -89,16 +88,12 @@ func TestSlowerThan(t *testing.T) {
 	} {
 		k := keeperOf(t, config, newClock())
 		specs := change(request(c.service, c.name), 0, func(s *spec) { s.duration = c.took })
-		if got := reasonOf(t, decided(t, k, one(1, specs...))); got != c.want {
-			t.Errorf("%s %s in %v: %q, want %q", c.service, c.name, c.took, got, c.want)
-		}
+		assert.Equal(t, c.want, reasonOf(t, decided(t, k, one(1, specs...))), "%s %s in %v", c.service, c.name, c.took)
 	}
 	// Only the root's duration counts.
 	k := keeperOf(t, config, newClock())
 	specs := change(request("shop", "GET /"), 2, func(s *spec) { s.duration = time.Hour })
-	if got := reasonOf(t, decided(t, k, one(1, specs...))); got != "" {
-		t.Errorf("a long child: %q", got)
-	}
+	assert.Equal(t, "", reasonOf(t, decided(t, k, one(1, specs...))), "a long child")
 }
 
 func TestRules(t *testing.T) {
@@ -141,9 +136,7 @@ func TestRules(t *testing.T) {
 	} {
 		config := quiet()
 		config.Rules = c.rules
-		if got := reasonOf(t, decided(t, keeperOf(t, config, newClock()), one(1, plain...))); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.rules, got, c.want)
-		}
+		assert.Equal(t, c.want, reasonOf(t, decided(t, keeperOf(t, config, newClock()), one(1, plain...))), "%+v", c.rules)
 	}
 }
 
@@ -178,9 +171,7 @@ func TestOrder(t *testing.T) {
 		{1<<56 - 1, request("shop", "GET /some"), "rule"},
 		{1<<56 - 1, request("shop", "GET /x"), "share"},
 	} {
-		if got := reasonOf(t, decided(t, k, one(c.bits, c.specs...))); got != c.want {
-			t.Errorf("%d: %q, want %q", i, got, c.want)
-		}
+		assert.Equal(t, c.want, reasonOf(t, decided(t, k, one(c.bits, c.specs...))), "%d", i)
 	}
 }
 
@@ -190,9 +181,7 @@ func TestIncomplete(t *testing.T) {
 		config := quiet()
 		config.Incomplete = value
 		k := keeperOf(t, config, newClock())
-		if got := reasonOf(t, decided(t, k, one(1, specs...))); got != want {
-			t.Errorf("incomplete: %s: %q, want %q", value, got, want)
-		}
+		assert.Equal(t, want, reasonOf(t, decided(t, k, one(1, specs...))), "incomplete: %s", value)
 		if got := k.counts.dropped[byIncomplete] == 1; got != (value == IncompleteDrop) {
 			t.Errorf("incomplete: %s: counted as dropped for that: %v", value, got)
 		}
@@ -200,12 +189,8 @@ func TestIncomplete(t *testing.T) {
 	config := quiet()
 	config.Incomplete, config.Errors, config.Share.Probability = IncompleteDrop, ErrorsAny, 1
 	k := keeperOf(t, config, newClock())
-	if got := reasonOf(t, decided(t, k, one(1, change(specs, 0, fails)...))); got != "" {
-		t.Errorf("drop: a failed one is kept: %q", got)
-	}
-	if got := reasonOf(t, decided(t, k, one(1, request("shop", "GET /")...))); got != "share" {
-		t.Errorf("drop: a complete one: %q", got)
-	}
+	assert.Equal(t, "", reasonOf(t, decided(t, k, one(1, change(specs, 0, fails)...))), "drop: a failed one is kept")
+	assert.Equal(t, "share", reasonOf(t, decided(t, k, one(1, request("shop", "GET /")...))), "drop: a complete one")
 }
 
 // The reason is on the span that tare_tracer has chosen as top, else on the root, else on
@@ -232,9 +217,7 @@ func TestJudgedTwice(t *testing.T) {
 	config := quiet()
 	config.Incomplete = IncompleteKeep
 	specs := change(change(request("shop", "GET /"), 0, incomplete), 1, func(s *spec) { s.attributes[semconv.TraceState] = semconv.StateComplete })
-	if got := reasonOf(t, decided(t, keeperOf(t, config, newClock()), one(1, specs...))); got != "incomplete" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, "incomplete", reasonOf(t, decided(t, keeperOf(t, config, newClock()), one(1, specs...))))
 }
 
 // Only the durations of roots are learned.
@@ -244,13 +227,9 @@ func TestLearnsFromRoots(t *testing.T) {
 	k := keeperOf(t, config, newClock())
 	decided(t, k, one(1, spec{service: "shop", name: "no root", parent: 9}))
 	decided(t, k, one(2, change(request("shop", "incomplete"), 0, incomplete)...))
-	if n := len(k.learned.operations); n != 0 {
-		t.Errorf("%d operations, want none", n)
-	}
+	assert.Equal(t, 0, len(k.learned.operations), "operations")
 	decided(t, k, one(3, request("shop", "GET /")...))
-	if n := len(k.learned.operations); n != 1 {
-		t.Errorf("%d operations, want one", n)
-	}
+	assert.Equal(t, 1, len(k.learned.operations), "operations")
 }
 
 // Each trace in a message is decided separately, wherever its spans are.
@@ -277,15 +256,11 @@ func TestManyTracesInOneMessage(t *testing.T) {
 		if i%5 == 0 {
 			want = 3
 		}
-		if left[i] != want {
-			t.Errorf("trace %d: %d spans left, want %d", i, left[i], want)
-		}
+		assert.Equal(t, want, left[i], "trace %d: spans left", i)
 	}
 	if k.counts.kept[byError] != 10 || k.counts.dropped[byShare] != 40 || k.counts.spansDropped != 120 {
 		t.Errorf("%+v", k.counts)
 	}
 	// Nothing empty is handed on: of the spans' resources, all that are left have spans.
-	if td.ResourceSpans().Len() != 4 {
-		t.Errorf("%d resources, want 4", td.ResourceSpans().Len())
-	}
+	assert.Equal(t, 4, td.ResourceSpans().Len(), "resources")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/otel/consistent"
@@ -72,9 +73,7 @@ func TestShareProbabilityIsALimit(t *testing.T) {
 	at := newClock()
 	s := newShare(Share{Probability: 0.25, TracesPerSecond: 1e6, Adapt: time.Second}, at.now)
 	arrive(&s, at, rand.New(rand.NewPCG(5, 6)), 100, 10*time.Second, 1)
-	if got := s.threshold.Probability(); got != 0.25 {
-		t.Errorf("probability %v, want 0.25", got)
-	}
+	assert.Equal(t, 0.25, s.threshold.Probability())
 }
 
 // The probability for a message of many traces includes these traces, not only earlier
@@ -109,9 +108,7 @@ func TestShareOfTheProcessor(t *testing.T) {
 	}
 	at.advance(10 * time.Minute)
 	decided(t, k, one(1, request("shop", "GET /")...))
-	if k.share.threshold != consistent.Always {
-		t.Errorf("after ten minutes the probability is %v, want 1", k.share.threshold.Probability())
-	}
+	assert.Equal(t, consistent.Always, k.share.threshold, "after ten minutes")
 }
 
 func TestShareOfExtremes(t *testing.T) {

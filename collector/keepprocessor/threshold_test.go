@@ -3,6 +3,7 @@ package keepprocessor
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/consistent"
@@ -86,9 +87,7 @@ func TestThresholdOnEverySpan(t *testing.T) {
 			t.Errorf("%s: %q, want %q", s.Name(), got, want[s.Name()])
 		}
 	}
-	if n != 3 {
-		t.Fatalf("%d spans", n)
-	}
+	require.Equal(t, 3, n, "spans")
 	// What came with less than the share's probability is kept as it is.
 	specs[0].state = "ot=th:c"
 	for s := range spans(decided(t, k, one(1<<56-1, specs...))) {
@@ -101,9 +100,7 @@ func TestThresholdOnEverySpan(t *testing.T) {
 	k = keeperOf(t, config, newClock())
 	specs[0].state = "ot=th:4"
 	left := decided(t, k, one(0x50000000000000, change(specs, 2, fails)...))
-	if left.SpanCount() != 3 {
-		t.Fatal("the error was dropped")
-	}
+	require.Equal(t, 3, left.SpanCount(), "the error was dropped")
 	for s := range spans(left) {
 		if s.Name() == "GET /" && s.TraceState().AsRaw() != "ot=th:4" {
 			t.Errorf("the error says %q", s.TraceState().AsRaw())

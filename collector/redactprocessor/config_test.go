@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
@@ -49,9 +50,7 @@ func TestDefaultIsTheLibrarys(t *testing.T) {
 	require.NoError(t, err)
 	got, err := c.load()
 	require.NoError(t, err)
-	if !reflect.DeepEqual(got, redact.Default()) {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, redact.Default(), got)
 }
 
 const everything = `
@@ -155,9 +154,7 @@ func TestHashKey(t *testing.T) {
 	shown := confmap.New()
 	require.NoError(t, shown.Marshal(literal))
 	for _, text := range []string{fmt.Sprint(shown.ToStringMap()), fmt.Sprintf("%v %+v %#v", *literal, *literal, *literal)} {
-		if strings.Contains(text, hashKey) {
-			t.Errorf("the key is shown: %s", text)
-		}
+		assert.NotContains(t, text, hashKey, "the key is shown")
 	}
 }
 
@@ -177,9 +174,7 @@ func TestAllowList(t *testing.T) {
 			t.Errorf("%s was dropped", key)
 		}
 	}
-	if got.Len() != len(keys)+1 {
-		t.Errorf("left: %v", got.AsRaw())
-	}
+	assert.Equal(t, len(keys)+1, got.Len(), "left: %v", got.AsRaw())
 }
 
 func TestMetrics(t *testing.T) {
@@ -211,9 +206,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	want := map[string]int64{"tare_redact_redacted mail": 0, "tare_redact_redacted secret": 1, "tare_redact_not_allowed ": 2, "tare_redact_unsettled ": 1}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	assert.Equal(t, want, got)
 	require.NoError(t, p.Shutdown(context.Background()))
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -101,9 +102,7 @@ func TestLogRecords(t *testing.T) {
 	if err != nil || strings.Contains(string(b), "abcdefghij") || strings.Contains(string(b), "jo.doe") != strings.Contains(want, "jo.doe") {
 		t.Errorf("%q, %v", b, err)
 	}
-	if body := got.ScopeLogs().At(0).LogRecords().At(0).Body().Str(); body != want {
-		t.Errorf("the body is %q, want %q", body, want)
-	}
+	assert.Equal(t, want, got.ScopeLogs().At(0).LogRecords().At(0).Body().Str(), "the body")
 }
 
 // corpusText reports whether the library caught the secret.

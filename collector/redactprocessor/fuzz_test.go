@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -54,9 +55,7 @@ func FuzzProcess(f *testing.F) {
 			}
 			spans, valid := td.SpanCount(), validTexts(td)
 			once := processBytes(t, r, td)
-			if td.SpanCount() != spans {
-				t.Errorf("%d spans became %d", spans, td.SpanCount())
-			}
+			assert.Equal(t, spans, td.SpanCount(), "spans")
 			if valid && !validTexts(td) {
 				t.Errorf("valid UTF-8 became invalid: %q", once)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
@@ -70,8 +71,6 @@ func TestPlanted(t *testing.T) {
 				t.Errorf("%s: %s: of %d, %d are left, want %d", name, class, count.Planted, count.Stored, stored)
 			}
 		}
-		if got.Requests != next-first {
-			t.Errorf("%s: %d requests have a path", name, got.Requests)
-		}
+		assert.Equal(t, next-first, got.Requests, "%s: requests with a path", name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,8 +38,6 @@ func TestLocal(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		Local(address, ok).ServeHTTP(w, r)
-		if w.Code != c.status {
-			t.Errorf("%+v: %d", c, w.Code)
-		}
+		assert.Equal(t, c.status, w.Code, "%+v", c)
 	}
 }

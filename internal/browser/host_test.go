@@ -1,6 +1,10 @@
 package browser
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestHosts(t *testing.T) {
 	names := []string{"tare.example.org"}
@@ -12,9 +16,7 @@ func TestHosts(t *testing.T) {
 		"192.168.1.5:4680": false, "0.0.0.0:4680": false, "[::]:4680": false, "10.0.0.1": false, "example.org": false,
 		"2130706433": false, "[fe80::1]": false, "[::1%lo]": false, "::1%.evil.example": false,
 	} {
-		if got := Loopback(host, names); got != want {
-			t.Errorf("%q: allowed %v", host, got)
-		}
+		assert.Equal(t, want, Loopback(host, names), "%q: allowed", host)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestParse(t *testing.T) {
@@ -49,9 +50,7 @@ func TestVar(t *testing.T) {
 	d := 7 * day
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Var(fs, &d, "last", "")
-	if def := fs.Lookup("last").DefValue; def != "7d" {
-		t.Errorf("default %s", def)
-	}
+	assert.Equal(t, "7d", fs.Lookup("last").DefValue, "default")
 	if err := fs.Parse([]string{"--last", "1d"}); err != nil || d != day {
 		t.Errorf("%v, %v", d, err)
 	}

@@ -3,6 +3,8 @@ package testkit
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestBusy(t *testing.T) {
@@ -29,9 +31,7 @@ func TestDeadline(t *testing.T) {
 		over bool
 	}{{time.Second, false}, {10 * time.Second, false}, {time.Second / 2, false}, {time.Second, true}} {
 		d.last = d.last.Add(-tt.at)
-		if got := d.Over(); got != tt.over {
-			t.Errorf("another %v later: %v", tt.at, got)
-		}
+		assert.Equal(t, tt.over, d.Over(), "another %v later", tt.at)
 	}
 	if ComesTrue(time.Millisecond, func() bool { return false }) {
 		t.Error("what never holds came true")

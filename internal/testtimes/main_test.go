@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,9 +43,7 @@ func TestTable(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		require.NoError(t, run([]string{file}, tt.least, &out))
-		if out.String() != tt.want {
-			t.Errorf("of %g seconds and more:\n%s\nwant:\n%s", tt.least, out.String(), tt.want)
-		}
+		assert.Equal(t, tt.want, out.String(), "of %g seconds and more", tt.least)
 	}
 }
 
@@ -52,8 +51,6 @@ func TestBadFiles(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.json")
 	require.NoError(t, os.WriteFile(broken, []byte("FAIL\n"), 0o600))
 	for _, files := range [][]string{nil, {"/nonexistent.json"}, {broken}} {
-		if err := run(files, 0, &bytes.Buffer{}); err == nil {
-			t.Errorf("%v: no error", files)
-		}
+		assert.Error(t, run(files, 0, &bytes.Buffer{}), "%v", files)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/analysis"
@@ -181,13 +181,9 @@ func TestPairing(t *testing.T) {
 	add(3, "t", "t", 30, "")
 	s := analyse(t, m, runs)
 	want := []analysis.RoundValue{{Round: 0, Value: 2}, {Round: 1, Value: 1.5}}
-	if got := variantOf(t, s, "w/l", "t").Effect(record.CPUService).Rounds; !reflect.DeepEqual(got, want) {
-		t.Errorf("rounds %v, want %v", got, want)
-	}
+	assert.Equal(t, want, variantOf(t, s, "w/l", "t").Effect(record.CPUService).Rounds, "rounds")
 	want = []analysis.RoundValue{{Round: 0, Value: 2}, {Round: 2, Value: 2}}
-	if got := s.Cells[0].Control[0].Rounds; !reflect.DeepEqual(got, want) {
-		t.Errorf("control %v, want %v", got, want)
-	}
+	assert.Equal(t, want, s.Cells[0].Control[0].Rounds, "control")
 }
 
 func TestSummaryDependsOnTheRecordsAlone(t *testing.T) {
@@ -203,9 +199,7 @@ func TestSummaryDependsOnTheRecordsAlone(t *testing.T) {
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	second, err := json.Marshal(analyse(t, m, shuffled))
 	require.NoError(t, err)
-	if string(first) != string(second) {
-		t.Error("the order of the records changes the summary")
-	}
+	assert.Equal(t, string(second), string(first), "the order of the records changes the summary")
 	var read analysis.Summary
 	require.NoError(t, json.Unmarshal(first, &read))
 	again, err := json.Marshal(&read)

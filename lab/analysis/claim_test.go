@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/analysis"
@@ -175,9 +176,7 @@ func TestTheBaselineAgainstAnotherTracer(t *testing.T) {
 	for i, q := range m.Experiment.Questions {
 		for j, of := range q.Claims {
 			compared := slices.ContainsFunc(s.Answers[i].Claims[j].Findings, func(f analysis.Finding) bool { return f.Variant == "noop" })
-			if named := slices.Contains(of.Where.Tracers, "noop"); compared != named {
-				t.Errorf("%s, claim %d names the baseline: %v, compares it: %v", q.ID, j+1, named, compared)
-			}
+			assert.Equal(t, slices.Contains(of.Where.Tracers, "noop"), compared, "%s, claim %d: is the baseline compared?", q.ID, j+1)
 		}
 	}
 }
@@ -216,9 +215,7 @@ func TestWhatCannotBeComparedIsSaid(t *testing.T) {
 func TestFidelityHasWilsonIntervals(t *testing.T) {
 	m, runs := generate(t, "chainscope-nginx", "quick", analysistest.Model{Seed: 9, Noise: 0.01})
 	s := analyse(t, m, runs)
-	if len(s.Fidelity) != 9 {
-		t.Fatalf("%d variants have traces", len(s.Fidelity))
-	}
+	require.Len(t, s.Fidelity, 9, "variants with traces")
 	for _, f := range s.Fidelity {
 		sum := f.Classes["complete"] + f.Classes["no span arrived"] + f.Classes["wrong"]
 		if f.Traces != sum {

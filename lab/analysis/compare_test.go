@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/analysis"
@@ -52,9 +53,7 @@ func TestCompareFindsWhatChanged(t *testing.T) {
 	if same < 20 || found > same/20+1 {
 		t.Errorf("%d of %d effects that did not change are said to have", found, same)
 	}
-	if len(c.Warnings) != 0 {
-		t.Errorf("warnings: %q", c.Warnings)
-	}
+	assert.Equal(t, 0, len(c.Warnings), "warnings: %q", c.Warnings)
 }
 
 func TestCompareWritesTables(t *testing.T) {
@@ -101,8 +100,6 @@ func TestCompareWarnsOfOtherDefinitions(t *testing.T) {
 	require.NoError(t, err)
 	all := strings.Join(c.Warnings, "\n")
 	for _, want := range []string{"the baseline differs: none in a, noop in b", "the load 10000rps", "the tracer otel", "the workload counter", "the windows differ"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("%q is not among the warnings:\n%s", want, all)
-		}
+		assert.Contains(t, all, want, "warnings")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/analysis"
@@ -86,9 +87,7 @@ func TestTheMatrixFillsTheThesisFigures(t *testing.T) {
 	s := analyse(t, m, runs)
 	for _, q := range s.Answers { // of tracers that are not in the matrix
 		if q.ID == "RQ5" || q.ID == "I1" {
-			if got := q.Sentence(); got != "This profile does not measure it." {
-				t.Errorf("%s: %s", q.ID, got)
-			}
+			assert.Equal(t, "This profile does not measure it.", q.Sentence(), q.ID)
 		}
 	}
 	rates := map[string]int{}
@@ -145,9 +144,7 @@ func TestAnAxisOfSizes(t *testing.T) {
 		t.Errorf("bars: %+v, want labels %v", bars, want)
 	}
 	for size, want := range map[float64]string{1: "1 bytes", 999: "999 bytes", 1500: "1.5 KB", 64e6: "64 MB"} {
-		if got := analysis.Tick(size, "size"); got != want {
-			t.Errorf("%v is written %q, want %q", size, got, want)
-		}
+		assert.Equal(t, want, analysis.Tick(size, "size"), size)
 	}
 }
 
@@ -237,9 +234,7 @@ func TestCPUProfile(t *testing.T) {
 	m, runs := generate(t, "coroot", "full", analysistest.Model{Seed: 7, Noise: 0.02})
 	s := analyse(t, m, runs)
 	for _, p := range s.CPU {
-		if p.N != 10 {
-			t.Errorf("%s: n=%d", p.Variant, p.N)
-		}
+		assert.Equal(t, 10, p.N, "%s: n", p.Variant)
 		if p.Variant == "none" {
 			if p.Added != nil {
 				t.Errorf("the baseline has more than itself: %+v", p.Added)

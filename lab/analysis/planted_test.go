@@ -3,6 +3,8 @@ package analysis_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/record"
@@ -50,7 +52,5 @@ func TestPlantedValuesAreAddedUp(t *testing.T) {
 	if c := got[1].Of[1]; c.Planted != 10*rounds || c.Stored != 0 {
 		t.Errorf("of the agent: %+v", c)
 	}
-	if c := got[0].Of[1].Count; c != (planted.Count{}) {
-		t.Errorf("not planted for the agent: %+v", c)
-	}
+	assert.Equal(t, (planted.Count{}), got[0].Of[1].Count, "not planted for the agent")
 }

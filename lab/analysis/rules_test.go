@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/lab/analysis"
 	"github.com/tare-trace/tare/lab/analysis/analysistest"
 	"github.com/tare-trace/tare/lab/experiment"
@@ -123,9 +125,7 @@ func TestDecisionsThatWereCounted(t *testing.T) {
 		delete(runs[i].Values, record.SampledAsked)
 		runs[i].Values[record.SampledDecided] = 0.3
 		runs[i].Values[record.SampledShare], runs[i].Values[record.SpansDropped] = c.arrived, c.dropped
-		if got := excluded(analyse(t, m, runs))[runs[i].ID]; got != map[bool]string{true: "max_sampling_error"}[c.out] {
-			t.Errorf("%s: %q", name, got)
-		}
+		assert.Equal(t, map[bool]string{true: "max_sampling_error"}[c.out], excluded(analyse(t, m, runs))[runs[i].ID], name)
 	}
 }
 
@@ -140,9 +140,7 @@ func TestFailuresOnPurpose(t *testing.T) {
 		i := slices.IndexFunc(runs, func(r record.Run) bool { return r.Variant == "head@1" })
 		v := runs[i].Values
 		v[record.ErrorShare], v[record.Throughput] = failed, (1-failed)*v[record.Offered]
-		if got := excluded(analyse(t, m, runs))[runs[i].ID]; got != rule {
-			t.Errorf("%v failed: %q", failed, got)
-		}
+		assert.Equal(t, rule, excluded(analyse(t, m, runs))[runs[i].ID], "%v failed", failed)
 	}
 }
 
@@ -171,7 +169,5 @@ func TestWhatARuleCannotLookAtIsCounted(t *testing.T) {
 			t.Errorf("%d of %d runs are said to lack the lag", r.Unjudged, len(runs))
 		}
 	}
-	if s.Runs.MeasuredKept != s.Runs.Measured {
-		t.Errorf("runs were excluded for what is not known of them: %+v", s.Runs)
-	}
+	assert.Equal(t, s.Runs.Measured, s.Runs.MeasuredKept, "a run was excluded for what is not known of it")
 }

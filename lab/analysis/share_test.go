@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/lab/record"
 )
 
@@ -46,9 +48,7 @@ func TestShareOfWhatAnotherAdds(t *testing.T) {
 		}
 	}
 	var f Finding
-	if missing := share(&f, rounds(), other, base, "official", 0); !strings.Contains(missing, "no round") {
-		t.Errorf("%q", missing)
-	}
+	assert.Contains(t, share(&f, rounds(), other, base, "official", 0), "no round")
 	if missing := share(&f, base, base, base, "official", 0); !strings.Contains(missing, "adds nothing") || f.Value != nil {
 		t.Errorf("%q", missing)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/record"
@@ -25,9 +26,7 @@ func TestScoreOfADiagnosis(t *testing.T) {
 	if len(d.Verdicts) != 3 || d.Verdicts[0] != "frontend GET /hotels: geo explains 60%" {
 		t.Errorf("%q", d.Verdicts)
 	}
-	if d.First != "geo" {
-		t.Errorf("first %q", d.First)
-	}
+	assert.Equal(t, "geo", d.First, "first")
 	for _, c := range []struct {
 		late []string
 		want map[string]float64

@@ -76,9 +76,7 @@ func TestInterruptedRunsAreKeptApart(t *testing.T) {
 	for _, r := range runs {
 		got = append(got, r.ID)
 	}
-	if strings.Join(got, "") != "acd" {
-		t.Errorf("results hold %v", got)
-	}
+	assert.Equal(t, "acd", strings.Join(got, ""))
 	cut, err := readRuns(filepath.Join(path, interruptedFile))
 	if err != nil || len(cut) != 1 || cut[0].ID != "b" {
 		t.Errorf("interrupted runs: %+v, %v", cut, err)
@@ -221,9 +219,7 @@ func TestPackedRecordsThatCannotBeRead(t *testing.T) {
 		if _, _, err := Read(dir); err == nil || !strings.Contains(err.Error(), packedFile) {
 			t.Errorf("%s: read: %v", what, err)
 		}
-		if err := pack(dir); err == nil {
-			t.Errorf("%s: packed again", what)
-		}
+		assert.Error(t, pack(dir), "%s: packed again", what)
 		if d, err := openDir(dir); err == nil {
 			t.Errorf("%s: opened for more runs: %v", what, d.close())
 		}

@@ -27,15 +27,9 @@ func TestCollectorsThatAreBroken(t *testing.T) {
 		require.NoError(t, err)
 		return got
 	}
-	if got := at(""); got != st.sink.Addr() {
-		t.Errorf("without a fault: %s", got)
-	}
-	if got := at(experiment.FaultNone); got != resolver.Collector+":"+port {
-		t.Errorf("by name: %s", got)
-	}
-	if got := at(experiment.FaultUnresolved); got != resolver.Missing+":"+port {
-		t.Errorf("unresolved: %s", got)
-	}
+	assert.Equal(t, st.sink.Addr(), at(""), "without a fault")
+	assert.Equal(t, resolver.Collector+":"+port, at(experiment.FaultNone), "by name")
+	assert.Equal(t, resolver.Missing+":"+port, at(experiment.FaultUnresolved), "unresolved")
 	name, other, err := net.SplitHostPort(at(experiment.FaultRefused))
 	if err != nil || name != resolver.Collector {
 		t.Errorf("refused: %s, %v", name, err)
@@ -43,9 +37,7 @@ func TestCollectorsThatAreBroken(t *testing.T) {
 	if c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", other)); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a connection to the refused port: %v, %v", c, err)
 	}
-	if got := at(experiment.FaultSilent); got != resolver.Collector+":"+port {
-		t.Errorf("silent: %s", got)
-	}
+	assert.Equal(t, resolver.Collector+":"+port, at(experiment.FaultSilent), "silent")
 	answered := make(chan error, 1)
 	go func() {
 		resp, err := http.Post(st.sink.Endpoint()+"/v1/traces", "application/x-protobuf", strings.NewReader(""))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -48,9 +49,7 @@ func TestScheduleHoldsEveryVariantOnceInEveryRound(t *testing.T) {
 		for _, c := range cells {
 			want += len(c.Variants) * p.Rounds
 		}
-		if measured != want {
-			t.Errorf("%s: %d measured runs, want %d", name, measured, want)
-		}
+		assert.Equal(t, want, measured, "%s: measured runs", name)
 		// The runs of a group are next to each other.
 		var groups []string
 		for _, r := range runs {
@@ -86,9 +85,7 @@ func configurationsOfTheThesis() map[string]bool {
 // into a part of a night.
 func TestTheThesisConfigurations(t *testing.T) {
 	want := configurationsOfTheThesis()
-	if len(want) != 240 {
-		t.Fatalf("the thesis counts 240 configurations, this test %d", len(want))
-	}
+	require.Len(t, want, 240, "configurations of the thesis")
 	for profile, longest := range map[string]time.Duration{"matrix": 3 * time.Hour, "source": 6 * 24 * time.Hour} {
 		runs, _, p := planOf(t, "thesis", profile)
 		rounds := map[string]int{}
@@ -148,9 +145,7 @@ func TestResumeMakesAnInterruptedGroupAnew(t *testing.T) {
 	if len(kept) != perGroup || len(left) != len(runs)-perGroup {
 		t.Fatalf("%d kept and %d left of %d, with groups of %d", len(kept), len(left), len(runs), perGroup)
 	}
-	if left[0].id() != runs[perGroup].id() {
-		t.Errorf("goes on with %s, not with %s", left[0].id(), runs[perGroup].id())
-	}
+	assert.Equal(t, runs[perGroup].id(), left[0].id(), "goes on")
 	if left, _ := unfinished(runs, nil); len(left) != len(runs) {
 		t.Errorf("%d of %d left, with nothing done", len(left), len(runs))
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -61,9 +62,7 @@ func TestPlantedValuesAreCounted(t *testing.T) {
 		if want := 1 - float64(5*decoys-1)/float64(5*decoys); ok != within || within && changed != want || (r.rec.Planted.Decoys != nil) != within {
 			t.Errorf("%s: decoys changed %v, want %v", driver, changed, want)
 		}
-		if c := r.rec.Planted.Places[string(planted.Event)]; c != (planted.Count{Planted: 5, Stored: 4}) {
-			t.Errorf("%s: of exceptions %+v", driver, c)
-		}
+		assert.Equal(t, (planted.Count{Planted: 5, Stored: 4}), r.rec.Planted.Places[string(planted.Event)], "%s: of exceptions", driver)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/analysis"
@@ -99,8 +100,6 @@ func TestEverythingIsMadeAgainFromCommittedRecords(t *testing.T) {
 		}
 	}
 	for _, section := range []string{"cells", "noise", "cpu", "traces", "rules", "method", "own"} {
-		if !strings.Contains(page, `<h2 id="`+section+`"`) {
-			t.Errorf("the report has no section %s", section)
-		}
+		assert.Contains(t, page, `<h2 id="`+section+`"`, "the report has no section %s", section)
 	}
 }

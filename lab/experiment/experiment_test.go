@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,13 +58,9 @@ func TestEnvironmentOfAVariant(t *testing.T) {
 	require.NoError(t, err)
 	cells, err := e.Cells("quick")
 	require.NoError(t, err)
-	if got := strings.Join(variantNames(cells[0]), " "); got != "none none again sdk@0.1 sdk@1" {
-		t.Fatalf("variants: %s", got)
-	}
+	require.Equal(t, "none none again sdk@0.1 sdk@1", strings.Join(variantNames(cells[0]), " "), "variants")
 	p := Placeholders{OTLP: "http://sink", Round: 3}
-	if got := p.Expand("{round} {otlp} {port}"); got != "3 http://sink {port}" {
-		t.Errorf("expanded: %q", got)
-	}
+	assert.Equal(t, "3 http://sink {port}", p.Expand("{round} {otlp} {port}"))
 	e.Profiles["quick"] = Profile{EnvOf: map[string]map[string]string{"sdk": {"RATE": "mine", "MORE": "{otlp}"}}}
 	others, err := e.Cells("quick")
 	require.NoError(t, err)
@@ -77,9 +74,7 @@ func TestEnvironmentOfAVariant(t *testing.T) {
 	if tenth["RATE"] != "0.1" || tenth["TO"] != "http://sink" || all["RATE"] != "all" {
 		t.Errorf("environments %v and %v", tenth, all)
 	}
-	if got := cells[0].Variants[2].Expected(p)["rate"]; got != "0.1" {
-		t.Errorf("expected rate %q", got)
-	}
+	assert.Equal(t, "0.1", cells[0].Variants[2].Expected(p)["rate"], "expected rate")
 }
 
 func TestWrongExperimentsSayWhere(t *testing.T) {
@@ -168,17 +163,13 @@ func TestRoundsOfATracer(t *testing.T) {
 			}
 			got = append(got, strings.Join(names, " "))
 		}
-		if text := strings.Join(got, "|"); text != want {
-			t.Errorf("%s: %s, want %s", rounds, text, want)
-		}
+		assert.Equal(t, want, strings.Join(got, "|"), rounds)
 	}
 }
 
 func TestSizeInAPath(t *testing.T) {
 	w := Workload{Path: "/x?n={size}", Size: 1000}
-	if got := w.RequestPath(); got != "/x?n=1000" {
-		t.Error(got)
-	}
+	assert.Equal(t, "/x?n=1000", w.RequestPath())
 }
 
 func FuzzParse(f *testing.F) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,9 +41,7 @@ func TestTracersAreAdded(t *testing.T) {
 	if got := strings.Join(variantNames(cells[0]), " "); len(cells) != 1 || got != "none none again tare@0.1 tare@0.5 obi@0.1" {
 		t.Errorf("%d cells, the first with %s", len(cells), got)
 	}
-	if n := e.Profiles["quick"].RoundsOf["obi"]; n != 9 {
-		t.Errorf("%d rounds", n)
-	}
+	assert.Equal(t, 9, e.Profiles["quick"].RoundsOf["obi"], "rounds")
 	obi := &e.Tracers[2]
 	for what, where := range map[string]Subset{"figure": e.Figures[0].Where, "claim": e.Questions[0].Claims[0].Where} {
 		if !where.Selects("api", "some", obi, 1) {

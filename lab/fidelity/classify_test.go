@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/span"
@@ -205,9 +206,7 @@ func TestManyTracesInAnyOrder(t *testing.T) {
 	}
 	truth, err := workloads.TruthOf("shop")
 	require.NoError(t, err)
-	if len(r.spans) != 200*9 {
-		t.Fatalf("%d spans of %d", len(r.spans), 200*9)
-	}
+	require.Len(t, r.spans, 200*9, "spans")
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(r.spans), func(i, j int) { r.spans[i], r.spans[j] = r.spans[j], r.spans[i] })
 	compare(t, Classify(r.spans, truth), Report{Traces: 200, Complete: 200}, 1800)
 	// A span that swaps its trace with another request's makes both wrong.
@@ -233,9 +232,7 @@ func TestExpectCountsWhatNeverCame(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r.Expect(3) // fewer than came: nothing is taken away
-	if r.Traces != 5 {
-		t.Errorf("%+v", r)
-	}
+	assert.Equal(t, 5, r.Traces, "%+v", r)
 }
 
 func TestSplit(t *testing.T) {
@@ -248,9 +245,7 @@ func TestSplit(t *testing.T) {
 		"/n/1x":                         {prefix: "/n/1x"},
 		"/n/9" + "99999999999999999999": {prefix: "/n/", number: 1<<64 - 1},
 	} {
-		if got := split(text); got != want {
-			t.Errorf("split(%q) = %+v, want %+v", text, got, want)
-		}
+		assert.Equal(t, want, split(text), "split(%q)", text)
 	}
 }
 
@@ -381,24 +376,16 @@ func TestCallsNamedByTheirURL(t *testing.T) {
 	} {
 		r := (&run{}).trace(t, "thesis-3", 7)
 		call := &r.spans[1]
-		if call.Kind != span.Client {
-			t.Fatalf("%+v", call)
-		}
+		require.Equal(t, span.Client, call.Kind, "%+v", call)
 		call.Attrs = []span.Attr{span.String("url.full", url)}
 		report := Classify(r.spans, truth)
 		switch want {
 		case "":
-			if report.Complete != 1 {
-				t.Errorf("%s: %+v", url, report)
-			}
+			assert.Equal(t, 1, report.Complete, "%s: %+v", url, report)
 		case "wrong":
-			if report.Wrong != 1 {
-				t.Errorf("%s: %+v", url, report)
-			}
+			assert.Equal(t, 1, report.Wrong, "%s: %+v", url, report)
 		default:
-			if report.Incomplete[want] != 1 {
-				t.Errorf("%s: %+v", url, report)
-			}
+			assert.Equal(t, 1, report.Incomplete[want], "%s: %+v", url, report)
 		}
 	}
 }

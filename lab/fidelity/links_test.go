@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/span"
@@ -15,14 +16,10 @@ func TestBetween(t *testing.T) {
 	r := (&run{}).trace(t, "shop", 7)
 	one := len(r.spans)
 	r.trace(t, "shop", 8)
-	if got := len(Between(slices.Clone(r.spans), 8, 0, 0)); got != one {
-		t.Errorf("%d spans, want %d", got, one)
-	}
+	assert.Equal(t, one, len(Between(slices.Clone(r.spans), 8, 0, 0)), "spans")
 	r.change(stockClient, numbered("/stock/9"))
 	for first, want := range map[uint64]int{0: 2 * one, 8: 2 * one, 9: one, 10: 0} {
-		if got := len(Between(slices.Clone(r.spans), first, 0, 0)); got != want {
-			t.Errorf("since %d: %d spans, want %d", first, got, want)
-		}
+		assert.Equal(t, want, len(Between(slices.Clone(r.spans), first, 0, 0)), "since %d: spans", first)
 	}
 	// What has no number, as a call of FastCGI that was not linked, is told by its time.
 	var starts []uint64
@@ -69,9 +66,7 @@ func TestCountLinks(t *testing.T) {
 		}), Links{calls, calls - 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := CountLinks(c.spans, truth); got != c.want {
-				t.Errorf("%+v, want %+v", got, c.want)
-			}
+			assert.Equal(t, c.want, CountLinks(c.spans, truth))
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -65,9 +66,7 @@ func (r *recorder) each(t *testing.T, first, n uint64) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.seen) != int(n) {
-		t.Errorf("%d different paths, want %d", len(r.seen), n)
-	}
+	assert.Equal(t, int(n), len(r.seen), "different paths")
 	for i := first; i < first+n; i++ {
 		if got := r.seen[fmt.Sprintf("/n/%d", i)]; got != 1 {
 			t.Fatalf("number %d was sent %d times", i, got)
@@ -98,9 +97,7 @@ func TestEveryNumberIsSentOnce(t *testing.T) {
 			if closing {
 				want = 500
 			}
-			if got := srv.conns.Load(); got != want {
-				t.Errorf("%d connections, want %d", got, want)
-			}
+			assert.Equal(t, want, srv.conns.Load(), "connections")
 		})
 	}
 }
@@ -438,9 +435,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	if got := testing.AllocsPerRun(500, request); got > 0.1 {
 		t.Errorf("%v allocations per request", got)
 	}
-	if w.failed.Load() != 0 {
-		t.Errorf("failed: %v", w.tally.errors)
-	}
+	assert.EqualValues(t, 0, w.failed.Load(), "failed: %v", w.tally.errors)
 	w.conns[0].hangUp()
 	_ = l.Close()
 	<-done

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/internal/testkit"
@@ -105,9 +106,7 @@ func TestRateIsKept(t *testing.T) {
 	if last := (schedule{rate: rate}).at(543); res.Elapsed < last {
 		t.Errorf("over after %v, before the last request was due at %v", res.Elapsed, last)
 	}
-	if res.Lag.TotalCount() != int64(res.OK) {
-		t.Errorf("%d lags of %d requests", res.Lag.TotalCount(), res.OK)
-	}
+	assert.Equal(t, int64(res.OK), res.Lag.TotalCount(), "lags of %d requests", res.OK)
 }
 
 // With one connection and a server that takes twice the time that the rate
@@ -133,9 +132,7 @@ func TestDueRequestsWaitAndAreSentInOrder(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for n, path := range order {
-		if path != string(appendPath(nil, uint64(n))) {
-			t.Fatalf("request %d was %s", n, path)
-		}
+		require.Equal(t, string(appendPath(nil, uint64(n))), path, "request %d", n)
 	}
 	// The last one was due at 195 ms and answered at 400 ms or later.
 	if most, _ := res.Quantile(1); most < 200*time.Millisecond {

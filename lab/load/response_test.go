@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func read(src io.Reader) (head, string, error) {
@@ -86,12 +89,8 @@ func TestResponses(t *testing.T) {
 				func() (head, string, error) { return readStuttering([]byte(c.in)) },
 			} {
 				h, body, err := read()
-				if !errors.Is(err, c.err) {
-					t.Fatalf("error %v, want %v", err, c.err)
-				}
-				if h.status != c.status {
-					t.Errorf("status %d, want %d", h.status, c.status)
-				}
+				require.ErrorIs(t, err, c.err)
+				assert.Equal(t, c.status, h.status, "status")
 				if err == nil && (body != c.body || h.close != c.close) {
 					t.Errorf("body %.40q close %v, want %.40q %v", body, h.close, c.body, c.close)
 				}

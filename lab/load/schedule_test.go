@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // due must be the exact inverse of at, or a request would be sent twice or never.
@@ -15,24 +17,14 @@ func TestScheduleCountsWhatIsDue(t *testing.T) {
 			if at == math.MaxInt64 {
 				continue
 			}
-			if got := s.due(at, math.MaxInt64); got != k+1 {
-				t.Errorf("rate %v: %d due at %v, when number %d is", rate, got, at, k)
-			}
-			if got := s.due(at-1, math.MaxInt64); got != k {
-				t.Errorf("rate %v: %d due just before number %d is", rate, got, k)
-			}
+			assert.Equal(t, k+1, s.due(at, math.MaxInt64), "rate %v: due at %v", rate, at)
+			assert.Equal(t, k, s.due(at-1, math.MaxInt64), "rate %v: due just before number %d", rate, k)
 			if got := s.due(time.Hour*1000, at); at < time.Hour && got != k {
 				t.Errorf("rate %v: %d due before the end at %v, when number %d would be", rate, got, at, k)
 			}
 		}
 	}
-	if got := (schedule{rate: 10, limit: 5}).due(time.Second, math.MaxInt64); got != 5 {
-		t.Errorf("%d of 5 requests", got)
-	}
-	if got := (schedule{}).due(time.Second, math.MaxInt64); got != 0 {
-		t.Errorf("%d due in a closed loop", got)
-	}
-	if got := (schedule{rate: 1e-12}).at(math.MaxUint64); got != math.MaxInt64 {
-		t.Errorf("the end of time is %v", got)
-	}
+	assert.EqualValues(t, 5, (schedule{rate: 10, limit: 5}).due(time.Second, math.MaxInt64), "of 5 requests")
+	assert.EqualValues(t, 0, (schedule{}).due(time.Second, math.MaxInt64), "due in a closed loop")
+	assert.EqualValues(t, math.MaxInt64, (schedule{rate: 1e-12}).at(math.MaxUint64), "the end of time")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -98,9 +99,7 @@ func TestSessionIsExact(t *testing.T) {
 	if u.OutBytes != 0 || u.OutPackets != 0 {
 		t.Errorf("bytes without a network: %+v", u)
 	}
-	if after := descriptors(t); after != before {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
+	assert.Equal(t, before, descriptors(t))
 	if _, err := s.End(); err == nil {
 		t.Error("ended twice")
 	}
@@ -122,9 +121,7 @@ func TestSessionMemory(t *testing.T) {
 	if both.RSS <= one.RSS || both.Peak <= one.Peak || both.Processes != 2 {
 		t.Errorf("%+v, alone %+v", both, one)
 	}
-	if none := u.Groups["none"]; none != (GroupUsage{}) {
-		t.Errorf("%+v", none)
-	}
+	assert.Equal(t, (GroupUsage{}), u.Groups["none"])
 }
 
 func TestSessionCountsWrites(t *testing.T) {
@@ -150,9 +147,7 @@ func TestSessionLooksOnlyAtBothEnds(t *testing.T) {
 	s := begin(t, Subjects{Groups: map[string]func() []int{"it": p.now}})
 	time.Sleep(20 * time.Millisecond)
 	end(t, s)
-	if n := p.looks.Load(); n != 2 {
-		t.Errorf("%d looks", n)
-	}
+	assert.EqualValues(t, 2, p.looks.Load(), "looks")
 }
 
 func TestProcessThatAppears(t *testing.T) {
@@ -255,9 +250,7 @@ func TestBeginRefuses(t *testing.T) {
 			t.Errorf("%s: no error, %v", name, session)
 		}
 	}
-	if after := descriptors(t); after != before {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
+	assert.Equal(t, before, descriptors(t))
 }
 
 func TestSamplingDoesNotAllocate(t *testing.T) {
@@ -265,7 +258,5 @@ func TestSamplingDoesNotAllocate(t *testing.T) {
 	w := newWatch(Subjects{Groups: map[string]func() []int{"it": func() []int { return pids }}})
 	defer w.close()
 	require.NoError(t, w.begin())
-	if n := testing.AllocsPerRun(100, w.sample); n != 0 {
-		t.Errorf("%v allocations per sample", n)
-	}
+	assert.EqualValues(t, 0, testing.AllocsPerRun(100, w.sample), "allocations per sample")
 }

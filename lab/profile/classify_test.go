@@ -3,6 +3,8 @@ package profile
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 const (
@@ -104,13 +106,9 @@ func TestRules(t *testing.T) {
 		{"runtime/pprof.StartCPUProfile < net/http/pprof.Profile < " + serving, Other},
 		{"mainframe.Work < runtime.goexit", Other}, // not below main, of no domain: as if of the standard library
 	} {
-		if got := of(c.stack); got != c.want {
-			t.Errorf("%s\n\tis %q, want %q", c.stack, got, c.want)
-		}
+		assert.Equal(t, c.want, of(c.stack), c.stack)
 	}
-	if got := categoryOf(nil); got != Other {
-		t.Errorf("no stack: %q", got)
-	}
+	assert.Equal(t, Other, categoryOf(nil), "no stack")
 }
 
 func TestSplit(t *testing.T) {

@@ -97,18 +97,14 @@ func TestSharesOfARealService(t *testing.T) {
 	const requests = 1000
 	without, with := Shares(plain, requests), Shares(traced, requests)
 	for i, s := range with {
-		if s.Category != Categories[i] {
-			t.Errorf("%d is %q", i, s.Category)
-		}
+		assert.Equal(t, Categories[i], s.Category, "%d", i)
 	}
 	if !near(total(with), float64(cpuOf(traced).Microseconds())/requests) || !near(total(without), float64(cpuOf(plain).Microseconds())/requests) {
 		t.Errorf("the sum is not the CPU time: %v of %v, %v of %v", total(with), cpuOf(traced), total(without), cpuOf(plain))
 	}
 	w, wo := by(with), by(without)
 	for _, c := range []string{SpanPipeline, HTTPInstrumentation, RedisInstrumentation} {
-		if wo[c] != 0 {
-			t.Errorf("untraced, %s: %v", c, wo[c])
-		}
+		assert.EqualValues(t, 0, wo[c], "untraced, %s", c)
 		if w[c] < 0.03*total(with) {
 			t.Errorf("traced, %s: %v of %v", c, w[c], total(with))
 		}
@@ -286,9 +282,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		_ = cpuOf(p)
-		if n := len(Shares(p, 1)); n != len(Categories) {
-			t.Errorf("%d categories", n)
-		}
+		assert.Equal(t, len(Categories), len(Shares(p, 1)), "categories")
 		_ = Packages(p, 1)
 	})
 }
@@ -301,23 +295,13 @@ func TestBelow(t *testing.T) {
 		"go.opentelemetry.io/otel/sdk/trace.NewBatchSpanProcessorOther < main.main",
 		"main.main",
 	))
-	if got := p.Below(BatchProcessor); got != 0.5 {
-		t.Errorf("%v of the CPU time is below the batch span processor, want 0.5", got)
-	}
-	if got := reread(t, made()).Below(BatchProcessor); got != 0 {
-		t.Errorf("%v of nothing", got)
-	}
+	assert.Equal(t, 0.5, p.Below(BatchProcessor), "CPU time below the batch span processor")
+	assert.EqualValues(t, 0, reread(t, made()).Below(BatchProcessor), "of nothing")
 	shares := []record.Share{{Category: Other, Micros: 3}, {Category: RedisInstrumentation, Micros: 1}}
-	if got := Part(shares, RedisInstrumentation); got != 0.25 {
-		t.Errorf("part of a category: %v, want 0.25", got)
-	}
-	if got := Part(nil, RedisInstrumentation); got != 0 {
-		t.Errorf("part of nothing: %v", got)
-	}
+	assert.Equal(t, 0.25, Part(shares, RedisInstrumentation), "part of a category")
+	assert.EqualValues(t, 0, Part(nil, RedisInstrumentation), "part of nothing")
 	if got := captured(t, "traced").Below(BatchProcessor); got <= 0 || got >= 1 {
 		t.Errorf("%v of a real traced service is below the batch span processor", got)
 	}
-	if got := captured(t, "plain").Below(BatchProcessor); got != 0 {
-		t.Errorf("%v of a service that is not traced is below the batch span processor", got)
-	}
+	assert.EqualValues(t, 0, captured(t, "plain").Below(BatchProcessor), "of a service that is not traced")
 }

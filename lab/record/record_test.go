@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,13 +27,9 @@ func TestShortenKeepsWhatIsExact(t *testing.T) {
 		float64(r.Programs[0].Runs): 123456789, r.Programs[0].NsPerRun: 1234.57, r.Shares[0].Micros: 1.23457, r.Packages[0].Micros: 12.3457,
 		r.Sampler[0].At: 1.23457, r.Sampler[0].Rate: 0.0123457, r.Rate: 0.123456789, r.ReadBack["ratio"].(float64): 0.123456789,
 	} {
-		if got != want {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		assert.Equal(t, want, got)
 	}
-	if r.Begin.Nanosecond() != 998_000_000 {
-		t.Errorf("begin %v", r.Begin)
-	}
+	assert.Equal(t, 998_000_000, r.Begin.Nanosecond(), r.Begin)
 	r.Shorten()
 	if again, err := json.Marshal(r); err != nil || string(again) != string(once) {
 		t.Errorf("%v: a second time it is %s, after %s", err, again, once)

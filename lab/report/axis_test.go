@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"gonum.org/v1/plot"
 )
 
@@ -28,13 +29,9 @@ func TestTicksAreRoundNumbers(t *testing.T) {
 				t.Errorf("%v is outside %v to %v", tick.Value, c.lo, c.hi)
 			}
 		}
-		if got := strings.Join(labels, " "); got != c.want {
-			t.Errorf("%v to %v: %s, want %s", c.lo, c.hi, got, c.want)
-		}
+		assert.Equal(t, c.want, strings.Join(labels, " "), "%v to %v", c.lo, c.hi)
 	}
-	if s := niceStep(math.NaN()); s != 1 {
-		t.Errorf("a step of %v", s)
-	}
+	assert.EqualValues(t, 1, niceStep(math.NaN()), "a step")
 }
 
 // Labels of rates must not run into each other, on either scale.
@@ -42,12 +39,8 @@ func TestRateLabelsHaveRoom(t *testing.T) {
 	rates := []float64{0.001, 0.01, 0.05, 0.1, 0.3, 0.5, 1, 1}
 	for name, scale := range map[string]plot.Normalizer{"linear": plot.LinearScale{}, "log": plot.LogScale{}} {
 		ticks := xTicks(rates, "rate", scale, 220)
-		if len(ticks) != 7 {
-			t.Errorf("%s: %d ticks", name, len(ticks))
-		}
-		if ticks[0].Label != "100%" {
-			t.Errorf("%s: the greatest has the label %q", name, ticks[0].Label)
-		}
+		assert.Len(t, ticks, 7, "%s: ticks", name)
+		assert.Equal(t, "100%", ticks[0].Label, "%s: label of the greatest", name)
 		sty := lettering(11, ink, false)
 		right := math.Inf(1)
 		shown := 0

@@ -76,9 +76,7 @@ func checkPage(t *testing.T, name, page string) {
 			t.Errorf("%s refers to %q", name, l[0])
 		}
 	}
-	if hit := fetch.FindString(page); hit != "" {
-		t.Errorf("%s holds %q", name, hit)
-	}
+	assert.Equal(t, "", fetch.FindString(page), name)
 	there := map[string]bool{}
 	for _, id := range ids.FindAllStringSubmatch(page, -1) {
 		if there[id[1]] {
@@ -92,9 +90,7 @@ func checkPage(t *testing.T, name, page string) {
 		}
 	}
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "<no value>", "%!"} {
-		if strings.Contains(page, bad) {
-			t.Errorf("%s holds %q", name, bad)
-		}
+		assert.NotContains(t, page, bad, name)
 	}
 }
 
@@ -126,17 +122,13 @@ func testReport(t *testing.T, e *experiment.Experiment, profile string) {
 	// The first screen answers each question, and shows one figure.
 	first, _, _ := strings.Cut(html.UnescapeString(page), "<nav")
 	for _, a := range s.Answers {
-		if !strings.Contains(first, a.Sentence()) {
-			t.Errorf("%s has no answer on the first screen", a.ID)
-		}
+		assert.Contains(t, first, a.Sentence(), "%s has no answer on the first screen", a.ID)
 	}
 	if drawn := strings.Count(first, "<svg"); drawn > 1 || drawn == 0 && strings.Contains(page, "<svg") {
 		t.Errorf("the first screen shows %d figures", drawn)
 	}
 	for tracer, n := range e.Profiles[profile].RoundsOf {
-		if want := fmt.Sprintf("(of %s %d); in each", tracer, n); !strings.Contains(page, want) {
-			t.Errorf("%q is not in the report", want)
-		}
+		assert.Contains(t, page, fmt.Sprintf("(of %s %d); in each", tracer, n))
 	}
 	for _, f := range s.Figures {
 		if len(f.Panels) > 0 && !strings.Contains(page, `id="`+anchor("figure-", f.ID)+`"`) {
@@ -144,9 +136,7 @@ func testReport(t *testing.T, e *experiment.Experiment, profile string) {
 		}
 	}
 	for _, c := range s.Cells {
-		if !strings.Contains(page, c.Name) {
-			t.Errorf("the cell %s is not in the report", c.Name)
-		}
+		assert.Contains(t, page, c.Name)
 	}
 	var back analysis.Summary
 	if err := json.Unmarshal([]byte(read(t, dir, "summary.json")), &back); err != nil || back.Experiment != e.Name {
@@ -164,9 +154,7 @@ func checkShort(t *testing.T, dir string, s *analysis.Summary) {
 	}
 	for _, a := range s.Answers {
 		want := "- **" + escape(a.ID) + ": " + escape(a.Ask) + "** " + escape(a.Sentence())
-		if !strings.Contains(md, want) {
-			t.Errorf("report.md does not hold %q", want)
-		}
+		assert.Contains(t, md, want, "report.md")
 	}
 	shown := pictures.FindAllStringSubmatch(md, -1)
 	svgs, err := filepath.Glob(filepath.Join(dir, "figures", "*.svg"))
@@ -219,25 +207,19 @@ func TestNothingOfTheDataIsTakenForMarkup(t *testing.T) {
 	if strings.Contains(page, "<script") || strings.Contains(page, "<img") {
 		t.Error("the page holds markup of the data")
 	}
-	if !strings.Contains(page, "&lt;script&gt;") {
-		t.Error("the page lost the text")
-	}
+	assert.Contains(t, page, "&lt;script&gt;", "the page lost the text")
 	if md := read(t, dir, "report.md"); strings.Contains(md, "<script") || strings.Contains(md, "<img") {
 		t.Error("the Markdown holds markup of the data")
 	}
 	checkShort(t, dir, s)
 	for n := 2; n <= len(m.Experiment.Figures); n++ {
-		if id := fmt.Sprintf(` id="%s-%d"`, anchor("figure-", evil), n); !strings.Contains(page, id) {
-			t.Errorf("the page has no %s, of figures of one id", id)
-		}
+		assert.Contains(t, page, fmt.Sprintf(` id="%s-%d"`, anchor("figure-", evil), n))
 	}
 	svgs, _ := filepath.Glob(filepath.Join(dir, "figures", "*.svg"))
 	for _, svg := range svgs {
 		text := read(t, svg)
 		parse(t, svg, text)
-		if strings.Contains(text, "<script") {
-			t.Errorf("%s holds markup of the data", svg)
-		}
+		assert.NotContains(t, text, "<script", "%s holds markup of the data", svg)
 	}
 }
 
@@ -291,12 +273,8 @@ func TestWritingAgain(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "figures", "figure-old.svg"), []byte("<svg/>"), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "results.jsonl"), []byte("raw"), 0o644))
 	require.NoError(t, Write(dir, m, s, runs))
-	if read(t, dir, "report.html") != first {
-		t.Error("equal records give another page")
-	}
-	if read(t, dir, "results.jsonl") != "raw" {
-		t.Error("the raw results were touched")
-	}
+	assert.Equal(t, first, read(t, dir, "report.html"), "equal records give another page")
+	assert.Equal(t, "raw", read(t, dir, "results.jsonl"), "the raw results were touched")
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -317,15 +295,11 @@ func TestWriteRefusesWhatItCannotWrite(t *testing.T) {
 		m *record.Manifest
 		s *analysis.Summary
 	}{{nil, s}, {&record.Manifest{}, s}, {m, nil}} {
-		if err := Write(t.TempDir(), c.m, c.s, runs); err == nil {
-			t.Errorf("wrote a report of %v and %v", c.m, c.s)
-		}
+		assert.Error(t, Write(t.TempDir(), c.m, c.s, runs), "wrote a report of %v and %v", c.m, c.s)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	if err := Write(file, m, s, runs); err == nil {
-		t.Error("wrote a report into a file")
-	}
+	assert.Error(t, Write(file, m, s, runs), "wrote a report into a file")
 }
 
 func TestFindingsForATerminal(t *testing.T) {
@@ -333,8 +307,6 @@ func TestFindingsForATerminal(t *testing.T) {
 	var b bytes.Buffer
 	WriteFindings(&b, m, s)
 	for _, want := range []string{m.Experiment.Title, fmt.Sprintf("%d of %d measured runs count", s.Runs.MeasuredKept, s.Runs.Measured), "profile smoke", "note: These numbers are made up.", s.Smoke, s.Answers[0].Ask, s.Answers[0].Sentence(), "95% interval"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("%q is not in:\n%s", want, b.String())
-		}
+		assert.Contains(t, b.String(), want)
 	}
 }

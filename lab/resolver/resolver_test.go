@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,9 +22,7 @@ Nov 26 14:30:01 dnsmasq[7]: query[type=65] collector.tracing.svc.cluster.local f
 		for _, part := range []string{log[:cut], log[cut:]} {
 			require.NoError(t, c.read(strings.NewReader(part)))
 		}
-		if c.n != 3 {
-			t.Fatalf("%d queries where the log was read in two parts, of %d and %d bytes, want 3", c.n, cut, len(log)-cut)
-		}
+		require.EqualValues(t, 3, c.n, "queries of a log that was read in two parts, of %d and %d bytes", cut, len(log)-cut)
 	}
 }
 
@@ -38,8 +37,6 @@ func FuzzCounter(f *testing.F) {
 		}{{whole, log}, {parts, log[:cut]}, {parts, log[cut:]}} {
 			require.NoError(t, r.c.read(strings.NewReader(r.text)))
 		}
-		if whole.n != parts.n {
-			t.Errorf("%d queries read at once, %d in two parts", whole.n, parts.n)
-		}
+		assert.Equal(t, parts.n, whole.n)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,12 +41,8 @@ func parse(t *testing.T, s string) Families {
 
 func TestSums(t *testing.T) {
 	f := parse(t, text)
-	if got := f.Total("requests_total"); got != 12 {
-		t.Errorf("%v requests", got)
-	}
-	if got := f.ByLabel("requests_total", "path"); !reflect.DeepEqual(got, map[string]float64{"/a": 8, "/b": 4}) {
-		t.Errorf("by path: %v", got)
-	}
+	assert.EqualValues(t, 12, f.Total("requests_total"), "requests")
+	assert.Equal(t, map[string]float64{"/a": 8, "/b": 4}, f.ByLabel("requests_total", "path"), "by path")
 	if f.Total("queue") != 3 || f.Total("nothing") != 0 || len(f.ByLabel("nothing", "path")) != 0 {
 		t.Error("a gauge, or what is not there")
 	}

@@ -115,9 +115,7 @@ func send(t testing.TB, s *Sink, b []byte, header ...string) *http.Response {
 
 func accepted(t testing.TB, s *Sink, b []byte, header ...string) {
 	t.Helper()
-	if resp := send(t, s, b, header...); resp.StatusCode != http.StatusOK {
-		t.Fatalf("status %d", resp.StatusCode)
-	}
+	require.Equal(t, http.StatusOK, send(t, s, b, header...).StatusCode, "status")
 }
 
 // post is send without a test: the error is the client's.

@@ -31,9 +31,7 @@ func TestKeepsWhatItIsToldTo(t *testing.T) {
 	require.NoError(t, err)
 	var paths []string
 	for _, sp := range spans {
-		if len(sp.Attrs) != 1 {
-			t.Errorf("attributes that were not asked for: %v", sp.Attrs)
-		}
+		assert.Len(t, sp.Attrs, 1, "attributes that were not asked for")
 		paths = append(paths, sp.Attrs[0].Text())
 	}
 	if want := []string{"/n/2", "/n/2", "/n/2", "/n/3", "/n/3", "/n/3"}; !slices.Equal(paths, want) {
@@ -71,16 +69,10 @@ func TestCountsWhatCameOverTheWire(t *testing.T) {
 	accepted(t, s, zipped, "Content-Encoding", "gzip")
 	accepted(t, s, nil) // the empty message
 	want := Counts{Requests: 3, Bytes: uint64(len(plain) + len(zipped)), Plain: uint64(11 * len(plain))}
-	if got := s.Mark(); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if got := s.Mark(); got != (Counts{}) {
-		t.Errorf("after a mark: %+v", got)
-	}
+	assert.Equal(t, want, s.Mark())
+	assert.Equal(t, (Counts{}), s.Mark(), "after a mark")
 	accepted(t, s, plain, "Content-Type", "application/x-protobuf; charset=utf-8")
-	if got := s.Mark(); got != (Counts{Requests: 1, Bytes: uint64(len(plain)), Plain: uint64(len(plain))}) {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, (Counts{Requests: 1, Bytes: uint64(len(plain)), Plain: uint64(len(plain))}), s.Mark())
 	if got := s.counters.load(); got.Requests != 4 {
 		t.Errorf("in all: %+v", got)
 	}
@@ -106,9 +98,7 @@ func TestRefusesWrongContent(t *testing.T) {
 		"bomb":             {huge, []string{"Content-Encoding", "gzip"}, 413},
 		"too large":        {make([]byte, MaxBody+1), nil, 413},
 	} {
-		if got := send(t, s, c.body, c.header...).StatusCode; got != c.status {
-			t.Errorf("%s: status %d", name, got)
-		}
+		assert.Equal(t, c.status, send(t, s, c.body, c.header...).StatusCode, "%s: status", name)
 		if got := s.Mark(); got.Bad != 1 || got.Requests != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -170,9 +160,7 @@ func TestResetForgets(t *testing.T) {
 	if tally, err := s.Count(); err != nil || tally.Spans != 0 {
 		t.Errorf("%+v, %v", tally, err)
 	}
-	if got := s.counters.load().Requests; got != 6 {
-		t.Errorf("%d requests in all", got)
-	}
+	assert.EqualValues(t, 6, s.counters.load().Requests, "requests in all")
 }
 
 func TestEachWhileMoreComes(t *testing.T) {
@@ -183,9 +171,7 @@ func TestEachWhileMoreComes(t *testing.T) {
 		accepted(t, s, body(chain(2)...)) // must not wait for us
 		return stop
 	})
-	if !errors.Is(err, stop) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, err, stop)
 	if tally, err := s.Count(); err != nil || tally.Requests != 2 {
 		t.Errorf("%+v, %v", tally, err)
 	}
@@ -203,18 +189,14 @@ func TestWriteThatFailed(t *testing.T) {
 	s.kept.mu.Unlock()
 
 	large := bytes.Repeat(body(chain(1)...), 10_000) // more than is buffered
-	if got := send(t, s, large).StatusCode; got != http.StatusInternalServerError {
-		t.Errorf("status %d", got)
-	}
+	assert.Equal(t, http.StatusInternalServerError, send(t, s, large).StatusCode, "status")
 	if got := s.Mark(); got.Refused != 1 || got.Requests != 0 {
 		t.Errorf("%+v", got)
 	}
 	if _, err := s.Count(); err == nil {
 		t.Error("counted what could not be stored")
 	}
-	if err := s.Close(); err == nil {
-		t.Error("closed without an error")
-	}
+	assert.Error(t, s.Close(), "closed without an error")
 	s.closed = nil // the cleanup closes again
 }
 

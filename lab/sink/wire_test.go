@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -109,9 +110,7 @@ func TestTrees(t *testing.T) {
 	if !maps.Equal(got.Sizes, map[int]int{1: 2, 2: 1, 3: 6, 4: 1}) {
 		t.Errorf("sizes %v", got.Sizes)
 	}
-	if n := got.Of(3); n != 25 {
-		t.Errorf("%d of the expected spans, want 25: all but the fourth of one trace", n)
-	}
+	assert.Equal(t, 25, got.Of(3), "expected spans: all but the fourth of one trace")
 	if got, err = s.Trees(0); err != nil || got.Complete != 5 {
 		t.Errorf("of any size: %+v, %v", got, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestEstimateForPeople(t *testing.T) {
@@ -25,13 +27,9 @@ func TestEstimateForPeople(t *testing.T) {
 		{Estimate{Warning: "need >= 6 pairs"}, "no estimate (n=0; need >= 6 pairs)"},
 		{Estimate{}, "no estimate (n=0)"},
 	} {
-		if got := c.e.String(); got != c.want {
-			t.Errorf("%#v: %q, want %q", c.e, got, c.want)
-		}
+		assert.Equal(t, c.want, c.e.String(), "%#v", c.e)
 	}
-	if got := fmt.Sprint(Ratio{Median: 1, Lo: 0.9, Hi: 1.1, N: 6}); got != "1.00 (0.90–1.10, n=6)" {
-		t.Errorf("printed as %q", got)
-	}
+	assert.Equal(t, "1.00 (0.90–1.10, n=6)", fmt.Sprint(Ratio{Median: 1, Lo: 0.9, Hi: 1.1, N: 6}))
 	for _, e := range []Estimate{
 		{Median: 0, Lo: -math.MaxFloat64, Hi: math.MaxFloat64, N: 6},
 		{Median: math.SmallestNonzeroFloat64, Lo: 0, Hi: 1e-320, N: 6},

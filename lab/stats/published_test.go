@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // levelOf is the level of the interval from value number d to its mirror image,
@@ -32,9 +34,7 @@ func TestRanksOfPrintedTables(t *testing.T) {
 		{14, 3, 98.7}, {15, 4, 96.5}, {16, 4, 97.9}, {17, 5, 95.1}, {18, 5, 96.9}, {19, 5, 98.1}, {20, 6, 95.9},
 	} {
 		rank, weight := signRank(c.n)
-		if rank != c.rank {
-			t.Errorf("n = %d: rank %d, want %d", c.n, rank, c.rank)
-		}
+		assert.Equal(t, c.rank, rank, "n = %d: rank", c.n)
 		if got := 100 * levelOf(c.n, c.rank); math.Abs(got-c.level) > 0.051 {
 			t.Errorf("n = %d, rank %d: level %.2f%%, want %.1f%%", c.n, c.rank, got, c.level)
 		}

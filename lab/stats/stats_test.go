@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestMedian(t *testing.T) {
@@ -19,9 +21,7 @@ func TestMedian(t *testing.T) {
 		{[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64},
 	} {
 		in := slices.Clone(c.in)
-		if got := Median(c.in); got != c.want {
-			t.Errorf("Median(%v) = %v, want %v", in, got, c.want)
-		}
+		assert.Equal(t, c.want, Median(c.in), "Median(%v)", in)
 		if !slices.Equal(in, c.in) {
 			t.Errorf("Median changed its argument: %v to %v", in, c.in)
 		}
@@ -31,9 +31,7 @@ func TestMedian(t *testing.T) {
 func TestRatioInterval(t *testing.T) {
 	a := []float64{10, 20, 30, 40, 50, 60, 70}
 	b := []float64{5, 10, 15, 20, 25, 30, 35}
-	if got := RatioInterval(a, b); got != (Ratio{Median: 2, Lo: 2, Hi: 2, N: 7}) {
-		t.Errorf("constant ratio: %#v", got)
-	}
+	assert.Equal(t, (Ratio{Median: 2, Lo: 2, Hi: 2, N: 7}), RatioInterval(a, b), "constant ratio")
 	// Six ratios 0.5, 1, 1.5, 2, 2.5, 3 without a tie: the interpolation of
 	// Hettmansperger and Sheather goes 5/14 of the way to the second one.
 	r := RatioInterval([]float64{1, 4, 2, 3, 6, 5}, []float64{2, 2, 2, 2, 2, 2})
@@ -94,9 +92,7 @@ func TestFewOrUnusableSamplesWarnAndStayFinite(t *testing.T) {
 		"",
 	} {
 		e := PairedDifference(six[:n], make([]float64, n))
-		if e.Warning != want {
-			t.Errorf("n = %d: warning %q", n, e.Warning)
-		}
+		assert.Equal(t, want, e.Warning, "n = %d: warning", n)
 		if n > 0 && n < MinSamples && (e.Lo != 1 || e.Hi != float64(n)) {
 			t.Errorf("n = %d: not minimum to maximum: %v", n, e)
 		}

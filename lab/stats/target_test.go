@@ -1,6 +1,10 @@
 package stats
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestTargets(t *testing.T) {
 	for _, c := range []struct {
@@ -16,11 +20,7 @@ func TestTargets(t *testing.T) {
 		{Estimate{Median: 0.9, Lo: 0.8, Hi: 0.95, N: 6}, Met, Missed},
 		{Estimate{Median: 1, Lo: 0.9, Hi: 1.1, N: 6}, NotResolved, NotResolved},
 	} {
-		if got := AtMost(c.of, 1); got != c.atMost {
-			t.Errorf("%+v at most 1: %q, want %q", c.of, got, c.atMost)
-		}
-		if got := AtLeast(c.of, 1); got != c.atLeast {
-			t.Errorf("%+v at least 1: %q, want %q", c.of, got, c.atLeast)
-		}
+		assert.Equal(t, c.atMost, AtMost(c.of, 1), "%+v at most 1", c.of)
+		assert.Equal(t, c.atLeast, AtLeast(c.of, 1), "%+v at least 1", c.of)
 	}
 }

@@ -3,6 +3,8 @@ package stats
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestJudge(t *testing.T) {
@@ -46,9 +48,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: floor %v, want %v", c.name, got.Floor, c.want.Floor)
 		}
 		got.Floor = c.want.Floor
-		if got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, got, c.name)
 	}
 }
 

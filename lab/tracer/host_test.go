@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/lab/experiment"
@@ -63,9 +64,7 @@ func TestHostOffersWhatTheDoctorFound(t *testing.T) {
 			t.Errorf("%s: %v, want %q", flags, err, want)
 		}
 	}
-	if n := asked(); n != 1 {
-		t.Errorf("the doctor was asked %d times", n)
-	}
+	assert.Equal(t, 1, asked())
 	err := h.offers(t.Context(), &experiment.Tracer{Name: "x", Flags: []string{"--tier", "fentri"}})
 	if elsewhere := (*NotOffered)(nil); err == nil || errors.As(err, &elsewhere) {
 		t.Errorf("a tier that no kernel has: %v", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/otel/rule"
@@ -174,9 +175,7 @@ func TestAlertsByRoute(t *testing.T) {
 		if n := sampledOf("GET /other"); n < 300 || n > 500 {
 			t.Errorf("%d of 4000 others were sampled, want about a tenth", n)
 		}
-		if n := sampledOf("GET /health"); n != 0 {
-			t.Errorf("%d health checks were sampled", n)
-		}
+		assert.Equal(t, 0, sampledOf("GET /health"), "health checks were sampled")
 		call(h, "POST", firing(r.now, "alertname", "CartDown", "route", "GET /buy"))
 		rates(0.5, 0.5, 0.1)
 		call(h, "POST", firing(r.now, "alertname", "CartDown", "route", "GET /a third one")) // no room: as all that share one rate
@@ -296,9 +295,7 @@ func FuzzAlerts(f *testing.F) {
 			t.Fatalf("%d, rate %v, %d alerts", code, rate, active)
 		}
 		call(h, http.MethodPost, text)
-		if again := r.State().Alerts.Active; again != active {
-			t.Fatalf("repeated: %d alerts, before %d", again, active)
-		}
+		require.Equal(t, active, r.State().Alerts.Active, "alerts, repeated")
 		r.now = r.now.Add(time.Hour)
 		r.step(false)
 		r.wantRate(0.05)

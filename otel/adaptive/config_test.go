@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -139,9 +140,7 @@ func TestConfigRoundTrips(t *testing.T) {
 	}
 	const want = "AdaptiveSampler{base:0.05,min:0.01,max:1,errorBoost:3,errorShare:0,latencyThreshold:1s,latencyBoost:2," +
 		"latencyTrigger:any,interval:30s,tracesPerSecond:0,cpuCores:0,p99:0s,parent:follow,routes:0,rules:0}"
-	if got := newRig(t, DefaultConfig()).Description(); got != want {
-		t.Errorf("description %s, want %s", got, want)
-	}
+	assert.Equal(t, want, newRig(t, DefaultConfig()).Description(), "description")
 	for _, bad := range []string{"", "AdaptiveSampler{}", "AdaptiveSampler{base:0.05", "TraceIDRatioBased{0.05}",
 		strings.Replace(want, "base:0.05", "base:x", 1), strings.Replace(want, "base:0.05,", "", 1),
 		strings.Replace(want, "base:0.05", "base:0.05,base:0.05", 1), strings.Replace(want, "base:0.05", "base:5", 1)} {
@@ -190,7 +189,5 @@ func TestHistogram(t *testing.T) {
 	for range 4 {
 		o[0].buckets[3].Add(1)
 	}
-	if w := o.since(&m); w.total != 4 {
-		t.Errorf("after the counter wrapped around: %d, want 4", w.total)
-	}
+	assert.EqualValues(t, 4, o.since(&m).total, "after the counter wrapped around")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -180,9 +181,7 @@ func TestRoutesAreIsolated(t *testing.T) {
 			opts = append(opts, WithRouteAttribute("http.route"))
 		}
 		r := newRig(t, withRates(0.05), opts...)
-		if r.UsesAttributes() != byAttribute {
-			t.Errorf("UsesAttributes is %v", r.UsesAttributes())
-		}
+		assert.Equal(t, byAttribute, r.UsesAttributes(), "UsesAttributes")
 		for range 100 {
 			r.observe("/a", false, ok)
 			r.observe("/b", true, ok)
@@ -234,9 +233,7 @@ func TestRoutesAreForgotten(t *testing.T) {
 	if len(st.Routes) != 2 || st.Routes[0].Route != "/late" || st.Routes[1].Route != "/real" {
 		t.Errorf("routes: %+v", st.Routes)
 	}
-	if want := uint64(2 + idleIntervals + 1 + 2); st.Observations.Total != want {
-		t.Errorf("%d observations, want %d", st.Observations.Total, want)
-	}
+	assert.Equal(t, uint64(2+idleIntervals+1+2), st.Observations.Total, "observations")
 }
 
 func TestNoAllocations(t *testing.T) {

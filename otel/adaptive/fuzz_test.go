@@ -121,14 +121,10 @@ func FuzzShouldSample(f *testing.F) {
 		}))
 		res := r.ShouldSample(p)
 		th := consistent.FromProbability(r.RateOf(name))
-		if want := th.Samples(consistent.OfParent(ts, p.TraceID)); yes(res) != want {
-			t.Fatalf("sampled: %v, want %v", yes(res), want)
-		}
+		require.Equal(t, th.Samples(consistent.OfParent(ts, p.TraceID)), yes(res), "sampled")
 		if got, has := consistent.ThresholdOf(res.Tracestate); has && (!yes(res) || got != th) {
 			t.Fatalf("th %v in %q", got, res.Tracestate)
 		}
-		if a := ts.Get("a"); res.Tracestate.Get("a") != a {
-			t.Fatalf("%q became %q", ts, res.Tracestate)
-		}
+		require.Equal(t, ts.Get("a"), res.Tracestate.Get("a"), "%q became %q", ts, res.Tracestate)
 	})
 }

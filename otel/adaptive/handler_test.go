@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -59,9 +60,7 @@ func TestConfigHandler(t *testing.T) {
 		}
 		r.wantRate(c.rate)
 	}
-	if got := r.Config().ErrorBoost; got != 4 {
-		t.Errorf("error boost %v", got)
-	}
+	assert.EqualValues(t, 4, r.Config().ErrorBoost, "error boost")
 	if code, _, _ := call(h, "HEAD", ""); code != 200 {
 		t.Errorf("HEAD: %d", code)
 	}

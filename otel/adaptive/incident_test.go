@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,9 +47,7 @@ func TestIncidentExpires(t *testing.T) {
 		rate float64
 		d    time.Duration
 	}{{0, time.Second}, {1.1, time.Second}, {-1, time.Second}, {1, 0}, {1, 8 * 24 * time.Hour}} {
-		if err := r.StartIncident(c.rate, c.d, ""); err == nil {
-			t.Errorf("StartIncident(%v, %v) was accepted", c.rate, c.d)
-		}
+		assert.Error(t, r.StartIncident(c.rate, c.d, ""), "StartIncident(%v, %v) was accepted", c.rate, c.d)
 	}
 }
 
@@ -126,14 +125,10 @@ func TestIncidentFile(t *testing.T) {
 
 	require.NoError(t, os.Mkdir(path, 0o700))
 	r.wait(time.Second)
-	if p := r.State().Incident.FileError; !strings.Contains(p, "not a regular file") {
-		t.Errorf("file error: %q", p)
-	}
+	assert.Contains(t, r.State().Incident.FileError, "not a regular file", "file")
 	require.NoError(t, os.Remove(path))
 	r.wait(time.Second)
-	if p := r.State().Incident.FileError; p != "" {
-		t.Errorf("file error after the file is gone: %q", p)
-	}
+	assert.Equal(t, "", r.State().Incident.FileError, "file error after the file is gone")
 }
 
 func TestParseFile(t *testing.T) {

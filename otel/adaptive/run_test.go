@@ -2,7 +2,6 @@ package adaptive
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"net/http/httptest"
 	"path/filepath"
@@ -72,9 +71,7 @@ func TestShutdownHonoursContext(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("shutdown: %v", err)
-	}
+	assert.ErrorIs(t, s.Shutdown(ctx), context.Canceled, "shutdown")
 	close(block)
 }
 
@@ -112,9 +109,7 @@ func TestConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if d := s.State().Decisions; d.Total != workers*rounds {
-		t.Errorf("%d decisions, want %d", d.Total, workers*rounds)
-	}
+	assert.EqualValues(t, workers*rounds, s.State().Decisions.Total, "decisions")
 	// Routes that were forgotten are read one interval later.
 	eventually(t, "all observations are counted", func() bool {
 		o := s.State().Observations
@@ -154,13 +149,9 @@ func TestProcessor(t *testing.T) {
 		if st.Observations.Total != want || st.Observations.Failed != failed || len(st.Routes) != int(want) {
 			t.Errorf("record only %v: %+v, %+v", recordOnly, st.Observations, st.Routes)
 		}
-		if n := len(exported.GetSpans()); n != 2 {
-			t.Errorf("record only %v: %d spans were exported, want the 2 of the paid request", recordOnly, n)
-		}
+		assert.Equal(t, 2, len(exported.GetSpans()), "record only %v: spans of the paid request", recordOnly)
 		for _, span := range exported.GetSpans() {
-			if got := span.SpanContext.TraceState().String(); got != "ot=th:0" {
-				t.Errorf("%s has tracestate %q", span.Name, got)
-			}
+			assert.Equal(t, "ot=th:0", span.SpanContext.TraceState().String(), "tracestate of %s", span.Name)
 		}
 		// What an unsampled remote parent began is recorded, too.
 		p := root(rand.New(rand.NewPCG(1, 1)), "GET /")

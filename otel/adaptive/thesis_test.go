@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -38,9 +39,7 @@ func TestThesisDefault(t *testing.T) {
 			r.observe("", false, time.Second+1)
 		}
 		r.wait(30*time.Second - 1)
-		if r.Rate() != before {
-			t.Errorf("%s: the rate moved before the interval was over", interval.name)
-		}
+		assert.Equal(t, before, r.Rate(), "%s: the rate moved before the interval was over", interval.name)
 		r.wait(1)
 		if got := r.Rate(); !close4(got, interval.want) {
 			t.Errorf("%s: rate %v, want %v", interval.name, got, interval.want)
@@ -95,9 +94,7 @@ func TestTriggers(t *testing.T) {
 			r.observe("", false, d)
 		}
 		r.wait(30 * time.Second)
-		if got := r.State().Boosts.Latency; got != c.want {
-			t.Errorf("%s with %d%% slow: boost is %v", c.trigger, c.slow, got)
-		}
+		assert.Equal(t, c.want, r.State().Boosts.Latency, "%s with %d%% slow: boost", c.trigger, c.slow)
 	}
 }
 
@@ -110,9 +107,7 @@ func TestErrorShare(t *testing.T) {
 			r.observe("", i < failed, ok)
 		}
 		r.wait(30 * time.Second)
-		if got := r.State().Boosts.Error; got != want {
-			t.Errorf("%d%% failed: boost is %v", failed, got)
-		}
+		assert.Equal(t, want, r.State().Boosts.Error, "%d%% failed: boost", failed)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -22,9 +23,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 	} {
 		for _, id := range []trace.TraceID{id, idOf(0)} {
 			p := sdktrace.SamplingParameters{ParentContext: ctx, TraceID: id}
-			if n := testing.AllocsPerRun(100, func() { s.ShouldSample(p) }); n != 0 {
-				t.Errorf("%s: %v allocations", name, n)
-			}
+			assert.EqualValues(t, 0, testing.AllocsPerRun(100, func() { s.ShouldSample(p) }), "%s: allocations", name)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -124,9 +125,7 @@ func TestDescriptions(t *testing.T) {
 		"ConsistentProbability{0}":                                 NewRate(0),
 		"ConsistentParentBased{root:ConsistentProbability{1e-06}}": ParentBased(NewRate(1e-6)),
 	} {
-		if got := s.Description(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		assert.Equal(t, want, s.Description())
 	}
 	if ParentBased(NewRate(1)).(*parentBased).UsesAttributes() {
 		t.Error("a rate needs no attributes")

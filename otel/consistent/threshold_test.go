@@ -4,6 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The specification's table "Converting floating-point probability to threshold
@@ -28,9 +31,7 @@ func TestRoundGivesTheTableOfTheSpecification(t *testing.T) {
 		{1000000, [3]string{"ffffef4", "ffffef39", "ffffef391"}},
 	} {
 		for i, want := range c.want {
-			if got := FromProbability(1 / c.n).Round(3 + i).String(); got != want {
-				t.Errorf("1 in %g, precision %d: %s, want %s", c.n, 3+i, got, want)
-			}
+			assert.Equal(t, want, FromProbability(1/c.n).Round(3+i).String(), "1 in %g, precision %d", c.n, 3+i)
 		}
 	}
 }
@@ -88,9 +89,7 @@ func TestRoundKeepsItsPrecision(t *testing.T) {
 				t.Fatalf("%v.Round(%d) = %v, and once more %v", th, n, got, again)
 			}
 		}
-		if th.Round(14) != th {
-			t.Fatalf("%v loses digits by Round(14)", th)
-		}
+		require.Equal(t, th, th.Round(14))
 	}
 	if Never.Round(4) != Never || (Never+5).Round(1) < Never {
 		t.Error("Never does not stay Never")
@@ -111,9 +110,7 @@ func TestAdjustedCount(t *testing.T) {
 		th   Threshold
 		want float64
 	}{{Always, 1}, {1 << 55, 2}, {0xc0 << 48, 4}, {Never - 1, math.Ldexp(1, 56)}, {Never, 0}, {Never + 1, 0}} {
-		if got := AdjustedCount(c.th); got != c.want {
-			t.Errorf("AdjustedCount(%v) = %g, want %g", c.th, got, c.want)
-		}
+		assert.Equal(t, c.want, AdjustedCount(c.th), "AdjustedCount(%v)", c.th)
 	}
 }
 

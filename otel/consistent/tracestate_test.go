@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -17,9 +18,7 @@ func parse(t testing.TB, s string) trace.TraceState {
 
 func TestOfTraceIDAndOfParent(t *testing.T) {
 	id := trace.TraceID{0, 1, 2, 3, 4, 5, 6, 7, 8, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f}
-	if got := OfTraceID(id); got != 0x090a0b0c0d0e0f {
-		t.Errorf("OfTraceID = %v", got)
-	}
+	assert.EqualValues(t, 0x090a0b0c0d0e0f, OfTraceID(id), "OfTraceID")
 	for state, want := range map[string]Randomness{
 		"":                                       0x090a0b0c0d0e0f,
 		"ot=rv:00000000000001":                   1,
@@ -35,9 +34,7 @@ func TestOfTraceIDAndOfParent(t *testing.T) {
 			t.Errorf("%q: %v, want %v", state, got, want)
 		}
 	}
-	if got := Randomness(1).String(); got != "00000000000001" {
-		t.Errorf("rv is written %q", got)
-	}
+	assert.Equal(t, "00000000000001", Randomness(1).String())
 }
 
 func TestThresholdOf(t *testing.T) {
@@ -83,12 +80,8 @@ func TestWithThreshold(t *testing.T) {
 		{"a=b,ot=th:8;" + long + "xxxxx", 0xcc << 48, "ot=" + long + "xxxxx,a=b"}, // nor the old one
 	} {
 		in := parse(t, c.in)
-		if got := WithThreshold(in, c.th).String(); got != c.want {
-			t.Errorf("%q with %v:\n got %q\nwant %q", c.in, c.th, got, c.want)
-		}
-		if in.String() != c.in {
-			t.Errorf("%q was changed to %q", c.in, in)
-		}
+		assert.Equal(t, c.want, WithThreshold(in, c.th).String(), "%q with %v", c.in, c.th)
+		assert.Equal(t, c.in, in.String())
 	}
 }
 

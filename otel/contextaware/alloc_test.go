@@ -5,6 +5,8 @@ package contextaware
 import (
 	"context"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestDecisionsAllocateNothing(t *testing.T) {
@@ -18,9 +20,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 	} {
 		for _, s := range []*Sampler{plain, asking} {
 			p := benchParameters(ctx)
-			if n := testing.AllocsPerRun(100, func() { s.ShouldSample(p) }); n != 0 {
-				t.Errorf("%s: %v allocations", name, n)
-			}
+			assert.EqualValues(t, 0, testing.AllocsPerRun(100, func() { s.ShouldSample(p) }), "%s: allocations", name)
 		}
 	}
 }

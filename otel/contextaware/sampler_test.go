@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
@@ -113,9 +114,7 @@ func TestRules(t *testing.T) {
 		ctx  context.Context
 		want float64
 	}{{nil, 0}, {bg, 0}, {withBaggage(bg, t, "other", "x"), 0}, {withBaggage(bg, t, "user.id", ""), 1}} {
-		if got := probability(t, present, sdktrace.SamplingParameters{ParentContext: c.ctx}); got != c.want {
-			t.Errorf("any user.id, baggage %q: %g, want %g", c.ctx, got, c.want)
-		}
+		assert.Equal(t, c.want, probability(t, present, sdktrace.SamplingParameters{ParentContext: c.ctx}), "any user.id, baggage %q", c.ctx)
 	}
 	if !s.UsesAttributes() {
 		t.Error("two rules read attributes")
@@ -161,9 +160,7 @@ func TestWithProbability(t *testing.T) {
 		{0.25, 0.25}, {0.25, 0.25}, {1, 1}, {7, 1}, {0, 0}, {-1, 0}, {math.NaN(), 0},
 	} {
 		p := sdktrace.SamplingParameters{ParentContext: context.WithValue(context.Background(), tenant{}, c.asked)}
-		if got := probability(t, s, p); got != c.want {
-			t.Errorf("asked for %g: %g", c.asked, got)
-		}
+		assert.Equal(t, c.want, probability(t, s, p), "asked for %g", c.asked)
 	}
 	if got := probability(t, s, sdktrace.SamplingParameters{}); math.Abs(got-0.05) > 0.0001 {
 		t.Errorf("not asked: %g", got)
@@ -209,9 +206,7 @@ func TestDescription(t *testing.T) {
 		"ParentBased{root:ContextAware{rules:4,default:0.05}}": mustParse(t, documented),
 		"ContextAware{rules:0,default:1}":                      mustParse(t, `{"default":1}`, WithoutParent()),
 	} {
-		if got := s.Description(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		assert.Equal(t, want, s.Description())
 	}
 }
 

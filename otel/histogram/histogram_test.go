@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestBucketsFollowEachOther(t *testing.T) {
@@ -18,9 +20,7 @@ func TestBucketsFollowEachOther(t *testing.T) {
 				t.Fatalf("b = %d: bucket %d is %d wide and begins at %d", b, i, width, start)
 			}
 		}
-		if b.Start(last+1) != 0 {
-			t.Errorf("b = %d: there is a bucket after the last", b)
-		}
+		assert.EqualValues(t, 0, b.Start(last+1), "b = %d: there is a bucket after the last", b)
 	}
 }
 

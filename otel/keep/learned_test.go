@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/otel/keep"
 )
 
@@ -124,16 +126,12 @@ func TestLearnedIsBounded(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := p.processor.Stats().Unlearned; n != 390 {
-		t.Errorf("%d of 400 names are unlearned, want 390", n)
-	}
+	assert.EqualValues(t, 390, p.processor.Stats().Unlearned, "of 400 names are unlearned")
 }
 
 // The default of After is 20/(1-Quantile), though 1-0.99 is not exactly 0.01.
 func TestLearnedAfterByDefault(t *testing.T) {
 	for q, want := range map[float64]int{0.5: 40, 0.9: 200, 0.99: 2000, 0.999: 20000} {
-		if got := compile(t, keep.Policy{Learn: keep.Learn{Quantile: q}}).Policy().Learn.After; got != want {
-			t.Errorf("quantile %v: After is %d, want %d", q, got, want)
-		}
+		assert.Equal(t, want, compile(t, keep.Policy{Learn: keep.Learn{Quantile: q}}).Policy().Learn.After, "quantile %v: After", q)
 	}
 }

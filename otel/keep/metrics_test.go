@@ -7,6 +7,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 
@@ -58,9 +59,7 @@ func TestMetrics(t *testing.T) {
 		"keep.spans.dropped cause=too many spans": 2,
 	}
 	for key, n := range want {
-		if got[key] != n {
-			t.Errorf("%s is %d, want %d", key, got[key], n)
-		}
+		assert.Equal(t, n, got[key], key)
 		delete(got, key)
 	}
 	if len(got) > 0 {

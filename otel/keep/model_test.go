@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -296,9 +298,7 @@ func runModel(t *testing.T, policy keep.Policy, seed uint64) {
 		for _, n := range s.SpansDropped {
 			total += n
 		}
-		if total != uint64(ended) {
-			t.Fatalf("%d spans are accounted for, %d have ended: %+v", total, ended, s)
-		}
+		require.Equal(t, uint64(ended), total, "spans that are accounted for: %+v", s)
 	}
 	for range 600 {
 		switch n := random.IntN(100); {
@@ -343,9 +343,7 @@ func runModel(t *testing.T, policy keep.Policy, seed uint64) {
 		case policy.ExactCounts:
 			state = "ot=th:0"
 		}
-		if got := sc.TraceState().String(); got != state {
-			t.Errorf("a %s span has the tracestate %q, want %q", want, got, state)
-		}
+		assert.Equal(t, state, sc.TraceState().String(), "tracestate of a %s span", want)
 	}
 	if len(m.out) > 0 {
 		t.Fatalf("%d spans did not come out", len(m.out))

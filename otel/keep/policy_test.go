@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -76,9 +77,7 @@ func TestNeedsAttributes(t *testing.T) {
 	byName := rule.MustCompile(rule.Spec{Name: "audit*"})
 	byAttribute := rule.MustCompile(rule.Spec{Attributes: map[string]string{"k": "v"}})
 	for want, rules := range map[bool][]*rule.Rule{false: {byName}, true: {byName, byAttribute}} {
-		if got := compile(t, keep.Policy{Errors: true, ServerErrors: true, Rules: rules}).NeedsAttributes(); got != want {
-			t.Errorf("%v: needs attributes %t, want %t", rules, got, want)
-		}
+		assert.Equal(t, want, compile(t, keep.Policy{Errors: true, ServerErrors: true, Rules: rules}).NeedsAttributes(), "%v: needs attributes", rules)
 	}
 }
 
@@ -108,9 +107,7 @@ func TestCompileErrors(t *testing.T) {
 		t.Error("NewProcessor accepts a nil processor")
 	}
 	_, err := keep.Policy{MaxTraces: -1, MaxBytes: -1}.Compile()
-	if n := strings.Count(err.Error(), "keep:"); n != 2 {
-		t.Errorf("%d errors of 2 are reported: %v", n, err)
-	}
+	assert.Equal(t, 2, strings.Count(err.Error(), "keep:"), "errors that are reported: %v", err)
 }
 
 func TestCompileCopies(t *testing.T) {
@@ -145,9 +142,7 @@ func TestState(t *testing.T) {
 		from, err := trace.ParseTraceState(c.from)
 		require.NoError(t, err)
 		got := compile(t, keep.Policy{ExactCounts: c.exact}).State(from, c.reason).String()
-		if got != c.to {
-			t.Errorf("exact %t, %v, %q: %q, want %q", c.exact, c.reason, c.from, got, c.to)
-		}
+		assert.Equal(t, c.to, got, "exact %t, %v, %q", c.exact, c.reason, c.from)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -25,9 +26,7 @@ func TestFailedTraceIsExportedWhole(t *testing.T) {
 	ctx, root := p.tracer.Start(context.Background(), "root")
 	_, first := p.tracer.Start(ctx, "first")
 	first.End()
-	if got := p.names(); got != "" {
-		t.Fatalf("%q came out of an undecided trace", got)
-	}
+	require.Equal(t, "", p.names(), "came out of an undecided trace")
 	_, failing := p.tracer.Start(ctx, "failing")
 	_, late := p.tracer.Start(ctx, "late")
 	fail(failing)
@@ -56,9 +55,7 @@ func TestLateSpanOfDroppedTrace(t *testing.T) {
 	root.End()
 	fail(late)
 	late.End()
-	if got := p.names(); got != "" {
-		t.Errorf("exported %q of a dropped trace", got)
-	}
+	assert.Equal(t, "", p.names())
 	if s := p.processor.Stats(); s.SpansDropped[keep.Late] != 1 || s.SpansDropped[keep.Unwanted] != 1 || s.TracesDropped[keep.Unwanted] != 1 {
 		t.Errorf("%+v", s)
 	}

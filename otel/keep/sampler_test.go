@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -38,9 +39,7 @@ func TestSamplerDecisions(t *testing.T) {
 			defer root.End()
 			for range 2 { // the local root, and a child that has to share its fate
 				sc := trace.SpanContextFromContext(ctx)
-				if got := trace.SpanFromContext(ctx).IsRecording(); got != c.recording {
-					t.Errorf("recording %t, want %t", got, c.recording)
-				}
+				assert.Equal(t, c.recording, trace.SpanFromContext(ctx).IsRecording(), "recording")
 				if sc.IsSampled() != c.sampled || sc.TraceState().String() != c.state {
 					t.Errorf("sampled %t with tracestate %q, want %t, %q", sc.IsSampled(), sc.TraceState(), c.sampled, c.state)
 				}
@@ -89,9 +88,7 @@ func TestSamplerExceptions(t *testing.T) {
 		}
 		root.End()
 		_, late := tracer.Start(ctx, "after the root")
-		if late.IsRecording() != recording {
-			t.Errorf("%s: child after the root's end: recording %t, want %t", path, late.IsRecording(), recording)
-		}
+		assert.Equal(t, recording, late.IsRecording(), "%s: child after the root's end: recording", path)
 	}
 }
 
@@ -114,9 +111,7 @@ func TestSamplerUsesAttributes(t *testing.T) {
 		{keep.Sampler(childrenOnly{}), true},
 		{keep.Sampler(sdktrace.ParentBased(childrenOnly{})), true},
 	} {
-		if got := c.sampler.(interface{ UsesAttributes() bool }).UsesAttributes(); got != c.want {
-			t.Errorf("%s: uses attributes %t, want %t", c.sampler.Description(), got, c.want)
-		}
+		assert.Equal(t, c.want, c.sampler.(interface{ UsesAttributes() bool }).UsesAttributes(), "%s: uses attributes", c.sampler.Description())
 	}
 	if got, want := keep.Sampler(sdktrace.NeverSample()).Description(), "Keep{AlwaysOffSampler}"; got != want {
 		t.Errorf("description %q, want %q", got, want)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -162,9 +163,7 @@ func TestKeepOnTheShortWay(t *testing.T) {
 		late.End()
 	}
 	got := flushed(t, p, s)
-	if len(got) != 3 {
-		t.Fatalf("%d spans: %v", len(got), got)
-	}
+	require.Len(t, got, 3, "spans")
 	for _, g := range got {
 		if g.Flags&1 == 0 || g.TraceState != "ot=th:0" {
 			t.Errorf("%v", g)
@@ -216,9 +215,7 @@ func TestKeepBounds(t *testing.T) {
 					failed++
 				}
 			}
-			if failed != 10 {
-				t.Errorf("%d failed roots were exported", failed)
-			}
+			assert.Equal(t, 10, failed, "failed roots were exported")
 			if st := checkSum(t, p); st.Dropped.Undecided == 0 {
 				t.Errorf("%+v", st)
 			}
@@ -313,13 +310,9 @@ func TestReadAttributes(t *testing.T) {
 		want[key] = v
 	}
 	got := s.(*Span).rec.readAttributes()
-	if len(got) != len(want) {
-		t.Fatalf("%d attributes, not %d", len(got), len(want))
-	}
+	require.Equal(t, len(want), len(got), "attributes")
 	for _, kv := range got {
-		if w := want[kv.Key]; kv.Value.String() != w.String() {
-			t.Errorf("%s: %s, not %s", kv.Key, kv.Value.String(), w.String())
-		}
+		assert.Equal(t, want[kv.Key].String(), kv.Value.String(), kv.Key)
 	}
 	s.End()
 }

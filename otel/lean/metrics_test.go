@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -75,9 +76,7 @@ func TestMetrics(t *testing.T) {
 		"otel.sdk.processor.span.queue.size":             1,
 		"otel.sdk.processor.span.queue.capacity":         5,
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(got))
 	open.End()
 	require.NoError(t, p.Shutdown(t.Context()))
 	data = metricdata.ResourceMetrics{}

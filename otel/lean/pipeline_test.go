@@ -112,9 +112,7 @@ func TestRequestsAreBounded(t *testing.T) {
 		span.SetAttributes(attribute.String("a", strings.Repeat("x", []int{10, 300, 2000}[i%3])))
 		span.End()
 	}
-	if n := len(flushed(t, p, s)); n != 50 {
-		t.Errorf("%d spans", n)
-	}
+	assert.Equal(t, 50, len(flushed(t, p, s)), "spans")
 	for _, r := range s.requests {
 		n, bytes := 0, 0
 		for _, rs := range r.ResourceSpans {
@@ -231,15 +229,11 @@ func TestFailingExporter(t *testing.T) {
 		t.Errorf("ForceFlush says %v", err)
 	}
 	startEnd(p, 2)
-	if err := p.Shutdown(context.Background()); !errors.Is(err, broken) {
-		t.Errorf("Shutdown says %v", err)
-	}
+	assert.ErrorIs(t, p.Shutdown(context.Background()), broken, "Shutdown")
 	if st := checkSum(t, p); st.Failed != 5 || st.Requests != 2 || s.shutdown != 1 {
 		t.Errorf("%+v", st)
 	}
-	if len(errs()) != 0 {
-		t.Errorf("told twice: %v", errs())
-	}
+	assert.Equal(t, 0, len(errs()), "told twice: %v", errs())
 }
 
 func TestErrorsOfUnattendedExportsAreHandled(t *testing.T) {
@@ -285,12 +279,8 @@ func TestForceFlushHonoursItsContext(t *testing.T) {
 	startEnd(p, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if err := p.ForceFlush(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
-	if err := p.ForceFlush(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorIs(t, p.ForceFlush(ctx), context.DeadlineExceeded)
+	assert.ErrorIs(t, p.ForceFlush(ctx), context.DeadlineExceeded)
 	release()
 	assert.NoError(t, p.Shutdown(context.Background()))
 	assert.NoError(t, p.ForceFlush(t.Context()))
@@ -310,9 +300,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	}}
 	p := NewTracerProvider(WithExporter(s), WithBatch(Batch{MaxExportBatchSize: 5, ScheduleDelay: time.Hour}))
 	startEnd(p, 20)
-	if err := p.Shutdown(ctx); err == nil {
-		t.Error("no error")
-	}
+	assert.Error(t, p.Shutdown(ctx))
 	<-p.worker.done
 	st := checkSum(t, p)
 	if st.Exported != 0 || st.Failed+st.Dropped.Shutdown != 20 || st.Failed == 0 || st.Dropped.Shutdown == 0 || s.shutdown != 1 {
@@ -386,9 +374,7 @@ func TestBatchFromEnvironment(t *testing.T) {
 	if b.MaxQueueSize != 100 || b.MaxExportBatchSize != 100 || b.ScheduleDelay != 7*time.Millisecond || b.ExportTimeout != 30*time.Second {
 		t.Errorf("%+v", b)
 	}
-	if len(errs()) != 1 {
-		t.Errorf("%v", errs())
-	}
+	assert.Len(t, errs(), 1)
 	b = Batch{MaxQueueSize: 9, MaxExportBatchSize: 3, ScheduleDelay: time.Second, ExportTimeout: -1}.withDefaults()
 	if b.MaxQueueSize != 9 || b.MaxExportBatchSize != 3 || b.ScheduleDelay != time.Second || b.ExportTimeout != -1 {
 		t.Errorf("%+v", b)
@@ -402,9 +388,7 @@ func TestPressureOfTheQueue(t *testing.T) {
 		"bytes": {MaxQueueSize: 1 << 20, MaxQueueBytes: 6400, MaxExportBatchSize: 1 << 20, ScheduleDelay: time.Hour},
 	} {
 		p, _ := newProvider(t, WithBatch(b))
-		if v := p.Pressure(); v != 0 {
-			t.Errorf("%s: %v of an empty queue", name, v)
-		}
+		assert.EqualValues(t, 0, p.Pressure(), "%s: of an empty queue", name)
 		last := 0.0
 		for p.Pressure() < 0.3 { // at half of the bytes, spans are exported before their time
 			startEnd(p, 1)
@@ -415,8 +399,6 @@ func TestPressureOfTheQueue(t *testing.T) {
 			}
 		}
 		require.NoError(t, p.ForceFlush(t.Context()))
-		if v := p.Pressure(); v != 0 {
-			t.Errorf("%s: %v after all was exported", name, v)
-		}
+		assert.EqualValues(t, 0, p.Pressure(), "%s: after all was exported", name)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -66,12 +67,8 @@ func TestRedactorSeesEverything(t *testing.T) {
 	if strings.Contains(text, "secret") || strings.Contains(text, "password") {
 		t.Error(text)
 	}
-	if n := strings.Count(text, "the ***"); n != 17 {
-		t.Errorf("%d redacted texts in\n%s", n, text)
-	}
+	assert.Equal(t, 17, strings.Count(text, "the ***"), "redacted texts in %s", text)
 	for _, s := range spansOf(got) {
-		if s.DroppedAttributesCount != 0 {
-			t.Errorf("what the redactor leaves out was counted as dropped: %v", s)
-		}
+		assert.EqualValues(t, 0, s.DroppedAttributesCount, "what the redactor leaves out was counted as dropped: %v", s)
 	}
 }

@@ -111,9 +111,7 @@ func TestSoak(t *testing.T) {
 		"spans left in queues":       {uint64(s.QueuedSpans), 0},
 		"bytes left in queues":       {uint64(s.QueuedBytes), 0},
 	} {
-		if pair[0] != pair[1] {
-			t.Errorf("%s: %d, want %d", what, pair[0], pair[1])
-		}
+		assert.Equal(t, pair[1], pair[0], what)
 	}
 	last := memory[soakSamples/2:]
 	flat(t, "heap in use after collection", last, soakHeapBound, func(m soakMemory) uint64 { return m.heap })

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -85,9 +86,7 @@ func TestNilContext(t *testing.T) {
 		t.Error("no context")
 	}
 	span.End()
-	if len(flushed(t, p, s)) != 1 {
-		t.Error("no span")
-	}
+	assert.Len(t, flushed(t, p, s), 1)
 }
 
 func TestAfterEndNothingHappens(t *testing.T) {
@@ -111,9 +110,7 @@ func TestAfterEndNothingHappens(t *testing.T) {
 	span.End()
 	other.End()
 	got := flushed(t, p, s)
-	if len(got) != 2 {
-		t.Fatalf("%d spans", len(got))
-	}
+	require.Len(t, got, 2, "spans")
 	for _, g := range got {
 		if g.Name == "x" || len(g.Attributes)+len(g.Events)+len(g.Links) > 0 || g.Status.Code != 0 {
 			t.Errorf("%v", g)
@@ -223,9 +220,7 @@ func TestConcurrentUseOfOneSpan(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := flushed(t, p, s); len(got) != 801 {
-		t.Errorf("%d spans", len(got))
-	}
+	assert.Len(t, flushed(t, p, s), 801, "spans")
 	if st := p.Stats(); st.Started != 801 || st.Recorded != 801 || st.Ended != 801 || st.Exported != 801 || st.QueuedSpans != 0 || st.QueuedBytes != 0 {
 		t.Errorf("%+v", st)
 	}
@@ -244,10 +239,6 @@ func TestRuntimeTraceTasks(t *testing.T) {
 	rtrace.Log(ctx, "category", "message")
 	span.End()
 	rtrace.Stop()
-	if !strings.Contains(out.String(), "a task of runtime/trace") {
-		t.Error("no task in the trace")
-	}
-	if len(flushed(t, p, s)) != 1 {
-		t.Error("no span")
-	}
+	assert.Contains(t, out.String(), "a task of runtime/trace", "no task in the trace")
+	assert.Len(t, flushed(t, p, s), 1)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -135,9 +136,7 @@ func TestSamplerFromEnvironment(t *testing.T) {
 		t.Setenv("OTEL_TRACES_SAMPLER", c.name)
 		t.Setenv("OTEL_TRACES_SAMPLER_ARG", c.arg)
 		errs := handled(t)
-		if got := NewTracerProvider().Sampler().Description(); got != c.want {
-			t.Errorf("%q %q: %s, want %s", c.name, c.arg, got, c.want)
-		}
+		assert.Equal(t, c.want, NewTracerProvider().Sampler().Description(), "%q %q", c.name, c.arg)
 		if wrong := c.name == "nonsense" || c.arg == "x" || c.arg == "2"; wrong != (len(errs()) > 0) {
 			t.Errorf("%q %q: reported %v", c.name, c.arg, errs())
 		}
@@ -209,13 +208,9 @@ func TestClockFollowsSteps(t *testing.T) {
 		t.Errorf("the clock is off by %d ns", d)
 	}
 	c.set(1_000_000, 10)
-	if got := c.wall(20); got != 1_000_010 {
-		t.Errorf("wall time %d", got)
-	}
+	assert.EqualValues(t, 1_000_010, c.wall(20), "wall time")
 	c.set(500_000, 30) // the wall clock was put back
-	if got := c.wall(40); got != 500_010 {
-		t.Errorf("after a step: %d", got)
-	}
+	assert.EqualValues(t, 500_010, c.wall(40), "after a step")
 }
 
 // A step while a span is open moves neither its length nor its events out of it.

@@ -19,9 +19,7 @@ func decodeKV(t *testing.T, field []byte) *commonpb.KeyValue {
 	t.Helper()
 	list := new(commonpb.KeyValueList) // its values are field 1
 	require.NoError(t, proto.Unmarshal(field, list), "%x", field)
-	if len(list.Values) != 1 {
-		t.Fatalf("%x: %d attributes", field, len(list.Values))
-	}
+	require.Len(t, list.Values, 1, "%x: attributes", field)
 	return list.Values[0]
 }
 
@@ -42,9 +40,7 @@ func TestLengthsAboutVarintBorders(t *testing.T) {
 				}
 			}
 			got := decodeKV(t, appendStringsKV(nil, wire.MapElement, "key", []string{text}, -1))
-			if got.Value.GetArrayValue().Values[0].GetStringValue() != text {
-				t.Fatalf("strings of %d bytes", n)
-			}
+			require.Equal(t, text, got.Value.GetArrayValue().Values[0].GetStringValue(), "strings of %d bytes", n)
 		}
 	}
 }
@@ -91,9 +87,7 @@ func TestInvalidUTF8IsMended(t *testing.T) {
 		s.SetStatus(1, bad)
 		s.End()
 	}))
-	if len(got) != 1 {
-		t.Fatalf("%d spans", len(got))
-	}
+	require.Len(t, got, 1, "spans")
 	s := got[0]
 	if s.Name != mended || s.Status.Message != mended || s.Events[0].Name != mended || len(s.Attributes) != 3 ||
 		s.Attributes[0].Key != mended || s.Attributes[0].Value.GetStringValue() != mended+"2" {

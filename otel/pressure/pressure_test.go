@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
@@ -34,9 +35,7 @@ func TestOfficialSDK(t *testing.T) {
 			span.End()
 			_ = p.ForceFlush(context.Background())
 		}
-		if v := e.Pressure(); v != want {
-			t.Errorf("%v, want %v", v, want)
-		}
+		assert.Equal(t, want, e.Pressure())
 	}
 	fine := func() error { return nil }
 	exports(2, 0, fine)
@@ -46,9 +45,7 @@ func TestOfficialSDK(t *testing.T) {
 	exports(1, 0, func() error { return context.Canceled })
 	exports(1, 0, func() error {
 		now = now.Add(15 * time.Second)
-		if v := e.Pressure(); v != 0.5 {
-			t.Errorf("%v in an export that has taken 15 s, want 0.5", v)
-		}
+		assert.Equal(t, 0.5, e.Pressure(), "in an export that has taken 15 s")
 		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -18,9 +19,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 			var now int64
 			s := at(&now, 5, WithMode(m))
 			p := sdktrace.SamplingParameters{ParentContext: ctx, TraceID: trace.TraceID{1}}
-			if n := testing.AllocsPerRun(100, func() { s.ShouldSample(p) }); n != 0 {
-				t.Errorf("%v, %s: %v allocations", m, name, n)
-			}
+			assert.EqualValues(t, 0, testing.AllocsPerRun(100, func() { s.ShouldSample(p) }), "%v, %s: allocations", m, name)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -114,13 +115,9 @@ func TestConsistentSurgeAndEbb(t *testing.T) {
 		t.Errorf("%d requests after the surge, scaled back %.0f", tr.requests, tr.scaled)
 	}
 	tr.run(5, 15)
-	if p := tr.s.Stats().Probability; p != 1 {
-		t.Errorf("probability %g, 15 s after traffic has gone", p)
-	}
+	assert.EqualValues(t, 1, tr.s.Stats().Probability)
 	tr.run(5, 15)
-	if len(tr.times) != tr.requests {
-		t.Errorf("%d of %d after the ebb", len(tr.times), tr.requests)
-	}
+	assert.Equal(t, tr.requests, len(tr.times))
 }
 
 func TestConsistentAfterALongSilence(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -45,9 +46,7 @@ func TestLeaky(t *testing.T) {
 	if got, _ := sampled(context.Background(), s); !got {
 		t.Error("no token after half a second")
 	}
-	if st := s.Stats(); st != (Stats{Sampled: 3}) {
-		t.Errorf("%+v", st)
-	}
+	assert.Equal(t, (Stats{Sampled: 3}), s.Stats())
 }
 
 func TestParents(t *testing.T) {
@@ -103,9 +102,7 @@ func TestRealClock(t *testing.T) {
 			n++
 		}
 	}
-	if n != 5 {
-		t.Errorf("%d of a burst of 5", n)
-	}
+	assert.Equal(t, 5, n, "of a burst of 5")
 }
 
 func TestConcurrentDecisionsStayWithinTheLimit(t *testing.T) {
@@ -145,16 +142,12 @@ func TestDescriptions(t *testing.T) {
 		"RateLimiting{2.5,burst:7,mode:consistent}":                New(2.5, WithBurst(7), WithMode(Consistent), WithoutParent()),
 		"ParentBased{root:RateLimiting{0,burst:1,mode:leaky}}":     New(math.NaN(), WithBurst(0)),
 	} {
-		if got := s.Description(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		assert.Equal(t, want, s.Description())
 		if s.UsesAttributes() {
 			t.Error("attributes are not used")
 		}
 	}
-	if got := Mode(7).String(); got != "Mode(7)" {
-		t.Error(got)
-	}
+	assert.Equal(t, "Mode(7)", Mode(7).String())
 }
 
 func TestSDK(t *testing.T) {

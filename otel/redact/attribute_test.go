@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -86,9 +87,7 @@ func TestTypes(t *testing.T) {
 	if kv, _ := r.Attribute(attribute.KeyValue{Key: "n", Value: deep}); strings.Contains(kv.Value.String(), "a@b.io") {
 		t.Error("an address below the depth that is looked at has left")
 	}
-	if n := r.Stats().Unsettled; n != 1 {
-		t.Errorf("unsettled %d, want 1 for the deep value", n)
-	}
+	assert.EqualValues(t, 1, r.Stats().Unsettled)
 }
 
 func TestActions(t *testing.T) {
@@ -147,13 +146,9 @@ func TestAllowList(t *testing.T) {
 	if got, _ := attr(t, r, "shop.password", "x"); got != "REDACTED" {
 		t.Errorf("the key rule does not win: %q", got)
 	}
-	if n := r.Stats().NotAllowed; n != 3 {
-		t.Errorf("not allowed %d, want 3", n)
-	}
+	assert.EqualValues(t, 3, r.Stats().NotAllowed)
 	res := r.Resource(resource.NewSchemaless(attribute.String("service.name", "s"), attribute.String("owner", "bob")))
-	if got := res.String(); got != "service.name=s" {
-		t.Errorf("resource %q", got)
-	}
+	assert.Equal(t, "service.name=s", res.String(), "resource")
 }
 
 func TestResourceAndScope(t *testing.T) {

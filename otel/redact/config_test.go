@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,9 +26,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("%d rules, first %q", len(c.Rules), c.Rules[0].Name)
 	}
 	r := mustNew(t, c)
-	if got := r.Text("axx +4930123456"); got != "a- +4930123456" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, "a- +4930123456", r.Text("axx +4930123456"))
 	if _, ok := attr(t, r, "enduser.id", "bob"); ok {
 		t.Error("enduser.id is not on the allow list")
 	}
@@ -108,9 +107,7 @@ func TestHashKeySources(t *testing.T) {
 		v, _ := attr(t, r, "u", "bob")
 		tokens[v] = true
 	}
-	if len(tokens) != 1 {
-		t.Errorf("one key, several tokens: %v", tokens)
-	}
+	assert.Equal(t, 1, len(tokens), "one key, several tokens: %v", tokens)
 }
 
 func TestGlob(t *testing.T) {
@@ -134,8 +131,6 @@ func TestRequiredLiteral(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`TCK-\d+`: "TCK-", `a?bc`: "bc", `(?i)abc`: "", `a|b`: "", `(foo){2}x`: "foo", `\d+`: "", `(abc)+d`: "abc", `x(?i:abc)yz`: "yz", `(abc)?`: "",
 	} {
-		if got := requiredLiteral(pattern); got != want {
-			t.Errorf("%s: %q, want %q", pattern, got, want)
-		}
+		assert.Equal(t, want, requiredLiteral(pattern), pattern)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tare-trace/tare/otel/redact/redacttest"
@@ -15,9 +16,7 @@ func checkKey(t *testing.T, r *Redactor, kv attribute.KeyValue) {
 	t.Helper()
 	want, leaves := r.Attribute(kv)
 	k := r.Key(string(kv.Key))
-	if got := k.Leaves(true); got != leaves {
-		t.Errorf("%s: leaves %v, want %v", kv.Key, got, leaves)
-	}
+	assert.Equal(t, leaves, k.Leaves(true), "%s: leaves", kv.Key)
 	if !leaves {
 		return
 	}
@@ -82,9 +81,7 @@ func TestKeyCounts(t *testing.T) {
 	r.Key("process.command_line").Leaves(true)
 	r.Key("process.command_line").Leaves(false)
 	r.Key("process.x").Int(4111111111111111)
-	if got := r.TooDeep(); got != maskText {
-		t.Errorf("too deep: %q", got)
-	}
+	assert.Equal(t, maskText, r.TooDeep(), "too deep")
 	s := r.Stats()
 	if s.NotAllowed != 1 || s.Redacted["command-line"] != 2 || s.Redacted["card"] != 1 || s.Unsettled != 1 {
 		t.Errorf("%+v", s)

@@ -71,9 +71,7 @@ func TestExporterAndProcessor(t *testing.T) {
 			dirtySpan(tp)
 			require.NoError(t, tp.ForceFlush(context.Background()))
 			got, untouched := dump(t, memory.GetSpans()), dump(t, plain.GetSpans())
-			if strings.Contains(got, secret) {
-				t.Errorf("the secret leaves: %s", got)
-			}
+			assert.NotContains(t, got, secret, "the secret leaves")
 			if n := strings.Count(got, "REDACTED"); n < 8 {
 				t.Errorf("%d places redacted, want 8: %s", n, got)
 			}
@@ -147,9 +145,7 @@ func TestNoAllocationWhereNothingMatches(t *testing.T) {
 	cleanSpan(tp)
 	span := memory.GetSpans().Snapshots()[0]
 	require.NoError(t, tp.Shutdown(context.Background()))
-	if n := testing.AllocsPerRun(100, func() { r.Span(span) }); n != 0 {
-		t.Errorf("%v allocations for a clean span, want 0", n)
-	}
+	assert.EqualValues(t, 0, testing.AllocsPerRun(100, func() { r.Span(span) }), "allocations for a clean span")
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -163,9 +159,7 @@ func TestConcurrentUse(t *testing.T) {
 				if !ok || kv.Value.AsString() != "REDACTED" {
 					t.Errorf("%s leaves", key)
 				}
-				if got := r.Text(key + "=1 to " + secret); strings.Contains(got, secret) {
-					t.Errorf("%q leaves", got)
-				}
+				assert.NotContains(t, r.Text(key+"=1 to "+secret), secret, "leaves")
 				r.Stats()
 			}
 		})

@@ -2,14 +2,15 @@
 
 package rule
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
 
 func TestMatchingAllocatesNothing(t *testing.T) {
 	l, span := benchList(t)
-	if l.Index(span) != l.Len()-1 {
-		t.Fatalf("rule %d matches, not the last", l.Index(span))
-	}
-	if n := testing.AllocsPerRun(100, func() { l.Index(span) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	require.Equal(t, l.Len()-1, l.Index(span))
+	assert.EqualValues(t, 0, testing.AllocsPerRun(100, func() { l.Index(span) }), "allocations")
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestPattern(t *testing.T) {
@@ -38,9 +40,7 @@ func TestPattern(t *testing.T) {
 			t.Errorf("%q: %v", c.pattern, err)
 			continue
 		}
-		if p.String() != c.pattern {
-			t.Errorf("%q became %q", c.pattern, p)
-		}
+		assert.Equal(t, c.pattern, p.String())
 		for _, s := range c.yes {
 			if !p.Match(s) {
 				t.Errorf("%q does not match %q", c.pattern, s)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -64,12 +65,8 @@ func TestMatches(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := r.Matches(span); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
-		if got := strings.Contains(text, "attributes"); r.UsesAttributes() != got {
-			t.Errorf("%s: UsesAttributes %v", text, r.UsesAttributes())
-		}
+		assert.Equal(t, want, r.Matches(span), text)
+		assert.Equal(t, strings.Contains(text, "attributes"), r.UsesAttributes(), "%s: UsesAttributes", text)
 	}
 }
 
@@ -189,8 +186,6 @@ func FuzzParse(f *testing.F) {
 		for _, c := range r.attributes {
 			s.Attributes = append(s.Attributes, c.key.String(value), c.key.Int(len(value)))
 		}
-		if r.Matches(s) != again.Matches(s) {
-			t.Fatalf("%s and %s differ on %+v", text, r, s)
-		}
+		require.Equal(t, again.Matches(s), r.Matches(s), "%s and %s differ on %+v", text, r, s)
 	})
 }

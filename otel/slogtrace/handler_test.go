@@ -90,9 +90,7 @@ func TestText(t *testing.T) {
 		"level=INFO msg=groups b=2" + ids + " g.c=3 g.h.d=4 g.h.e=5\n" +
 		"level=INFO msg=sibling b=2" + ids + " g.c=3\n" +
 		"level=INFO msg=\"no span\" b=2 g.c=3 g.h.e=5\n"
-	if out.String() != want {
-		t.Errorf("got\n%swant\n%s", &out, want)
-	}
+	assert.Equal(t, want, out.String())
 }
 
 // A record that several handlers get is each one's own.
@@ -137,9 +135,7 @@ func TestProviders(t *testing.T) {
 				}
 				n++
 			}
-			if n != 400 {
-				t.Errorf("%d records", n)
-			}
+			assert.Equal(t, 400, n, "records")
 		})
 	}
 }

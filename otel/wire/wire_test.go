@@ -17,9 +17,7 @@ func TestOpenClose(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 16383, 16384, 1 << 21} {
 		content := strings.Repeat("x", n)
 		want := wire.AppendBytes([]byte("before"), wire.SpanName, content)
-		if len(want) != len("before")+wire.SizeField(n) {
-			t.Errorf("%d bytes: the field has %d, SizeField says %d", n, len(want)-len("before"), wire.SizeField(n))
-		}
+		assert.Equal(t, len(want), len("before")+wire.SizeField(n), "a field of %d bytes", n)
 		for reserve := 1; reserve <= 4; reserve++ {
 			b, start := wire.Open([]byte("before"), wire.SpanName, reserve)
 			if b = wire.Close(append(b, content...), start, reserve); !bytes.Equal(b, want) {
@@ -34,9 +32,7 @@ func TestOpenClose(t *testing.T) {
 			return nil
 		}, wire.ScopeSpansSpan, wire.SpanName)
 		assert.NoError(t, err, "%d bytes", n)
-		if err := fields.Each(inner[:len(inner)-1], func(_, _ uint64, _, _ []byte) error { return nil }); !errors.Is(err, fields.ErrMalformed) {
-			t.Errorf("%d bytes, one cut off: %v", n, err)
-		}
+		assert.ErrorIs(t, fields.Each(inner[:len(inner)-1], func(_, _ uint64, _, _ []byte) error { return nil }), fields.ErrMalformed, "%d bytes, one cut off", n)
 	}
 }
 

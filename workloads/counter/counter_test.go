@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -78,9 +79,7 @@ func TestWithoutOpenTelemetry(t *testing.T) {
 	}
 	_, text := p.Get("/metrics")
 	servicetest.CheckMetrics(t, text)
-	if strings.Contains(text, "http_request") {
-		t.Errorf("requests are counted, and nobody asked for it: %s", text)
-	}
+	assert.NotContains(t, text, "http_request", "requests are counted, and nobody asked for it")
 	if _, body := p.Get("/debug/pprof/"); !strings.Contains(body, "heap") {
 		t.Errorf("pprof: %q", body)
 	}
@@ -94,9 +93,7 @@ func TestRequestsAreCountedIfAsked(t *testing.T) {
 	p.Get("/")
 	_, text := p.Get("/metrics")
 	servicetest.CheckMetrics(t, text)
-	if !strings.Contains(text, `http_request_duration_seconds_count{endpoint="/",status="200"} 1`) {
-		t.Errorf("%s", text)
-	}
+	assert.Contains(t, text, `http_request_duration_seconds_count{endpoint="/",status="200"} 1`)
 }
 
 func TestSpansOfARequest(t *testing.T) { bothPipelines(t, spansOfARequest) }
@@ -117,15 +114,11 @@ func spansOfARequest(t *testing.T, pipeline string) {
 	}
 	_, text := p.Get("/metrics")
 	servicetest.CheckMetrics(t, text)
-	if code := p.Terminate(); code != 0 {
-		t.Fatalf("exit status %d", code)
-	}
+	require.Equal(t, 0, p.Terminate(), "exit status")
 	children := map[string]servicetest.Span{}
 	var servers []servicetest.Span
 	for _, s := range r.Spans() {
-		if s.Service != "app" {
-			t.Errorf("service %q", s.Service)
-		}
+		assert.Equal(t, "app", s.Service, "service")
 		switch {
 		case s.GetKind() == trace.Span_SPAN_KIND_SERVER:
 			servers = append(servers, s)
@@ -171,9 +164,7 @@ func sampledShares(t *testing.T, pipeline string) {
 		if config["sampling_strategy"] != c.strategy || config["sampling_rate"] != c.share {
 			t.Errorf("%s %s: %v", c.sampler, c.rate, config)
 		}
-		if code := p.Terminate(); code != 0 {
-			t.Fatalf("exit status %d", code)
-		}
+		require.Equal(t, 0, p.Terminate(), "exit status")
 		traces := 0.0
 		for _, s := range r.Spans() {
 			if s.GetKind() == trace.Span_SPAN_KIND_SERVER {
@@ -211,9 +202,7 @@ func droppedSpansAreCounted(t *testing.T, pipeline string) {
 			break
 		}
 	}
-	if code := p.Terminate(); code != 0 {
-		t.Errorf("exit status %d", code)
-	}
+	assert.Equal(t, 0, p.Terminate(), "exit status")
 	// Beside the batch that stalled, only the queue was kept; the first request
 	// had spans of the new connection, too.
 	if got := len(r.Spans()); got > 2*more || c["spans_dropped"].(float64) < 2*more-10 {
@@ -232,11 +221,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	for key, v := range map[string]string{"REDIS_SERVER": "redis", "LISTEN": "nowhere"} {
 		env := map[string]string{"REDIS_SERVER": "127.0.0.1:1"}
 		env[key] = v
-		if said := servicetest.Fails(t, "counter", env); !strings.Contains(said, key) {
-			t.Errorf("%s=%s: %q", key, v, said)
-		}
+		assert.Contains(t, servicetest.Fails(t, "counter", env), key, v)
 	}
-	if said := servicetest.Fails(t, "counter", nil); !strings.Contains(said, "REDIS_SERVER: say where redis is") {
-		t.Errorf("no redis: %q", said)
-	}
+	assert.Contains(t, servicetest.Fails(t, "counter", nil), "REDIS_SERVER: say where redis is", "no redis")
 }

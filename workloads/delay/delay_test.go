@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,9 +41,7 @@ func TestShareAndRange(t *testing.T) {
 	if mean := sum / time.Duration(geo); mean < 27400*time.Microsecond || mean > 27600*time.Microsecond {
 		t.Errorf("mean %v", mean)
 	}
-	if d := all.Of("search", 1); d != 0 {
-		t.Errorf("search: %v", d)
-	}
+	assert.EqualValues(t, 0, all.Of("search", 1), "search")
 }
 
 func TestParse(t *testing.T) {

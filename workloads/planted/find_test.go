@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -137,9 +138,7 @@ func TestCounts(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, p := range Places {
-		if c := got.Places[string(p)]; c != (Count{requests, requests}) {
-			t.Errorf("%s: %+v", p, c)
-		}
+		assert.Equal(t, (Count{requests, requests}), got.Places[string(p)], p)
 	}
 	bytes := 0
 	for n := uint64(first); n < next; n++ {
@@ -149,9 +148,7 @@ func TestCounts(t *testing.T) {
 			}
 		}
 	}
-	if got.Bytes != bytes {
-		t.Errorf("%d bytes of secrets, want %d", got.Bytes, bytes)
-	}
+	assert.Equal(t, bytes, got.Bytes, "bytes of secrets")
 
 	// What comes twice counts twice in bytes, and once as stored; without its path it is a stray.
 	f = NewFinder(5, 7)

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // Values are what the package says of them, and no two have the same core.
@@ -47,13 +49,9 @@ func TestEveryKindIsInEveryPlace(t *testing.T) {
 		{count(false, len(Secrets)), len(Secrets) * len(Places)},
 		{count(true, len(Decoys)), len(Decoys) * len(decoyed)},
 	} {
-		if len(c.seen) != c.cells {
-			t.Errorf("%d of %d", len(c.seen), c.cells)
-		}
+		assert.Equal(t, c.cells, len(c.seen))
 		for cell, n := range c.seen {
-			if n != 1 {
-				t.Errorf("%s: %d times", cell, n)
-			}
+			assert.Equal(t, 1, n, "%s: times", cell)
 		}
 	}
 }
@@ -84,9 +82,7 @@ func TestCheckDigits(t *testing.T) {
 		}
 	}
 	// The example of the Finnish Digital and Population Data Services Agency.
-	if got := identityCode(13, 10, 52, 308); got != "131052-308T" {
-		t.Error(got)
-	}
+	assert.Equal(t, "131052-308T", identityCode(13, 10, 52, 308))
 }
 
 func TestNumber(t *testing.T) {

@@ -38,9 +38,7 @@ func accountRecords(t *testing.T, pipeline string) {
 		if status, body := p.Post("/api/account/7", strings.NewReader("{}")); status != http.StatusBadRequest || !contains(body, ".json") {
 			t.Errorf("without a number: %d %s", status, body)
 		}
-		if code := p.Terminate(); code != 0 {
-			t.Fatalf("exit status %d", code)
-		}
+		require.Equal(t, 0, p.Terminate(), "exit status")
 		f := planted.NewFinder(first, next)
 		for _, s := range r.Spans() {
 			b, err := proto.Marshal(s.Span)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
@@ -37,9 +39,7 @@ func nextServiceIsInTheTrace(t *testing.T, pipeline string) {
 		}
 	}
 	for _, p := range []*servicetest.Process{front, back} {
-		if code := p.Terminate(); code != 0 {
-			t.Errorf("exit status %d", code)
-		}
+		assert.Equal(t, 0, p.Terminate(), "exit status")
 	}
 	byTrace := map[string]map[string]servicetest.Span{}
 	for _, s := range r.Spans() {
@@ -49,9 +49,7 @@ func nextServiceIsInTheTrace(t *testing.T, pipeline string) {
 		}
 		byTrace[id][s.Service+" "+s.GetKind().String()] = s
 	}
-	if len(byTrace) != 2 {
-		t.Fatalf("%d traces: %v", len(byTrace), byTrace)
-	}
+	require.Equal(t, 2, len(byTrace), "traces: %v", byTrace)
 	for id, spans := range byTrace {
 		entry, call, behind := spans["front SPAN_KIND_SERVER"], spans["front SPAN_KIND_CLIENT"], spans["back SPAN_KIND_SERVER"]
 		if entry.Span == nil || call.Span == nil || behind.Span == nil {
@@ -61,9 +59,7 @@ func nextServiceIsInTheTrace(t *testing.T, pipeline string) {
 			t.Errorf("trace %s is no chain: %v", id, spans)
 		}
 		path := entry.Attribute("url.path")
-		if behind.Attribute("url.path") != path {
-			t.Errorf("the next service was asked for %q, not %q", behind.Attribute("url.path"), path)
-		}
+		assert.Equal(t, path, behind.Attribute("url.path"), "path that the next service was asked for")
 		failed := path == "/api/deep-spans"
 		for _, s := range []servicetest.Span{entry, call, behind} {
 			if (s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR) != failed {

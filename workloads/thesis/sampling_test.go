@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
@@ -38,9 +39,7 @@ func TestKeep(t *testing.T) {
 		if c["keep"] != true || c["head_rate"] != 0.1 || c["sampling_rate"] != nil || c["sampling_strategy"] != "parentbased_traceidratiobased" {
 			t.Errorf("read back: %v", c)
 		}
-		if code := p.Terminate(); code != 0 {
-			t.Fatalf("exit status %d", code)
-		}
+		require.Equal(t, 0, p.Terminate(), "exit status")
 		failed, all := errorsOf(r)
 		// All of 50, and of the others 95 with a standard deviation of 9.
 		if failed != 50 || all < 50+30 || all > 50+160 {
@@ -81,9 +80,7 @@ func TestAdaptive(t *testing.T) {
 				t.Fatalf("the rate stays at %v", rate())
 			}
 		}
-		if code := p.Terminate(); code != 0 {
-			t.Fatalf("exit status %d", code)
-		}
+		require.Equal(t, 0, p.Terminate(), "exit status")
 	})
 }
 
@@ -101,9 +98,7 @@ func TestRateLimiting(t *testing.T) {
 		if c := p.Config(); c["sampling_strategy"] != "rate_limiting" {
 			t.Errorf("read back: %v", c)
 		}
-		if code := p.Terminate(); code != 0 {
-			t.Fatalf("exit status %d", code)
-		}
+		require.Equal(t, 0, p.Terminate(), "exit status")
 		// The rate for as long as it took, and a burst of a second.
 		_, all := errorsOf(r)
 		if most := int(10*took.Seconds()) + 10 + 1; all < 1 || all > most {
@@ -126,9 +121,7 @@ func TestContextAware(t *testing.T) {
 		if c := p.Config(); c["sampling_strategy"] != "context_aware" {
 			t.Errorf("read back: %v", c)
 		}
-		if code := p.Terminate(); code != 0 {
-			t.Fatalf("exit status %d", code)
-		}
+		require.Equal(t, 0, p.Terminate(), "exit status")
 		if _, all := errorsOf(r); all != 10*(1+levels) {
 			t.Errorf("%d spans", all)
 		}
@@ -145,9 +138,7 @@ func TestRedact(t *testing.T) {
 		r := servicetest.NewReceiver(t, "127.0.0.1")
 		p := servicetest.Start(t, "thesis", traced(r, map[string]string{"PIPELINE": pipeline, "REDACT": "true"}))
 		p.Do("/api/basic", map[string]string{"User-Agent": "mail to someone@example.com"})
-		if code := p.Terminate(); code != 0 {
-			t.Fatalf("exit status %d", code)
-		}
+		require.Equal(t, 0, p.Terminate(), "exit status")
 		spans := r.Spans()
 		if len(spans) != 1 || spans[0].GetName() != "GET /api/basic" {
 			t.Fatalf("%v", spans)

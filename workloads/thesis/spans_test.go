@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/tare-trace/tare/internal/testkit"
@@ -52,15 +54,11 @@ func spansOfEveryEndpoint(t *testing.T, pipeline string) {
 	for _, path := range []string{"/health", "/config", "/metrics", "/adaptive-metrics"} {
 		p.Get(path)
 	}
-	if code := p.Terminate(); code != 0 {
-		t.Fatalf("exit status %d", code)
-	}
+	require.Equal(t, 0, p.Terminate(), "exit status")
 	spans := r.Spans()
 	servers := map[string]servicetest.Span{}
 	for _, s := range spans {
-		if s.Service != "tare-thesis" {
-			t.Errorf("span %q of service %q", s.GetName(), s.Service)
-		}
+		assert.Equal(t, "tare-thesis", s.Service, "service of span %q", s.GetName())
 		if s.GetKind() == trace.Span_SPAN_KIND_SERVER {
 			servers[s.Attribute("http.route")] = s
 		}
@@ -133,9 +131,7 @@ func sampledShares(t *testing.T, pipeline string) {
 			if config["sampling_strategy"] != c.strategy || config["sampling_rate"] != c.share || config["pipeline"] != pipeline {
 				t.Errorf("read back: %v", config)
 			}
-			if code := p.Terminate(); code != 0 {
-				t.Fatalf("exit status %d", code)
-			}
+			require.Equal(t, 0, p.Terminate(), "exit status")
 			got := float64(len(r.Spans()))
 			// Seven standard deviations: one run in 10^11.
 			n := float64(requests)
@@ -168,17 +164,11 @@ func parentsDecide(t *testing.T, pipeline string) {
 		}))
 		const id = "0af7651916cd43dd8448eb211c80319c"
 		p.Do("/api/basic", map[string]string{"traceparent": "00-" + id + "-b7ad6b7169203331-" + c.flags})
-		if code := p.Terminate(); code != 0 {
-			t.Fatalf("exit status %d", code)
-		}
+		require.Equal(t, 0, p.Terminate(), "exit status")
 		spans := r.Spans()
-		if len(spans) != c.want {
-			t.Errorf("%+v: %d spans", c, len(spans))
-		}
+		assert.Equal(t, c.want, len(spans), "%+v: spans", c)
 		for _, s := range spans {
-			if got := hex.EncodeToString(s.GetTraceId()); got != id {
-				t.Errorf("trace %s", got)
-			}
+			assert.Equal(t, id, hex.EncodeToString(s.GetTraceId()), "trace")
 		}
 	}
 }
@@ -211,9 +201,7 @@ func droppedSpansAreCounted(t *testing.T, pipeline string) {
 		t.Errorf("%d spans received: %v", received, config)
 	}
 	// The queue, and the batch that stalled, which lean counts as a part of it.
-	if most := map[string]int{"official": 1 + 16, "lean": 16}[pipeline]; received != most {
-		t.Errorf("%d spans received", received)
-	}
+	assert.Equal(t, map[string]int{"official": 1 + 16, "lean": 16}[pipeline], received, "spans received")
 	_, text := p.Get("/metrics")
 	if want := fmt.Sprintf("\notel_spans_dropped_total %d\n", 1+more-received); !contains(text, want) {
 		t.Errorf("no %q in the metrics:\n%s", want, text)

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/workloads/internal/servicetest"
 )
 
@@ -157,9 +160,7 @@ func TestPostedPayloads(t *testing.T) {
 	if status, _ := p.Post("/api/basic", nil); status != http.StatusMethodNotAllowed {
 		t.Errorf("a POST where none is read: %d", status)
 	}
-	if code := p.Terminate(); code != 0 {
-		t.Errorf("exit status %d", code)
-	}
+	assert.Equal(t, 0, p.Terminate(), "exit status")
 	sizes := map[string]int{}
 	for _, s := range r.Spans() {
 		sizes[s.Attribute("app.payload.size")]++
@@ -180,16 +181,12 @@ func TestInjectedFaults(t *testing.T) {
 			want = http.StatusInternalServerError
 		}
 		status, body := p.Get("/api/basic")
-		if status != want {
-			t.Fatalf("request %d: %d %q", n, status, body)
-		}
+		require.Equal(t, want, status, "request %d: %q", n, body)
 		if want != http.StatusOK && !json.Valid([]byte(body)) {
 			t.Errorf("no JSON: %q", body)
 		}
 	}
-	if code := p.Terminate(); code != 0 {
-		t.Fatalf("exit status %d", code)
-	}
+	require.Equal(t, 0, p.Terminate(), "exit status")
 	injected := map[string]int{}
 	for _, s := range r.Spans() {
 		injected[s.Attribute("app.injected")]++
@@ -216,9 +213,7 @@ func TestRequestsUnderWayEnd(t *testing.T) {
 			break
 		}
 	}
-	if code := p.Terminate(); code != 0 {
-		t.Errorf("exit status %d", code)
-	}
+	assert.Equal(t, 0, p.Terminate(), "exit status")
 	if status := <-got; status != http.StatusOK || len(r.Spans()) != 1+levels {
 		t.Errorf("status %d, %d spans", status, len(r.Spans()))
 	}
@@ -238,9 +233,7 @@ func TestEveryIsExact(t *testing.T) {
 					t.Fatalf("share %v: %d hits in %d calls", share, hits, calls)
 				}
 			}
-			if want := e.millionth; hits != want {
-				t.Errorf("share %v: %d hits in a million, not %d", share, hits, want)
-			}
+			assert.Equal(t, e.millionth, hits, "share %v: hits in a million", share)
 		}
 	}
 }
@@ -258,9 +251,7 @@ func TestScatteredFaults(t *testing.T) {
 	hits, pairs, last := 0.0, 0.0, false
 	for range n {
 		hit := first.hit()
-		if again.hit() != hit {
-			t.Fatal("two runs of one seed have different faults")
-		}
+		require.Equal(t, hit, again.hit(), "two runs of one seed have different faults")
 		if other.hit() && hit {
 			same++
 		}

@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const second = int64(time.Second)
@@ -24,9 +27,7 @@ func TestBucketUsesTheLimitUp(t *testing.T) {
 				n++
 			}
 		}
-		if n != c.want {
-			t.Errorf("limit %g, burst %d: %d in 10 s, want %d", c.limit, c.burst, n, c.want)
-		}
+		assert.Equal(t, c.want, n, "limit %g, burst %d: in 10 s", c.limit, c.burst)
 	}
 }
 
@@ -47,9 +48,7 @@ func TestBucketFillsInAPause(t *testing.T) {
 		{second / 5, 0}, // a clock that was read before: no tokens, no harm
 		{second / 10 * 3, 0}, {100 * second, 5}, {100*second + second/2, 5}, {second * 60 * 60 * 24 * 365 * 20, 5},
 	} {
-		if got := take(c.now); got != c.want {
-			t.Errorf("at %v: %d tokens, want %d", time.Duration(c.now), got, c.want)
-		}
+		assert.Equal(t, c.want, take(c.now), "at %v: tokens", time.Duration(c.now))
 	}
 }
 
@@ -90,9 +89,7 @@ func TestBucketIsExactUnderConcurrency(t *testing.T) {
 		wg.Wait()
 	}
 	run(0) // time stands still
-	if n := taken.Load(); n != burst {
-		t.Fatalf("%d tokens out of a bucket of %d", n, burst)
-	}
+	require.EqualValues(t, burst, taken.Load(), "tokens")
 	run(l.interval / 5) // 5 tries for each token
 	for b.Take(clock.Load(), l) {
 		taken.Add(1)

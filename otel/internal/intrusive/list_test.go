@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 type element struct {
@@ -31,9 +33,7 @@ func TestListIsASliceWithoutMoves(t *testing.T) {
 				*m = slices.Delete(*m, at, at+1)
 			}
 		}
-		if l.Len != len(*m) {
-			t.Fatalf("%d elements, want %d", l.Len, len(*m))
-		}
+		require.Equal(t, len(*m), l.Len, "elements")
 		var forth, back []*element
 		for e := l.Oldest; e != nil; e = l.Of(e).next {
 			forth = append(forth, e)

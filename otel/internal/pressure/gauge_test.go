@@ -3,6 +3,8 @@ package pressure
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestGauge(t *testing.T) {
@@ -55,12 +57,8 @@ func TestConcurrentExports(t *testing.T) {
 	now = now.Add(10 * time.Second)
 	g.Begin()
 	now = now.Add(5 * time.Second)
-	if v := g.Value(); v != 0.5 {
-		t.Errorf("%v, want 0.5 of the one that has taken 15 s", v)
-	}
+	assert.Equal(t, 0.5, g.Value(), "of the one that has taken 15 s")
 	g.End(true)
-	if v := g.Value(); v != 0 {
-		t.Errorf("%v after an export was accepted", v)
-	}
+	assert.EqualValues(t, 0, g.Value(), "after an export was accepted")
 	g.End(true)
 }

@@ -158,9 +158,7 @@ func TestReadmeIsThisCode(t *testing.T) {
 	source, found := one(silenced.ReplaceAllString(text("readme_test.go"), "")), 0
 	for _, block := range blocks.FindAllStringSubmatch(text("../../README.md"), -1) {
 		found++
-		if !strings.Contains(source, one(block[1])) {
-			t.Errorf("this code of README.md is not in readme_test.go:\n%s", block[1])
-		}
+		assert.Contains(t, source, one(block[1]), "this code of README.md is not in readme_test.go: %s", block[1])
 	}
 	if found < 6 {
 		t.Errorf("%d blocks of code in README.md", found)

@@ -75,9 +75,7 @@ func TestHandlerAllocations(t *testing.T) {
 	} {
 		h := leanhttp.NewHandler(c.next, "", append(c.opts, leanhttp.WithTracerProvider(c.tp), leanhttp.WithPropagators(w3c.Propagator{}))...)
 		w := newWriter()
-		if got := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, c.r) }); got != c.want {
-			t.Errorf("%s: %v allocations, want %v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, c.r) }), "%s: allocations", c.name)
 	}
 }
 
@@ -105,9 +103,7 @@ func TestTransportAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if got != c.want {
-			t.Errorf("%s: %v allocations, want %v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, got, "%s: allocations", c.name)
 		assert.NoError(t, tp.Shutdown(context.Background()))
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -162,11 +164,7 @@ func TestConcurrentRequests(t *testing.T) {
 	wg.Wait()
 	got := spans()
 	for _, s := range got {
-		if s.GetName() != "GET /users/{id}" {
-			t.Fatalf("span %q", s.GetName())
-		}
+		require.Equal(t, "GET /users/{id}", s.GetName(), "span")
 	}
-	if len(got) != 800 {
-		t.Errorf("%d spans, want 800", len(got))
-	}
+	assert.Len(t, got, 800, "spans")
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -207,9 +208,7 @@ func TestClientOfOtherTransports(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, err := ours.transport(base, sdktrace.NewTracerProvider(), options{}).RoundTrip(httptest.NewRequest("GET", "http://x/", nil))
-			if err == nil {
-				t.Errorf("%v without an error", res)
-			}
+			assert.Error(t, err, "%v", res)
 		})
 	}
 }

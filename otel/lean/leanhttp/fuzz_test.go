@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
@@ -17,9 +18,7 @@ import (
 func spanOf(t *testing.T, run func(*sdktrace.TracerProvider)) (string, any) {
 	rec := tracetest.NewSpanRecorder()
 	run(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(rec)))
-	if len(rec.Ended()) != 1 {
-		t.Fatalf("%d spans", len(rec.Ended()))
-	}
+	require.Len(t, rec.Ended(), 1, "spans")
 	return rec.Ended()[0].Name(), rec.Ended()[0].Attributes()
 }
 

@@ -114,18 +114,14 @@ func TestPropagationTo(t *testing.T) {
 				tp, spans := provider(t, sampler)
 				want := map[string]int{"sampled": 4, "not sampled": 0}[kind]
 				propagates(t, c.propagator, tp, c.headers)
-				if got := len(spans()); got != want {
-					t.Errorf("%d client spans, want %d", got, want)
-				}
+				assert.Equal(t, want, len(spans()), "client spans")
 			})
 			t.Run(name+", "+kind+", SDK", func(t *testing.T) {
 				rec := tracetest.NewSpanRecorder()
 				tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(rec), sdktrace.WithSampler(sampler))
 				want := map[string]int{"sampled": 4, "not sampled": 0}[kind]
 				propagates(t, c.propagator, tp, c.headers)
-				if got := len(rec.Ended()); got != want {
-					t.Errorf("%d client spans, want %d", got, want)
-				}
+				assert.Equal(t, want, len(rec.Ended()), "client spans")
 			})
 		}
 	}
@@ -181,13 +177,9 @@ func propagates(t *testing.T, p propagation.TextMapPropagator, tp trace.TracerPr
 	}
 	nothing := func(what string) {
 		t.Helper()
-		if arrived.Get("X-Other") != "kept" {
-			t.Errorf("%s: %v, without the caller's own header", what, arrived)
-		}
+		assert.Equal(t, "kept", arrived.Get("X-Other"), "%s: %v, without the caller's own header", what, arrived)
 		for _, h := range append([]string{"Traceparent", "Tracestate", "Baggage"}, headers...) {
-			if arrived.Get(h) != "" {
-				t.Errorf("%s got %s: %s", what, h, arrived.Get(h))
-			}
+			assert.Empty(t, arrived.Get(h), "%s got %s", what, h)
 		}
 	}
 	get(own.URL)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -40,9 +41,7 @@ func TestObserver(t *testing.T) {
 			r := httptest.NewRequest("GET", "/bad", nil)
 			h.ServeHTTP(httptest.NewRecorder(), r.WithContext(leanhttp.ContextWithStartTime(r.Context(), time.Now().Add(-2*time.Hour))))
 			want := "[GET /ok/{id} 200 true GET /bad 503 true GET /panic 500 true  404 true GET /bad 503 false]"
-			if fmt.Sprint(got) != want {
-				t.Errorf("\n got %s\nwant %s", got, want)
-			}
+			assert.Equal(t, want, fmt.Sprint(got))
 		})
 	}
 	if len(spans()) != 5 || len(none()) != 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -83,9 +84,7 @@ func TestWriterMethods(t *testing.T) {
 			if inner == w {
 				t.Error("the writer was not wrapped")
 			}
-			if got := methods(inner); got != want {
-				t.Errorf("%T\n has %s\nwant %s", w, got, want)
-			}
+			assert.Equal(t, want, methods(inner), "%T", w)
 			if u := inner.(interface{ Unwrap() http.ResponseWriter }).Unwrap(); u != w {
 				t.Errorf("Unwrap gives %T", u)
 			}

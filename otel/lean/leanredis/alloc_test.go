@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/extra/redisotel/v9"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -99,8 +100,6 @@ func TestAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if got != c.want {
-			t.Errorf("%s: %v allocations, want %v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, got, "%s: allocations", c.name)
 	}
 }

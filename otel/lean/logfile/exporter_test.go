@@ -72,9 +72,7 @@ func TestLine(t *testing.T) {
 		`"trace_state":"ot=th:8","flags":769,"events":[{"time":"7","name":"e","attributes":{"k":"v"},"dropped_attributes":4},` +
 		`{"time":"0","name":"f"}],"links":[{"trace_id":"00000000000000000000000000000001","span_id":"0000000000000002",` +
 		`"trace_state":"a=b","flags":1}],"dropped_attributes":1,"dropped_events":2,"dropped_links":3}}}` + "\n"
-	if string(b) != want {
-		t.Errorf("got  %s\nwant %s", b, want)
-	}
+	assert.Equal(t, want, string(b))
 }
 
 // Text that is not UTF-8, which protobuf's Go types refuse to marshal, does not make the line invalid.
@@ -86,9 +84,7 @@ func TestNotUTF8(t *testing.T) {
 	if _, err := e.Export(context.Background(), b, 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := lines(t, path)[0].Body; got != "01���xx789" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, "01���xx789", lines(t, path)[0].Body)
 }
 
 func TestMalformed(t *testing.T) {
@@ -191,9 +187,7 @@ func TestOddTrees(t *testing.T) {
 	if s := e.Stats(); s.Spans != 7 || s.Held != 0 {
 		t.Errorf("%+v", s)
 	}
-	if r := lines(t, path)[0]; len(r.below(t)) != 3 {
-		t.Errorf("%v", r.below(t))
-	}
+	assert.Len(t, lines(t, path)[0].below(t), 3)
 }
 
 // The exporter allocates nothing for a span, once its buffers have grown.

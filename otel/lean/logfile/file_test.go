@@ -55,9 +55,7 @@ func TestBySize(t *testing.T) {
 	}
 	got = append(got, lines(t, path)...)
 	for i, r := range got { // the newest ones, without a hole
-		if want := fmt.Sprint(200 - len(got) + i); r.Body != want {
-			t.Fatalf("line %d of %d is of span %s, not %s", i, len(got), r.Body, want)
-		}
+		require.Equal(t, fmt.Sprint(200-len(got)+i), r.Body, "line %d of %d", i, len(got))
 	}
 }
 

@@ -2,7 +2,6 @@ package logfile_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,9 +28,7 @@ func TestWriter(t *testing.T) {
 		require.NoError(t, w.WriteLine(fmt.Appendf(nil, `{"n":%d}`, i)))
 	}
 	for name, line := range map[string][]byte{"two lines": []byte("a\nb"), "too large": make([]byte, 4096)} {
-		if err := w.WriteLine(line); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		assert.Error(t, w.WriteLine(line), name)
 	}
 	names := files(t, dir)
 	var all []byte
@@ -45,14 +42,10 @@ func TestWriter(t *testing.T) {
 	}
 	lines := bytes.Split(bytes.TrimSpace(all), []byte("\n"))
 	for i, l := range lines { // the newest, without a hole
-		if want := fmt.Sprintf(`{"n":%d}`, 2000-len(lines)+i); string(l) != want {
-			t.Fatalf("%s, want %s", l, want)
-		}
+		require.Equal(t, fmt.Sprintf(`{"n":%d}`, 2000-len(lines)+i), string(l))
 	}
 	for range 2 {
 		assert.NoError(t, w.Close())
 	}
-	if err := w.WriteLine(nil); !errors.Is(err, logfile.ErrShutdown) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, w.WriteLine(nil), logfile.ErrShutdown)
 }

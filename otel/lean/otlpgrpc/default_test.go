@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/otel/lean/otlpgrpc"
@@ -32,9 +33,7 @@ func TestEndpoint(t *testing.T) {
 			e, err := otlpgrpc.New(c.opts...)
 			require.NoError(t, err)
 			defer func() { _ = e.Shutdown(t.Context()) }()
-			if got := e.Endpoint(); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			assert.Equal(t, c.want, e.Endpoint())
 		})
 	}
 }

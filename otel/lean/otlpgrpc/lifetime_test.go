@@ -90,9 +90,7 @@ func TestReusedBuffers(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := c.requests()
-		if n := otlptest.Spans(got[len(got)-1].request); n != spans {
-			t.Errorf("%d spans arrived, want %d", n, spans)
-		}
+		assert.Equal(t, spans, otlptest.Spans(got[len(got)-1].request), "spans arrived")
 	}
 }
 
@@ -124,9 +122,7 @@ func TestShutdownInTheMiddleOfARetry(t *testing.T) {
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := e.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Shutdown: %v, want its deadline's error", err)
-	}
+	assert.ErrorIs(t, e.Shutdown(ctx), context.DeadlineExceeded, "Shutdown")
 	if err := <-exported; !errors.Is(err, otlpgrpc.ErrShutdown) || status.Code(err) == codes.OK {
 		t.Errorf("Export: %v, want ErrShutdown and the last failure", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"google.golang.org/protobuf/proto"
@@ -80,9 +81,7 @@ func TestSameAsOfficial(t *testing.T) {
 			for i := range got {
 				got[i].metadata.Delete("user-agent") // its own name
 				// application/grpc means the same as application/grpc+proto.
-				if kind := strings.TrimSuffix(got[i].metadata.Get("content-type")[0], "+proto"); kind != "application/grpc" {
-					t.Errorf("content-type %q", kind)
-				}
+				assert.Equal(t, "application/grpc", strings.TrimSuffix(got[i].metadata.Get("content-type")[0], "+proto"), "content-type")
 				got[i].metadata.Delete("content-type")
 			}
 			if !reflect.DeepEqual(got[1].metadata, got[0].metadata) || c.encoding[1] != c.encoding[0] {

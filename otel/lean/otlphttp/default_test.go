@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/otel/lean/otlphttp"
 )
 
@@ -28,9 +30,7 @@ func TestEndpoint(t *testing.T) {
 			for k, v := range c.env {
 				t.Setenv(k, v)
 			}
-			if got := newExporter(t, c.opts...).Endpoint(); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			assert.Equal(t, c.want, newExporter(t, c.opts...).Endpoint())
 		})
 	}
 }

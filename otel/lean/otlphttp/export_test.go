@@ -75,9 +75,7 @@ func TestPartialSuccess(t *testing.T) {
 			if got := said(); !strings.Contains(got, test.handled) || (got == "") != (test.handled == "") {
 				t.Errorf("the error handler got %q, want %q", got, test.handled)
 			}
-			if n := len(c.requests()); n != 1 {
-				t.Errorf("%d requests: accepted spans were sent again", n)
-			}
+			assert.Equal(t, 1, len(c.requests()), "accepted spans were sent again")
 		})
 	}
 }

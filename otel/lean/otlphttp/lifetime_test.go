@@ -108,9 +108,7 @@ func TestShutdownInTheMiddleOfARetry(t *testing.T) {
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := e.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Shutdown: %v, want its deadline's error", err)
-	}
+	assert.ErrorIs(t, e.Shutdown(ctx), context.DeadlineExceeded, "Shutdown")
 	if err := <-exported; !errors.Is(err, otlphttp.ErrShutdown) {
 		t.Errorf("Export: %v, want ErrShutdown", err)
 	}

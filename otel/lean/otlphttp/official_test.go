@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"google.golang.org/protobuf/proto"
@@ -115,9 +116,7 @@ func TestSameAsOfficial(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := c.requests()
-			if len(got) != 2 {
-				t.Fatalf("%d requests arrived, want 2", len(got))
-			}
+			require.Len(t, got, 2, "requests arrived")
 			equal(t, got[0], got[1])
 		})
 	}
@@ -154,7 +153,5 @@ func TestUserAgent(t *testing.T) {
 	if agent := got[0].header.Get("User-Agent"); !strings.HasPrefix(agent, "Tare-OTLP-Exporter-Go/") {
 		t.Errorf("User-Agent %q", agent)
 	}
-	if agent := got[1].header.Get("User-Agent"); agent != "mine/1" {
-		t.Errorf("User-Agent %q, want the configured one", agent)
-	}
+	assert.Equal(t, "mine/1", got[1].header.Get("User-Agent"))
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/otel/lean/internal/otlptest"
 	"github.com/tare-trace/tare/otel/lean/otlphttp"
 )
@@ -80,7 +82,5 @@ func TestKeepAlive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(addresses) != 1 {
-		t.Errorf("20 exports used %d connections", len(addresses))
-	}
+	assert.Equal(t, 1, len(addresses))
 }

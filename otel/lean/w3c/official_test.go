@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -151,7 +152,5 @@ func TestToHeaderLeavesWhatOthersRead(t *testing.T) {
 		t.Errorf("%v", shallow)
 	}
 	w3c.ToHeader(shallow, trace.SpanContext{})
-	if shallow.Get("traceparent") != parent {
-		t.Errorf("an invalid span context was written: %v", shallow)
-	}
+	assert.Equal(t, parent, shallow.Get("traceparent"), "an invalid span context was written: %v", shallow)
 }

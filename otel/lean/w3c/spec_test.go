@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 
@@ -36,9 +37,7 @@ func over(t *testing.T, addr string, lines ...string) string {
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
 	require.NoError(t, err)
 	defer r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		t.Fatalf("the server refused the request itself: %s", r.Status)
-	}
+	require.Equal(t, http.StatusOK, r.StatusCode, "the server refused the request itself: %s", r.Status)
 	return r.Header.Get("Read")
 }
 
@@ -111,9 +110,7 @@ func TestSpecificationTracestate(t *testing.T) {
 	const key = "abcdefghijklmnopqrstuvwxyz0123456789_-*/"
 	// W3C Trace Context §3.3.1.5: at least 512 characters must be propagated.
 	long := "foo=" + strings.Repeat("v", 256) + ",bar=" + strings.Repeat("w", 247)
-	if len(long) != 512 {
-		t.Fatal(len(long))
-	}
+	require.Equal(t, 512, len(long))
 	for _, c := range []struct {
 		name  string
 		lines []string // tracestate headers
@@ -168,16 +165,12 @@ func TestSpecificationTracestate(t *testing.T) {
 			if got := over(t, addr, lines...); got != want {
 				t.Errorf("%q\n got %s\nwant %s", c.lines, got, want)
 			}
-			if got := over(t, addr, lines[1:]...); got != "none" {
-				t.Errorf("%q without a traceparent gave %s", c.lines, got)
-			}
+			assert.Equal(t, "none", over(t, addr, lines[1:]...), "%q without a traceparent", c.lines)
 		})
 	}
 	t.Run("casing and names", func(t *testing.T) {
 		for line, want := range map[string]string{"TrAcEsTaTe: foo=1": "foo=1", "TRACESTATE: foo=1": "foo=1", "trace-state: foo=1": "", "trace.state: foo=1": ""} {
-			if got := over(t, addr, "traceparent: "+parent, line); got != traceID+" "+spanID+" 01 ["+want+"]" {
-				t.Errorf("%s: %s", line, got)
-			}
+			assert.Equal(t, traceID+" "+spanID+" 01 ["+want+"]", over(t, addr, "traceparent: "+parent, line), line)
 		}
 	})
 }

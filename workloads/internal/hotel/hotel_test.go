@@ -1,6 +1,10 @@
 package hotel
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 // Of any 200 requests, the mix is exact; of many, each city gets a tenth of every
 // kind, the rare ones included.
@@ -17,9 +21,7 @@ func TestMix(t *testing.T) {
 		cities[k][c]++
 	}
 	for k, want := range map[Kind]int{Search: 120 * rounds, Recommend: 78 * rounds, User: rounds, Reserve: rounds} {
-		if kinds[k] != want {
-			t.Errorf("kind %d: %d, want %d", k, kinds[k], want)
-		}
+		assert.Equal(t, want, kinds[k], "kind %d", k)
 		for c := range Cities {
 			if got := cities[k][c] * len(Cities); got < want*8/10 || got > want*12/10 {
 				t.Errorf("kind %d, city %d: %d of %d", k, c, cities[k][c], want)

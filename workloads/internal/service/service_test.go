@@ -57,13 +57,9 @@ func TestEndpointIsReadFromTheClient(t *testing.T) {
 		"http://10.0.0.1:4318/v1/traces": "http://10.0.0.1:4318",
 		"https://collector/x":            "https://collector",
 	} {
-		if got := endpointOf(otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(url))); got != want {
-			t.Errorf("%s: %q", url, got)
-		}
+		assert.Equal(t, want, endpointOf(otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(url))), url)
 	}
-	if got := endpointOf(nil); got != "" {
-		t.Errorf("no client: %q", got)
-	}
+	assert.Equal(t, "", endpointOf(nil), "no client")
 }
 
 func TestWarningsAndErrorsOfTheSDKAreWritten(t *testing.T) {

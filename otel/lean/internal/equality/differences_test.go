@@ -100,9 +100,7 @@ func TestLinkAttributesAreCopied(t *testing.T) {
 		if err != nil || len(r.Spans) != 1 {
 			t.Fatal(err)
 		}
-		if v := r.Spans[0].GetLinks()[0].GetAttributes()[0].GetValue().GetIntValue(); v != c.want {
-			t.Errorf("%s: the link has %d", c.pipe.Name, v)
-		}
+		assert.Equal(t, c.want, r.Spans[0].GetLinks()[0].GetAttributes()[0].GetValue().GetIntValue(), "%s: the link", c.pipe.Name)
 	}
 }
 
@@ -132,9 +130,7 @@ func TestRaces(t *testing.T) {
 		r, err := equality.Run(p, pipe, receiver, false)
 		require.NoError(t, err)
 		parents := slices.DeleteFunc(r.Spans, func(s *equality.Span) bool { return s.GetName() != "s" })
-		if len(parents) != 20 {
-			t.Errorf("%s: %d spans of 20", pipe.Name, len(parents))
-		}
+		assert.Len(t, parents, 20, "%s: spans", pipe.Name)
 		for _, s := range parents {
 			for _, kv := range s.GetAttributes() {
 				if kv.GetKey() == "a" && kv.GetValue().GetIntValue() != 7 || kv.GetKey() == "b" && len(kv.GetValue().GetArrayValue().GetValues()) != 2 {
@@ -147,9 +143,7 @@ func TestRaces(t *testing.T) {
 				}
 			}
 			for _, l := range s.GetLinks() {
-				if len(l.GetAttributes()) != 1 {
-					t.Errorf("%s: %v", pipe.Name, l)
-				}
+				assert.Len(t, l.GetAttributes(), 1, "%s: %v", pipe.Name, l)
 			}
 		}
 	}

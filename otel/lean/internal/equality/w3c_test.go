@@ -164,9 +164,7 @@ func TestW3C(t *testing.T) {
 				}
 				// What was exported belongs to what went out.
 				sampled := strings.HasSuffix(flags, "1") || strings.HasSuffix(flags, "3")
-				if len(result.Spans) != 1 != !sampled {
-					t.Fatalf("%d spans arrived", len(result.Spans))
-				}
+				require.Equal(t, sampled, len(result.Spans) == 1, "%d spans arrived", len(result.Spans))
 				for _, s := range result.Spans {
 					if hex.EncodeToString(s.GetTraceId()) != part[1] || hex.EncodeToString(s.GetSpanId()) != part[2] || s.GetTraceState() != c.out ||
 						c.goesOn != (hex.EncodeToString(s.GetParentSpanId()) == idSpan) {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/otel/lean/internal/gate"
@@ -45,9 +46,7 @@ func TestDeadlineIsTheCause(t *testing.T) {
 		require.NoError(t, err)
 		defer leave()
 		<-run.Done()
-		if !errors.Is(context.Cause(run), context.DeadlineExceeded) {
-			t.Errorf("cause %v", context.Cause(run))
-		}
+		assert.ErrorIs(t, context.Cause(run), context.DeadlineExceeded, "cause")
 	})
 }
 
@@ -87,9 +86,7 @@ func TestShutEndsWhatDoesNotEnd(t *testing.T) {
 		left := false
 		go func() {
 			<-run.Done()
-			if !errors.Is(context.Cause(run), gate.ErrShut) {
-				t.Errorf("cause %v", context.Cause(run))
-			}
+			assert.ErrorIs(t, context.Cause(run), gate.ErrShut, "cause")
 			time.Sleep(time.Second)
 			left = true
 			leave()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/otel/lean/internal/otlpenv"
@@ -46,9 +47,7 @@ func TestTracesWin(t *testing.T) {
 	})
 	got, err := otlpenv.Read()
 	require.NoError(t, err)
-	if *got.Endpoint != (otlpenv.Variable{Name: p + "TRACES_ENDPOINT", Value: "http://traces", Traces: true}) {
-		t.Errorf("endpoint %+v", *got.Endpoint)
-	}
+	assert.Equal(t, (otlpenv.Variable{Name: p + "TRACES_ENDPOINT", Value: "http://traces", Traces: true}), *got.Endpoint, "endpoint")
 	if want := map[string]string{"c": "x y,z", "D": "4=5"}; !reflect.DeepEqual(got.Headers, want) {
 		t.Errorf("headers %v, want %v", got.Headers, want)
 	}

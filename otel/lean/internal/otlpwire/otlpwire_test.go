@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -70,9 +71,7 @@ func TestPartialSuccessSaysWhat(t *testing.T) {
 		"OTLP partial success: 2 spans rejected: full":            {Rejected: 2, Message: "full"},
 		"OTLP partial success: 2 spans rejected without a reason": {Rejected: 2},
 	} {
-		if got := p.Error(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		assert.Equal(t, want, p.Error())
 	}
 }
 

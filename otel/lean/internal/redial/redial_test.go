@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/lean/internal/redial"
 	"github.com/tare-trace/tare/otel/lean/internal/retry"
 )
@@ -26,9 +28,7 @@ func TestAFailureStandsForTheNextOnes(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 		}
-		if tries != 1 {
-			t.Fatalf("%d attempts, want 1", tries)
-		}
+		require.Equal(t, 1, tries, "attempts")
 		if _, err := dial(t.Context(), "tcp", "b:1"); !errors.Is(err, errAway) || tries != 2 {
 			t.Errorf("another address: %v after %d attempts", err, tries)
 		}

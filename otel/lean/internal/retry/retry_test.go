@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tare-trace/tare/otel/lean/internal/retry"
 )
 
@@ -59,9 +61,7 @@ func TestWaitsGrowAndAreSpread(t *testing.T) {
 			}
 			return transient(0)
 		})
-		if len(distinct) != len(nominal) {
-			t.Errorf("%d different waits of %d: there is no jitter", len(distinct), len(nominal))
-		}
+		assert.Equal(t, len(nominal), len(distinct))
 	})
 }
 
@@ -132,9 +132,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 		if !errors.Is(err, cause) || !errors.Is(err, errServer) {
 			t.Errorf("error %q, want both the cause and the last failure", err)
 		}
-		if took := time.Since(start); took != time.Second {
-			t.Errorf("took %v, want the 1 s until the cancellation", took)
-		}
+		assert.Equal(t, time.Second, time.Since(start))
 	})
 }
 
