@@ -28,9 +28,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
-	}
+	assert.Equal(t, want, got, name)
 }
 
 func example(t *testing.T) *Result {
@@ -109,9 +107,7 @@ func TestJSONKeys(t *testing.T) {
 		{keys("agent"), []string{"cpu_cores", "memory", "peak_rss_mib", "rss_mib"}},
 		{keys("lost"), []string{"queue_full", "ring_full"}},
 	} {
-		if !slices.Equal(c.got, c.want) {
-			t.Errorf("keys %v, want %v", c.got, c.want)
-		}
+		assert.Equal(t, c.want, c.got, "keys")
 	}
 	program := got["programs"].([]any)[0].(map[string]any)
 	if program["name"] != "sock_recv" || program["runs"] != 500_000.0 || program["ns_per_run"] != 250.0 {

@@ -45,9 +45,7 @@ func TestFunctions(t *testing.T) {
 			gone(t, c)
 		})
 	}
-	if err := Check(functionsPrefix+"gunicorn-sync", Options{}); err == nil || !strings.Contains(err.Error(), "no proxy") {
-		t.Errorf("what is no proxy: %v", err)
-	}
+	assert.ErrorContains(t, Check(functionsPrefix+"gunicorn-sync", Options{}), "no proxy", "what is no proxy")
 }
 
 // Who looks at the wire sees the proxies; within the services is what a chain without them has.

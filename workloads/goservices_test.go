@@ -90,9 +90,7 @@ func TestCounter(t *testing.T) {
 func TestServiceThatRefuses(t *testing.T) {
 	bin := servicetest.Build(t, "thesis")
 	_, err := Start(t.Context(), "thesis", Options{Bin: bin, Env: map[string]string{"SAMPLING_RATE": "7"}})
-	if err == nil || !strings.Contains(err.Error(), `SAMPLING_RATE: "7" is not a number from 0 to 1`) {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorContains(t, err, `SAMPLING_RATE: "7" is not a number from 0 to 1`)
 }
 
 func TestOptionsThatNobodyObeysAreErrors(t *testing.T) {

@@ -30,9 +30,7 @@ func TestGroupReportsHowAProcessEnded(t *testing.T) {
 	if text := p.Exited().Error(); !strings.Contains(text, "exit status 3") || !strings.Contains(text, "sorry") {
 		t.Errorf("error %q", text)
 	}
-	if p.Success() {
-		t.Error("success with status 3")
-	}
+	assert.False(t, p.Success(), "success with status 3")
 	if _, err := g.Start("none", []string{"/nonexistent/program"}, nil); err == nil {
 		t.Error("started a program that is not there")
 	}
@@ -67,9 +65,7 @@ func TestAwaitTellsWhatTheProcessDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	never := func(context.Context) error { return errors.New("not yet") }
-	if err := p.Await(ctx, never, nil); err == nil || !strings.Contains(err.Error(), "sorry") {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorContains(t, p.Await(ctx, never, nil), "sorry")
 }
 
 func TestStopReachesGrandchildrenAndDeafProcesses(t *testing.T) {

@@ -274,9 +274,7 @@ func TestHotelOnTwoNodes(t *testing.T) {
 		seen[s.Service] = true
 	}
 	for _, s := range hotelServices {
-		if !seen[s.name] {
-			t.Errorf("no span of %s", s.name)
-		}
+		assert.True(t, seen[s.name], "no span of %s", s.name)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -30,9 +29,7 @@ func TestParseListeners(t *testing.T) {
 		{netip.MustParseAddr("::1"), 22, 4713},
 		{netip.MustParseAddr("::ffff:10.2.0.2"), 80, 4714},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v", got)
-	}
+	assert.Equal(t, want, got)
 }
 
 func TestListenersAreFound(t *testing.T) {

@@ -76,15 +76,11 @@ func TestTwoNetworks(t *testing.T) {
 }
 
 func TestNoNetworkWithoutRootOrTools(t *testing.T) {
-	if err := mayMakeNetworks(1000); err == nil || !strings.Contains(err.Error(), "needs root: run with sudo") {
-		t.Errorf("not root: %v", err)
-	}
+	assert.ErrorContains(t, mayMakeNetworks(1000), "needs root: run with sudo", "not root")
 	defer func(dirs []string) { sbin = dirs }(sbin)
 	sbin = nil
 	t.Setenv("PATH", t.TempDir())
-	if err := mayMakeNetworks(0); err == nil || !strings.Contains(err.Error(), `is not installed: try "apt-get install`) {
-		t.Errorf("no tools: %v", err)
-	}
+	assert.ErrorContains(t, mayMakeNetworks(0), `is not installed: try "apt-get install`, "no tools")
 }
 
 // What a killed process left goes with the next network that anyone makes.

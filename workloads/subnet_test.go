@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -89,9 +91,7 @@ func FuzzParseRoutes(f *testing.F) {
 		}
 		if got, err := freeSubnet(append(routes, addresses...), 0); err == nil {
 			for _, p := range append(routes, addresses...) {
-				if p.Overlaps(got) {
-					t.Errorf("%v overlaps %v", got, p)
-				}
+				assert.False(t, p.Overlaps(got), "%v overlaps %v", got, p)
 			}
 		}
 	})

@@ -64,9 +64,7 @@ func TestTrafficMakesWholeTraces(t *testing.T) {
 func TestTrafficAllocatesNothing(t *testing.T) {
 	gen := newTraffic()
 	buf := make([]byte, 0, len(gen.template))
-	if n := testing.AllocsPerRun(100, func() { buf = gen.AppendBody(buf[:0], 7) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	assert.Zero(t, testing.AllocsPerRun(100, func() { buf = gen.AppendBody(buf[:0], 7) }), "allocations")
 }
 
 func BenchmarkTraffic(b *testing.B) {

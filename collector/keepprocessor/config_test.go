@@ -105,9 +105,7 @@ func TestConfigErrors(t *testing.T) {
 	c.Errors, c.Incomplete, c.Share.Probability, c.Slow.Learn.Quantile = "x", "y", math.NaN(), math.NaN()
 	err := c.Validate()
 	for _, want := range []string{"errors is", "incomplete is", "probability is NaN", "quantile is NaN"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v lacks %s", err, want)
-		}
+		assert.ErrorContains(t, err, want)
 	}
 }
 

@@ -44,9 +44,7 @@ func consume(t testing.TB, p processor.Traces, td ptrace.Traces) {
 // By default everything passes unchanged.
 func TestDefaultPasses(t *testing.T) {
 	p, sink := start(t, defaultConfig(), processortest.NewNopSettings(Type))
-	if p.Capabilities().MutatesData {
-		t.Error("what changes nothing must not ask for a copy")
-	}
+	assert.False(t, p.Capabilities().MutatesData, "what changes nothing must not ask for a copy")
 	td := one(1, change(request("shop", "GET /"), 0, fails)...)
 	want := ptrace.NewTraces()
 	td.CopyTo(want)
@@ -59,9 +57,7 @@ func TestNothingEmptyIsHandedOn(t *testing.T) {
 	c := quiet()
 	c.Errors = ErrorsAny
 	p, sink := start(t, c, processortest.NewNopSettings(Type))
-	if !p.Capabilities().MutatesData {
-		t.Error("it changes messages")
-	}
+	assert.True(t, p.Capabilities().MutatesData, "it changes messages")
 	consume(t, p, one(1, request("shop", "GET /")...))
 	consume(t, p, ptrace.NewTraces())
 	assert.Equal(t, 0, len(sink.AllTraces()), "messages handed on")

@@ -69,20 +69,12 @@ func TestLearnedNotYet(t *testing.T) {
 	l, at := learn99(500), newClock()
 	l.config.AtLeast = time.Second
 	for i := range 500 {
-		if l.observe("shop", "GET /", time.Duration(i)*time.Hour, at.now) {
-			t.Fatalf("observation %d is slow", i)
-		}
+		require.False(t, l.observe("shop", "GET /", time.Duration(i)*time.Hour, at.now), "observation %d is slow", i)
 		l.observe("shop", "GET /quick", time.Millisecond, at.now)
 	}
-	if l.observe("shop", "GET /quick", 999*time.Millisecond, at.now) {
-		t.Error("999 ms is slow, at least 1 s was asked for")
-	}
-	if !l.observe("shop", "GET /quick", time.Second, at.now) {
-		t.Error("1 s is not slow, all others took 1 ms")
-	}
-	if l.observe("stock", "GET /quick", time.Minute, at.now) {
-		t.Error("another service's operation has this one's limit")
-	}
+	assert.False(t, l.observe("shop", "GET /quick", 999*time.Millisecond, at.now), "999 ms is slow, at least 1 s was asked for")
+	assert.True(t, l.observe("shop", "GET /quick", time.Second, at.now), "1 s is not slow, all others took 1 ms")
+	assert.False(t, l.observe("stock", "GET /quick", time.Minute, at.now), "another service's operation has this one's limit")
 }
 
 // If all requests of an operation become slower, its limit follows.
@@ -103,12 +95,8 @@ func TestLearnedForgets(t *testing.T) {
 	for range 60_000 { // and back, which takes until seconds are less than 1%
 		l.observe("shop", "GET /", time.Millisecond, at.now)
 	}
-	if !l.observe("shop", "GET /", time.Second, at.now) {
-		t.Error("what was usual long ago is still not slow")
-	}
-	if op := l.operations[operationKey{"shop", "GET /"}]; op.total >= l.window {
-		t.Errorf("%d observations count, more than the window of %d", op.total, l.window)
-	}
+	assert.True(t, l.observe("shop", "GET /", time.Second, at.now), "what was usual long ago is still not slow")
+	assert.Less(t, l.operations[operationKey{"shop", "GET /"}].total, l.window, "observations that count")
 }
 
 func TestLearnedIsBounded(t *testing.T) {

@@ -38,9 +38,7 @@ func TestShareHoldsTheRate(t *testing.T) {
 			arrive(&s, at, rng, load, 80*time.Second, heads...) // eight time constants
 			const seconds = 100
 			kept := float64(arrive(&s, at, rng, load, seconds*time.Second, heads...))
-			if off := math.Abs(kept - 50*seconds); off > 5*math.Sqrt(50*seconds) {
-				t.Errorf("%s, %v/s: kept %v/s, want 50", name, load, kept/seconds)
-			}
+			assert.LessOrEqual(t, math.Abs(kept-50*seconds), 5*math.Sqrt(50*seconds), "%s, %v/s: kept %v/s", name, load, kept/seconds)
 		}
 		// Below the rate everything is kept.
 		arrive(&s, at, rng, 20, 100*time.Second, heads...)

@@ -30,9 +30,7 @@ func equal(t *testing.T, got, want map[string]any) {
 	a, b := pcommon.NewMap(), pcommon.NewMap()
 	require.NoError(t, a.FromRaw(got))
 	require.NoError(t, b.FromRaw(want))
-	if !a.Equal(b) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	assert.True(t, a.Equal(b), "got  %v\nwant %v", got, want)
 }
 
 func TestEveryType(t *testing.T) {

@@ -33,7 +33,5 @@ func TestDeadline(t *testing.T) {
 		d.last = d.last.Add(-tt.at)
 		assert.Equal(t, tt.over, d.Over(), "another %v later", tt.at)
 	}
-	if ComesTrue(time.Millisecond, func() bool { return false }) {
-		t.Error("what never holds came true")
-	}
+	assert.False(t, ComesTrue(time.Millisecond, func() bool { return false }), "what never holds came true")
 }

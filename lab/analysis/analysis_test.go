@@ -146,9 +146,7 @@ func TestMetricsThatTheBaselineLacks(t *testing.T) {
 	if e := v.Effect(record.NetExport); e == nil || math.Abs(e.Estimate.Median-420) > 1 {
 		t.Errorf("export: %+v", e)
 	}
-	if e := v.Effect(record.P95); e != nil {
-		t.Errorf("p95 is compared with what was not measured: %+v", e)
-	}
+	assert.Nil(t, v.Effect(record.P95), "p95 is compared")
 	if p95 := v.Measure(record.P95); p95 == nil || p95.Value.N != 6 {
 		t.Errorf("p95 itself is lost: %+v", p95)
 	}
@@ -253,9 +251,7 @@ func TestWithoutABaselineNothingIsCompared(t *testing.T) {
 			}
 		}
 	}
-	if !slices.ContainsFunc(s.Notes, func(n string) bool { return strings.Contains(n, "No run of these counts") }) {
-		t.Errorf("notes: %q", s.Notes)
-	}
+	assert.True(t, slices.ContainsFunc(s.Notes, func(n string) bool { return strings.Contains(n, "No run of these counts") }), "notes: %q", s.Notes)
 }
 
 func FuzzRoundValue(f *testing.F) {

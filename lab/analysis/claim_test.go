@@ -29,9 +29,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (go test -update writes it anew); got:\n%s", path, got)
-	}
+	assert.Equal(t, want, got, "%s differs (go test -update writes it anew)", path)
 }
 
 // writeAnswers is every row and sentence that a reader may meet.
@@ -73,9 +71,7 @@ func TestRows(t *testing.T) {
 		text := writeAnswers(s)
 		golden(t, c.experiment+"-"+c.profile+".txt", text)
 		for _, bad := range []string{"NaN", "Inf", " -"} {
-			if bytes.Contains(text, []byte(bad)) {
-				t.Errorf("%s %s holds %q", c.experiment, c.profile, bad)
-			}
+			assert.False(t, bytes.Contains(text, []byte(bad)), "%s %s holds %q", c.experiment, c.profile, bad)
 		}
 		for _, q := range s.Answers {
 			for _, cl := range q.Claims {

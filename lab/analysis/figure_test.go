@@ -164,9 +164,7 @@ func TestMeanOverCells(t *testing.T) {
 	m, runs := generate(t, "thesis", "quick", analysistest.Model{Seed: 7, Noise: 0.02})
 	s := analyse(t, m, runs)
 	p := figureOf(t, s, "5.10").Panels[0]
-	if !strings.HasSuffix(p.Title, "mean of api-basic, api-cpu-intensive") {
-		t.Errorf("the mean is of other workloads than those that have all variants: %q", p.Title)
-	}
+	assert.True(t, strings.HasSuffix(p.Title, "mean of api-basic, api-cpu-intensive"), "the mean is of other workloads than those that have all variants: %q", p.Title)
 	var want []float64
 	for round := range 6 {
 		sum := 0.0
@@ -236,9 +234,7 @@ func TestCPUProfile(t *testing.T) {
 	for _, p := range s.CPU {
 		assert.Equal(t, 10, p.N, "%s: n", p.Variant)
 		if p.Variant == "none" {
-			if p.Added != nil {
-				t.Errorf("the baseline has more than itself: %+v", p.Added)
-			}
+			assert.Nil(t, p.Added, "the baseline has more than itself")
 			continue
 		}
 		shares := 0.0

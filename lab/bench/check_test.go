@@ -32,9 +32,7 @@ func TestRuntimesHasEveryFramework(t *testing.T) {
 		measured[versions.ReplaceAllString(w.Name, "")] = true
 	}
 	for _, s := range polyglot.All() {
-		if name := versions.ReplaceAllString(s.Name, ""); !measured[name] {
-			t.Errorf("no workload %s", s.Name)
-		}
+		assert.True(t, measured[versions.ReplaceAllString(s.Name, "")], "no workload %s", s.Name)
 	}
 }
 

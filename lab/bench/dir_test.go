@@ -109,13 +109,9 @@ func TestQuestionsOfALaterVersion(t *testing.T) {
 	asked := before.Experiment.Questions
 	before.Experiment.Questions, before.Experiment.Figures = nil, nil
 	require.NoError(t, d.writeManifest(before))
-	if err := ask(path, "null"); err == nil || !strings.Contains(err.Error(), "another `tare bench run`") {
-		t.Errorf("while it is run: %v", err)
-	}
+	assert.ErrorContains(t, ask(path, "null"), "another `tare bench run`", "while it is run")
 	require.NoError(t, d.close())
-	if err := ask(path, "coroot"); err == nil || !strings.Contains(err.Error(), "cannot answer the questions of coroot") {
-		t.Errorf("questions of another experiment: %v", err)
-	}
+	assert.ErrorContains(t, ask(path, "coroot"), "cannot answer the questions of coroot", "questions of another experiment")
 	require.NoError(t, ask(path, "null"))
 	m, runs, err := Read(path)
 	if err != nil || len(runs) != 1 {
@@ -124,9 +120,7 @@ func TestQuestionsOfALaterVersion(t *testing.T) {
 	if m.Asked == "" || m.Commit != before.Commit || len(asked) == 0 || len(m.Experiment.Questions) != len(asked) || len(m.Experiment.Figures) == 0 {
 		t.Errorf("asked of %q, run of %q: %d questions, %d figures", m.Asked, m.Commit, len(m.Experiment.Questions), len(m.Experiment.Figures))
 	}
-	if err := ask(t.TempDir(), "null"); err == nil || !strings.Contains(err.Error(), "no result directory") {
-		t.Errorf("an empty directory: %v", err)
-	}
+	assert.ErrorContains(t, ask(t.TempDir(), "null"), "no result directory", "an empty directory")
 }
 
 // packed is a finished experiment that was packed, and what its records were before.
@@ -144,9 +138,7 @@ func packed(t *testing.T) (dir string, before []record.Run) {
 	}
 	m.End = m.Begin.Add(time.Hour)
 	require.NoError(t, d.writeManifest(m))
-	if err := pack(dir); err == nil || !strings.Contains(err.Error(), "another `tare bench run`") {
-		t.Errorf("while it is run: %v", err)
-	}
+	assert.ErrorContains(t, pack(dir), "another `tare bench run`", "while it is run")
 	require.NoError(t, d.close())
 	require.NoError(t, writeReport(dir, io.Discard))
 	if _, before, err = Read(dir); err != nil || len(before) == 0 {
@@ -235,12 +227,8 @@ func TestPackedRecordsThatCannotBeRead(t *testing.T) {
 func TestPackRefusesWhatIsNotFinished(t *testing.T) {
 	dir, d := written(t, "a")
 	require.NoError(t, d.close())
-	if err := pack(dir); err == nil || !strings.Contains(err.Error(), "--resume") {
-		t.Errorf("an experiment that did not end: %v", err)
-	}
-	if err := pack(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no result directory") {
-		t.Errorf("an empty directory: %v", err)
-	}
+	assert.ErrorContains(t, pack(dir), "--resume", "an experiment that did not end")
+	assert.ErrorContains(t, pack(t.TempDir()), "no result directory", "an empty directory")
 	if _, runs, err := Read(dir); err != nil || len(runs) != 1 {
 		t.Errorf("%d runs, %v", len(runs), err)
 	}

@@ -97,9 +97,7 @@ func TestTheThesisConfigurations(t *testing.T) {
 				rounds[r.cell.Name+" "+r.variant.Name]++
 			}
 		}
-		if !maps.EqualFunc(rounds, want, func(int, bool) bool { return true }) {
-			t.Errorf("%s has %d configurations that are not those of the thesis", profile, len(rounds))
-		}
+		assert.True(t, maps.EqualFunc(rounds, want, func(int, bool) bool { return true }), "%s has %d configurations that are not those of the thesis", profile, len(rounds))
 		for name, n := range rounds {
 			most := p.Rounds
 			if profile == "source" && !strings.Contains(name, "head") && !strings.Contains(name, "parent") {
@@ -126,12 +124,8 @@ func TestQuickProfilesAreQuick(t *testing.T) {
 func TestScheduleIsTheSameForTheSameSeed(t *testing.T) {
 	a, cells, p := planOf(t, "thesis", "quick")
 	b, _, _ := planOf(t, "thesis", "quick")
-	if !slices.Equal(ids(a), ids(b)) {
-		t.Error("two schedules of one seed differ")
-	}
-	if slices.Equal(ids(a), ids(schedule(cells, p, 8))) {
-		t.Error("another seed gives the same order")
-	}
+	assert.Equal(t, ids(b), ids(a), "two schedules of one seed differ")
+	assert.False(t, slices.Equal(ids(a), ids(schedule(cells, p, 8))), "another seed gives the same order")
 }
 
 func TestResumeMakesAnInterruptedGroupAnew(t *testing.T) {

@@ -32,9 +32,7 @@ func TestOptionalWorkloadIsLeftOut(t *testing.T) {
 // A load generator that sends GETs alone is refused before anything is started.
 func TestBodiesNeedALoadThatSendsThem(t *testing.T) {
 	b := &bench{cells: []experiment.Cell{{Name: "w/l", Workload: &experiment.Workload{Post: true, Size: 1}, Load: &experiment.Load{Tool: "ab"}}}}
-	if err := b.tools(); err == nil || !strings.Contains(err.Error(), "w/l: the load generator ab sends no bodies") {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorContains(t, b.tools(), "w/l: the load generator ab sends no bodies")
 	b.cells[0].Load.Tool = ""
 	assert.NoError(t, b.tools())
 }

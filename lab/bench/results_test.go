@@ -79,9 +79,7 @@ func TestEverythingIsMadeAgainFromCommittedRecords(t *testing.T) {
 	var said strings.Builder
 	require.NoError(t, writeReport(dir, &said))
 	for name, text := range filesOf(t, dir) {
-		if !bytes.Equal(text, before[name]) {
-			t.Errorf("%s became another one", name)
-		}
+		assert.Equal(t, before[name], text, name)
 	}
 	m, _, err := Read(dir)
 	require.NoError(t, err)

@@ -2,9 +2,9 @@ package experiment
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,13 +25,7 @@ func TestAsk(t *testing.T) {
 	}
 	now.Questions[0].Claims[0].Where.Tracers = []string{"not-run"}
 	kept := opened("strategies")
-	if err := kept.Ask(now); err == nil || !strings.Contains(err.Error(), "not-run") {
-		t.Errorf("a tracer that was not run: %v", err)
-	}
-	if len(kept.Questions) < 2 {
-		t.Error("questions that cannot be answered are asked")
-	}
-	if err := kept.Ask(opened("coroot")); err == nil || !strings.Contains(err.Error(), "coroot") {
-		t.Errorf("questions of another experiment: %v", err)
-	}
+	assert.ErrorContains(t, kept.Ask(now), "not-run", "a tracer that was not run")
+	assert.GreaterOrEqual(t, len(kept.Questions), 2, "questions that cannot be answered are asked")
+	assert.ErrorContains(t, kept.Ask(opened("coroot")), "coroot", "questions of another experiment")
 }

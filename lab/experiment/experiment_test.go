@@ -28,9 +28,7 @@ func TestShippedExperimentsAreValid(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"adaptive", "thesis", "coroot", "chainscope-nginx", "chainscope-hotel", "chainscope-rootcause", "null", "placement", "runtimes", "storage", "strategies"} {
-		if !found[want] {
-			t.Errorf("no experiment %s", want)
-		}
+		assert.True(t, found[want], "no experiment %s", want)
 	}
 }
 

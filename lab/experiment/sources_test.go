@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,9 +38,7 @@ func TestSourcesNameWhatExists(t *testing.T) {
 				continue
 			}
 			named++
-			if !exists[code[1]] {
-				t.Errorf("docs/sources.md names %s of the experiment %s, which has no figure or question of that id", id, name)
-			}
+			assert.True(t, exists[code[1]], "docs/sources.md names %s of the experiment %s, which has no figure or question of that id", id, name)
 		}
 	}
 	if named == 0 {

@@ -44,9 +44,7 @@ func TestTracersAreAdded(t *testing.T) {
 	assert.Equal(t, 9, e.Profiles["quick"].RoundsOf["obi"], "rounds")
 	obi := &e.Tracers[2]
 	for what, where := range map[string]Subset{"figure": e.Figures[0].Where, "claim": e.Questions[0].Claims[0].Where} {
-		if !where.Selects("api", "some", obi, 1) {
-			t.Errorf("the %s does not name it: %+v", what, where)
-		}
+		assert.True(t, where.Selects("api", "some", obi, 1), "the %s does not name it: %+v", what, where)
 	}
 	if where := e.Questions[0].Claims[0].Where; where.Selects("api", "some", obi, 0.1) || where.Selects("api", "some", &e.Tracers[3], 0) {
 		t.Errorf("the claim names more than it did: %+v", where)

@@ -267,13 +267,9 @@ func TestShapesByNumber(t *testing.T) {
 	for n := range uint64(400) {
 		within.add(truth.Within()(n), span.TraceID{1, byte(n), byte(n >> 8)}, span.ID{}, n)
 	}
-	if len(within.spans) >= len(r.spans) {
-		t.Errorf("%d spans of %d", len(within.spans), len(r.spans))
-	}
+	assert.Less(t, len(within.spans), len(r.spans), "spans")
 	compare(t, Classify(within.spans, truth.Within()), Report{Traces: 400, Complete: 400}, len(within.spans))
-	if got := Classify(within.spans, truth); got.Complete > 0 {
-		t.Errorf("%d are complete without what is on the wire", got.Complete)
-	}
+	assert.Zero(t, Classify(within.spans, truth).Complete, "complete traces without what is on the wire")
 }
 
 func TestSubjectOfACall(t *testing.T) {

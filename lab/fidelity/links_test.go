@@ -30,9 +30,7 @@ func TestBetween(t *testing.T) {
 	}, 9, 10, 20) {
 		starts = append(starts, s.Start)
 	}
-	if !slices.Equal(starts, []uint64{15, 25}) {
-		t.Errorf("began at %v", starts)
-	}
+	assert.Equal(t, []uint64{15, 25}, starts, "starts")
 }
 
 func TestCountLinks(t *testing.T) {

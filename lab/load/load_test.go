@@ -352,9 +352,7 @@ func TestProgressEndsWithTheResult(t *testing.T) {
 		Addr: srv.addr(), Connections: 2, Duration: 60 * time.Millisecond, AppendPath: appendPath,
 		ProgressEvery: 5 * time.Millisecond,
 		Progress: func(ok, _ uint64) {
-			if ok < last {
-				t.Errorf("progress went from %d to %d", last, ok)
-			}
+			assert.GreaterOrEqual(t, ok, last)
 			last, calls = ok, calls+1
 		},
 	})
@@ -432,9 +430,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 		}
 	}
 	request()
-	if got := testing.AllocsPerRun(500, request); got > 0.1 {
-		t.Errorf("%v allocations per request", got)
-	}
+	assert.LessOrEqual(t, testing.AllocsPerRun(500, request), 0.1, "allocations per request")
 	assert.EqualValues(t, 0, w.failed.Load(), "failed: %v", w.tally.errors)
 	w.conns[0].hangUp()
 	_ = l.Close()

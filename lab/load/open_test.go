@@ -83,9 +83,7 @@ func TestOpenLoopSeesAStallThatAClosedLoopHides(t *testing.T) {
 	if got, all := longer(open.SinceSent, stall*9/10), open.SinceSent.TotalCount(); got > conns || all != 1000 {
 		t.Errorf("open loop, uncorrected: %d of %d requests took as long as the stall, with %d connections", got, all, conns)
 	}
-	if !closed.SinceSent.Equals(closed.Latency) {
-		t.Error("in a closed loop, uncorrected latency is not the latency")
-	}
+	assert.True(t, closed.SinceSent.Equals(closed.Latency), "in a closed loop, uncorrected latency is not the latency")
 	if open.Blocked < stall/2 || !strings.Contains(strings.Join(open.Limits, "\n"), "all connections busy") {
 		t.Errorf("blocked for %v; limits %q", open.Blocked, open.Limits)
 	}
@@ -103,9 +101,7 @@ func TestRateIsKept(t *testing.T) {
 	}
 	srv.each(t, 0, res.OK)
 	// None may be sent before it is due.
-	if last := (schedule{rate: rate}).at(543); res.Elapsed < last {
-		t.Errorf("over after %v, before the last request was due at %v", res.Elapsed, last)
-	}
+	assert.GreaterOrEqual(t, res.Elapsed, (schedule{rate: rate}).at(543))
 	assert.Equal(t, int64(res.OK), res.Lag.TotalCount(), "lags of %d requests", res.OK)
 }
 

@@ -117,9 +117,7 @@ func TestSharesOfARealService(t *testing.T) {
 	if w[Other] > 0.02*total(with) || wo[Other] > 0.02*total(without) {
 		t.Errorf("no rule for %v of %v and %v of %v", w[Other], total(with), wo[Other], total(without))
 	}
-	if Shares(traced, 0) != nil {
-		t.Error("shares without a request")
-	}
+	assert.Nil(t, Shares(traced, 0), "shares without a request")
 }
 
 // Fetch from a live service, which collects garbage and serves.
@@ -225,12 +223,8 @@ func TestPackages(t *testing.T) {
 	p := reread(t, made("main.work < main.main", "net/http.x < main.main", "a.b/c.D < main.main", "a.b/c.E < main.main", "memmove < main.main"))
 	got := Packages(p, 2) // 0.5 ms per sample
 	want := []record.Share{{Category: NoFunction, Micros: 500}, {Category: "a.b/c", Micros: 1000}, {Category: "main", Micros: 500}, {Category: "net/http", Micros: 500}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
-	if Packages(p, 0) != nil {
-		t.Error("something of nothing")
-	}
+	assert.Equal(t, want, got)
+	assert.Nil(t, Packages(p, 0), "something of nothing")
 	of := func(p *Profile) (micros float64) {
 		for _, s := range Packages(p, 1000) {
 			if strings.HasPrefix(s.Category, "go.opentelemetry.io/") {

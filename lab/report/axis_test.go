@@ -51,9 +51,7 @@ func TestRateLabelsHaveRoom(t *testing.T) {
 			shown++
 			at := 220 * scale.Normalize(0.001, 1, tick.Value)
 			half := float64(sty.Width(tick.Label)) / 2
-			if at+half > right {
-				t.Errorf("%s: %s overlaps the one right of it", name, tick.Label)
-			}
+			assert.LessOrEqual(t, at+half, right, "%s: %s overlaps the one right of it", name, tick.Label)
 			right = at - half
 		}
 		if shown < 4 {

@@ -72,9 +72,7 @@ var (
 func checkPage(t *testing.T, name, page string) {
 	t.Helper()
 	for _, l := range link.FindAllStringSubmatch(page, -1) {
-		if !strings.HasPrefix(l[1], "#") {
-			t.Errorf("%s refers to %q", name, l[0])
-		}
+		assert.True(t, strings.HasPrefix(l[1], "#"), "%s refers to %q", name, l[0])
 	}
 	assert.Equal(t, "", fetch.FindString(page), name)
 	there := map[string]bool{}
@@ -85,9 +83,7 @@ func checkPage(t *testing.T, name, page string) {
 		there[id[1]] = true
 	}
 	for _, l := range internal.FindAllStringSubmatch(page, -1) {
-		if !there[l[1]] {
-			t.Errorf("%s: there is no #%s", name, l[1])
-		}
+		assert.True(t, there[l[1]], "%s: there is no #%s", name, l[1])
 	}
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "<no value>", "%!"} {
 		assert.NotContains(t, page, bad, name)
@@ -149,9 +145,7 @@ func testReport(t *testing.T, e *experiment.Experiment, profile string) {
 func checkShort(t *testing.T, dir string, s *analysis.Summary) {
 	t.Helper()
 	md := read(t, dir, "report.md")
-	if lines := strings.Count(md, "\n"); lines > 60 {
-		t.Errorf("report.md has %d lines", lines)
-	}
+	assert.LessOrEqual(t, strings.Count(md, "\n"), 60)
 	for _, a := range s.Answers {
 		want := "- **" + escape(a.ID) + ": " + escape(a.Ask) + "** " + escape(a.Sentence())
 		assert.Contains(t, md, want, "report.md")
@@ -245,9 +239,7 @@ func TestEveryNumberOfTheTablesHasItsInterval(t *testing.T) {
 	v := newView(m, s)
 	for _, c := range v.Cells {
 		for _, r := range c.Rows {
-			if !strings.HasPrefix(r.About, "n=") {
-				t.Errorf("%s has no n: %q", r.Name, r.About)
-			}
+			assert.True(t, strings.HasPrefix(r.About, "n="), "%s has no n: %q", r.Name, r.About)
 			for _, x := range r.Values {
 				if x.Middle != "–" && x.Interval == "" || x.Effect != "" && x.Effect != "the same" && x.Range == "" {
 					t.Errorf("%s %s: %+v", c.Name, r.Name, x)

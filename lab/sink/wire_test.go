@@ -32,9 +32,7 @@ func TestCount(t *testing.T) {
 		t.Errorf("%v, %v", got.Names, err)
 	}
 	got.Names, want.Names = nil, nil
-	if !equalTally(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	assert.True(t, equalTally(got, want), "%+v, want %+v", got, want)
 }
 
 func TestCountOfSlowRoots(t *testing.T) {
@@ -107,9 +105,7 @@ func TestTrees(t *testing.T) {
 	if got.Traces != 10 || got.Complete != 4 || got.Orphans != 3 || got.Duplicates != 3 || got.Spans != 26 || !maps.Equal(got.Incomplete, want) {
 		t.Errorf("%+v", got)
 	}
-	if !maps.Equal(got.Sizes, map[int]int{1: 2, 2: 1, 3: 6, 4: 1}) {
-		t.Errorf("sizes %v", got.Sizes)
-	}
+	assert.Equal(t, map[int]int{1: 2, 2: 1, 3: 6, 4: 1}, got.Sizes, "sizes")
 	assert.Equal(t, 25, got.Of(3), "expected spans: all but the fourth of one trace")
 	if got, err = s.Trees(0); err != nil || got.Complete != 5 {
 		t.Errorf("of any size: %+v, %v", got, err)
@@ -194,9 +190,7 @@ func FuzzWalk(f *testing.F) {
 				a.failed == b.failed && a.start == b.start && a.end == b.end &&
 				int32(a.kind) == int32(b.kind) //nolint:gosec // an enumeration of protobuf's
 		}
-		if !slices.EqualFunc(got, want, same) {
-			t.Fatalf("walk %+v, protobuf %+v", got, want)
-		}
+		require.True(t, slices.EqualFunc(got, want, same), "walk %+v, protobuf %+v", got, want)
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // samples draws shapes, sizes and ties at random.
@@ -64,9 +66,7 @@ func TestEstimatesFollowTheirValues(t *testing.T) {
 			"difference, in order":       diff.Lo <= diff.Median && diff.Median <= diff.Hi,
 			"arguments untouched":        slices.Equal(a, keepA) && slices.Equal(b, keepB),
 		} {
-			if !ok {
-				t.Fatalf("set %d: %s: %v and %v: %v, %v", i, name, a, b, in, diff)
-			}
+			require.True(t, ok, "set %d: %s: %v and %v: %v, %v", i, name, a, b, in, diff)
 		}
 		rng.Shuffle(len(a), func(i, j int) { a[i], a[j] = a[j], a[i] })
 		rng.Shuffle(len(b), func(i, j int) { b[i], b[j] = b[j], b[i] })

@@ -44,9 +44,7 @@ func TestJudge(t *testing.T) {
 			Verdict{Floor: 0.08000000000000007, Reason: "within the noise floor of ±0.080", Warning: "the control's own interval excludes 1", MoreRounds: MaxMoreRounds}},
 	} {
 		got := Judge(c.effect, c.control, c.neutral)
-		if !near(got.Floor, c.want.Floor) {
-			t.Errorf("%s: floor %v, want %v", c.name, got.Floor, c.want.Floor)
-		}
+		assert.True(t, near(got.Floor, c.want.Floor), "%s: floor %v, want %v", c.name, got.Floor, c.want.Floor)
 		got.Floor = c.want.Floor
 		assert.Equal(t, c.want, got, c.name)
 	}
@@ -112,9 +110,7 @@ func TestJudgeSeldomFindsWhatIsNotThere(t *testing.T) {
 		}
 		share := 100 * float64(found) / sets
 		t.Logf("n = %d: %.2f%%", n, share)
-		if share > 5 {
-			t.Errorf("n = %d: %.1f%% of experiments without an effect found one", n, share)
-		}
+		assert.LessOrEqual(t, share, 5.0, "n = %d: %% of experiments without an effect that found one", n)
 	}
 }
 
@@ -127,7 +123,5 @@ func TestJudgeFindsWhatIsThere(t *testing.T) {
 			found++
 		}
 	}
-	if found < 950 {
-		t.Errorf("found in %d of 1000", found)
-	}
+	assert.GreaterOrEqual(t, found, 950)
 }

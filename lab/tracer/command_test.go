@@ -72,9 +72,7 @@ func TestCommandIsStartedAndReadBack(t *testing.T) {
 		t.Errorf("processes %v, %v", pids, s.Alive())
 	}
 	assert.NoError(t, s.Stop())
-	if err := s.Alive(); err == nil || !strings.Contains(err.Error(), "tracer mine ended") {
-		t.Errorf("after its end: %v", err)
-	}
+	assert.ErrorContains(t, s.Alive(), "tracer mine ended", "after its end")
 }
 
 func TestCommandIsReadyWhenItSaysSo(t *testing.T) {
@@ -108,9 +106,7 @@ func TestCommandThatFailsSaysItsLastOutput(t *testing.T) {
 	} {
 		_, err := command{}.Start(t.Context(), commandTarget(c.script, c.change))
 		for _, want := range c.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", c.name, err, want)
-			}
+			assert.ErrorContains(t, err, want, c.name)
 		}
 	}
 }
@@ -160,9 +156,7 @@ func TestCommandSaysWhatItNeeds(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := Check([]experiment.Tracer{{Name: "none", Driver: "none", Process: p}}); err == nil || !strings.Contains(err.Error(), "only the driver command starts one") {
-		t.Errorf("a process of the driver none: %v", err)
-	}
+	assert.ErrorContains(t, Check([]experiment.Tracer{{Name: "none", Driver: "none", Process: p}}), "only the driver command starts one", "a process of the driver none")
 }
 
 func FuzzReadBack(f *testing.F) {

@@ -48,9 +48,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	first := []experiment.Tracer{{Name: "x", Driver: "tare", Rates: []float64{1}}}
-	if err := Check(first); err == nil || !strings.Contains(err.Error(), "the first must have the driver collector or none") {
-		t.Errorf("no baseline: %v", err)
-	}
+	assert.ErrorContains(t, Check(first), "the first must have the driver collector or none", "no baseline")
 }
 
 // answers makes a target whose service says this of itself.
@@ -81,9 +79,7 @@ func TestServiceIsBelievedNotTheCommandLine(t *testing.T) {
 			require.NoError(t, err)
 			r, err := s.ReadBack(t.Context())
 			if c.want != "" {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("error %v, want %q in it", err, c.want)
-				}
+				assert.ErrorContains(t, err, c.want)
 				return
 			}
 			require.NoError(t, err)

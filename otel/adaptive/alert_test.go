@@ -84,9 +84,7 @@ func TestAlertsInTime(t *testing.T) {
 	post(firing(r.now, "alertname", "B", "severity", "error"), 0.5, raised, 2)
 	require.NoError(t, r.StartIncident(0.4, time.Hour, "by hand"))
 	post(resolved(since, "alertname", "B", "severity", "error"), 0.4, func(a AlertTotals) uint64 { return a.Resolved }, 1)
-	if !r.EndIncident("") {
-		t.Error("the alert ended the incident")
-	}
+	assert.True(t, r.EndIncident(""), "the alert ended the incident")
 	post(resolved(since, "alertname", "B", "severity", "error"), 0.25, func(a AlertTotals) uint64 { return a.Ignored }, 1)
 	r.wait(9*time.Minute - 1)
 	r.wantRate(0.25)
@@ -207,9 +205,7 @@ func TestAlertsAreBounded(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	call(h, "POST", firing(r.now, "alertname", "x", "severity", strings.Repeat("ä", maxNotification/16)))
-	if reason := r.State().Incident.Active[0].Reason; len(reason) > maxReason+3 {
-		t.Errorf("a reason of %d bytes is kept", len(reason))
-	}
+	assert.LessOrEqual(t, len(r.State().Incident.Active[0].Reason), maxReason+3)
 }
 
 func TestAlertRequests(t *testing.T) {
@@ -265,9 +261,7 @@ func TestWrongAlertConfig(t *testing.T) {
 		{Rate: 1.5}, {Rate: 1, Route: "GET /"}, {Rate: 1, RouteLabel: "x"}, {Match: rule.MustCompile(rule.Spec{Kind: "server"})},
 	}})
 	for _, want := range []string{"rule 1: rate is 1.5", "rule 2: the sampler has one rate", "rule 3: the sampler has one", "rule 4: alerts have no kind", "limit is 192h"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nwant %q", err, want)
-		}
+		assert.ErrorContains(t, err, want)
 	}
 }
 

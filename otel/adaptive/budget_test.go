@@ -46,9 +46,7 @@ func TestBudgetOfTracesIsNeverExceeded(t *testing.T) {
 				for kept[last].Sub(kept[first]).Seconds() > length {
 					first++
 				}
-				if got := float64(last - first + 1); got > length*c.limit {
-					t.Fatalf("%s: %v traces in %v s with a budget of %v/s", c.name, got, length, c.limit)
-				}
+				require.LessOrEqual(t, float64(last-first+1), length*c.limit, "%s: traces in %v s with a budget of %v/s", c.name, length, c.limit)
 			}
 		}
 		d := r.State().Decisions

@@ -69,9 +69,7 @@ func TestValidate(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		edit(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorContains(t, c.Validate(), name)
 		r := newRig(t, DefaultConfig())
 		if r.Set(c) == nil || r.Config() != DefaultConfig() {
 			t.Errorf("%s: Set accepted it", name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -52,9 +53,7 @@ func TestConsistentProbability(t *testing.T) {
 		}
 	}
 	// A scaled count's deviation is sqrt(n (1-p)/p).
-	if d := math.Abs(scaled - n); d > 5*math.Sqrt(n*0.7/0.3) {
-		t.Errorf("counts scale back to %v, want about %v", scaled, n)
-	}
+	assert.LessOrEqual(t, math.Abs(scaled-n), 5*math.Sqrt(n*0.7/0.3), "counts scale back to %v, want about %v", scaled, n)
 }
 
 func remote(id trace.TraceID, state string, flags trace.TraceFlags) context.Context {
@@ -113,9 +112,7 @@ func TestWithoutParent(t *testing.T) {
 	p.ParentContext = trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: p.TraceID, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
 	}))
-	if !yes(r.ShouldSample(p)) {
-		t.Error("a local parent was not followed")
-	}
+	assert.True(t, yes(r.ShouldSample(p)), "a local parent was not followed")
 }
 
 func TestRules(t *testing.T) {
@@ -125,9 +122,7 @@ func TestRules(t *testing.T) {
 		Base(rule.MustCompile(rule.Spec{Attributes: map[string]string{"tenant": "big"}}), 0.125),
 		Never(named("GET /auth/**")),
 	))
-	if !r.UsesAttributes() {
-		t.Error("a rule reads attributes, and UsesAttributes is false")
-	}
+	assert.True(t, r.UsesAttributes(), "a rule reads attributes, and UsesAttributes is false")
 	const n = 4000
 	counts := map[string]int{}
 	for range n {
@@ -148,9 +143,7 @@ func TestRules(t *testing.T) {
 	}
 	for name, want := range map[string]float64{"GET /health": 0, "GET /auth/login": 0, "POST /pay": 1, "GET /": 0.5, "tenant": 0.125} {
 		got := float64(counts[name]) / n
-		if math.Abs(got-want) > 5*math.Sqrt(want*(1-want)/n) {
-			t.Errorf("%s: share %v, want %v", name, got, want)
-		}
+		assert.InDelta(t, want, got, 5*math.Sqrt(want*(1-want)/n), "%s: share", name)
 	}
 	d := r.State().Decisions
 	if d.Never != 2*n || d.Total != 5*n || d.Sampled != uint64(counts["POST /pay"]+counts["GET /"]+counts["tenant"]) {
@@ -164,9 +157,7 @@ func TestNeverRuleBelowAllRates(t *testing.T) {
 	r := newRig(t, withRates(0.25), WithRules(Never(named("GET /health"))))
 	const n = 10_000
 	for range n {
-		if yes(r.ask("GET /health")) {
-			t.Fatal("a Never rule was overruled")
-		}
+		require.False(t, yes(r.ask("GET /health")), "a Never rule was overruled")
 	}
 	// The highest rate is the one with both boosts: 1.
 	if d := r.State().Decisions; d.Never != n || d.Total != n {
@@ -205,9 +196,7 @@ func TestRoutesAreIsolated(t *testing.T) {
 					sampled++
 				}
 			}
-			if d := math.Abs(float64(sampled)/n - want); d > 5*math.Sqrt(want*(1-want)/n) {
-				t.Errorf("%s: %d of %d sampled, want a share of %v", route, sampled, n, want)
-			}
+			assert.LessOrEqual(t, math.Abs(float64(sampled)/n-want), 5*math.Sqrt(want*(1-want)/n), "%s: %d of %d sampled, want a share of %v", route, sampled, n, want)
 		}
 		if st := r.State(); len(st.Routes) != 3 || st.Observations.Total != 500 || st.Routes[1].Observations.Failed != 100 {
 			t.Errorf("state: %+v", st)

@@ -40,9 +40,7 @@ func FuzzConfigHandler(f *testing.F) {
 		if code != http.StatusOK && c != DefaultConfig() {
 			t.Fatalf("refused with %d, and changed", code)
 		}
-		if !json.Valid([]byte(answer)) {
-			t.Fatalf("answer %q", answer)
-		}
+		require.True(t, json.Valid([]byte(answer)), "answer %q", answer)
 		r.Update()
 		if rate := r.Rate(); rate > c.MaxRate*(1+1.0/4096) || rate < min(c.MinRate, c.MaxRate)*(1-1.0/4096) {
 			t.Fatalf("rate %v is out of bounds: %+v", rate, c)

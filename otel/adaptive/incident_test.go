@@ -40,9 +40,7 @@ func TestIncidentExpires(t *testing.T) {
 	if got, want := actions(r), "started program, replaced program, expired program"; got != want {
 		t.Errorf("audit: %s; want %s", got, want)
 	}
-	if r.EndIncident("") {
-		t.Error("there was none to end")
-	}
+	assert.False(t, r.EndIncident(""), "there was none to end")
 	for _, c := range []struct {
 		rate float64
 		d    time.Duration

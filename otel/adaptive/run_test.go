@@ -212,9 +212,7 @@ func TestMetrics(t *testing.T) {
 		}
 		delete(got, name)
 	}
-	if len(got) > 0 {
-		t.Errorf("not documented: %v", got)
-	}
+	assert.Zero(t, len(got), "not documented: %v", got)
 	require.NoError(t, s.Shutdown(context.Background()))
 	if got := collect(t, reader); len(got) > 0 {
 		t.Errorf("after the shutdown: %v", got)

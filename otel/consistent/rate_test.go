@@ -127,10 +127,6 @@ func TestDescriptions(t *testing.T) {
 	} {
 		assert.Equal(t, want, s.Description())
 	}
-	if ParentBased(NewRate(1)).(*parentBased).UsesAttributes() {
-		t.Error("a rate needs no attributes")
-	}
-	if !ParentBased(sdktrace.AlwaysSample()).(*parentBased).UsesAttributes() {
-		t.Error("nobody knows what an unknown sampler needs")
-	}
+	assert.False(t, ParentBased(NewRate(1)).(*parentBased).UsesAttributes(), "a rate needs no attributes")
+	assert.True(t, ParentBased(sdktrace.AlwaysSample()).(*parentBased).UsesAttributes(), "nobody knows what an unknown sampler needs")
 }

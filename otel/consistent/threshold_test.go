@@ -61,9 +61,7 @@ func TestProbabilityIsWithinTheLastBit(t *testing.T) {
 	for range 100_000 {
 		p := math.Exp2(-56 * r.Float64())
 		got := FromProbability(p).Probability()
-		if math.Abs(got-p) > math.Ldexp(1, -57) {
-			t.Fatalf("p = %g comes back as %g", p, got)
-		}
+		require.InDelta(t, p, got, math.Ldexp(1, -57))
 		if p >= 1.0/16 && got != p { // there a float64 has no bits below 2^-56
 			t.Fatalf("p = %g comes back as %g, though it can be exact", p, got)
 		}
@@ -76,9 +74,7 @@ func TestRoundKeepsItsPrecision(t *testing.T) {
 		th := Never - Threshold(1+r.Uint64N(1<<r.UintN(57)))
 		for n := range 16 {
 			got := th.Round(n)
-			if got >= Never {
-				t.Fatalf("%v.Round(%d) samples nothing", th, n)
-			}
+			require.Less(t, got, Never, "%v.Round(%d) samples nothing", th, n)
 			p, rounded := th.Probability(), got.Probability()
 			// Half a unit of the last digit, of a number whose first digit is
 			// worth at least p/16 of the whole.
@@ -173,14 +169,10 @@ func FuzzThreshold(f *testing.F) {
 		if !ok {
 			return
 		}
-		if th >= Never {
-			t.Fatalf("%q is %#x", s, uint64(th))
-		}
+		require.Less(t, th, Never, "%q is %#x", s, uint64(th))
 		if again, ok := ParseThreshold(th.String()); !ok || again != th {
 			t.Fatalf("%q is %v, written and read again %v", s, th, again)
 		}
-		if len(th.String()) > len(s) {
-			t.Fatalf("%q is written longer: %q", s, th)
-		}
+		require.LessOrEqual(t, len(th.String()), len(s), "%q is written longer: %q", s, th)
 	})
 }

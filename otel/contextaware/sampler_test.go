@@ -3,7 +3,6 @@ package contextaware
 import (
 	"context"
 	"math"
-	"strings"
 	"sync"
 	"testing"
 
@@ -66,15 +65,11 @@ func probability(t testing.TB, s *Sampler, p sdktrace.SamplingParameters) float6
 	p.TraceID = id(1<<56 - 1)
 	r := s.ShouldSample(p)
 	if r.Decision == sdktrace.Drop {
-		if r.Tracestate.Len() > 0 {
-			t.Errorf("a dropped root has the tracestate %v", r.Tracestate)
-		}
+		assert.Zero(t, r.Tracestate.Len(), "a dropped root has the tracestate %v", r.Tracestate)
 		return 0
 	}
 	th, ok := consistent.ThresholdOf(r.Tracestate)
-	if !ok {
-		t.Fatalf("sampled without a threshold: %v", r.Tracestate)
-	}
+	require.True(t, ok, "sampled without a threshold: %v", r.Tracestate)
 	if p.TraceID = id(uint64(th)); s.ShouldSample(p).Decision != sdktrace.RecordAndSample {
 		t.Errorf("dropped at its threshold %v", th)
 	}
@@ -116,12 +111,8 @@ func TestRules(t *testing.T) {
 	}{{nil, 0}, {bg, 0}, {withBaggage(bg, t, "other", "x"), 0}, {withBaggage(bg, t, "user.id", ""), 1}} {
 		assert.Equal(t, c.want, probability(t, present, sdktrace.SamplingParameters{ParentContext: c.ctx}), "any user.id, baggage %q", c.ctx)
 	}
-	if !s.UsesAttributes() {
-		t.Error("two rules read attributes")
-	}
-	if mustParse(t, `{"default":1,"rules":[{"name":"a","baggage":{"b":"c"},"probability":1}]}`).UsesAttributes() {
-		t.Error("no rule reads attributes")
-	}
+	assert.True(t, s.UsesAttributes(), "two rules read attributes")
+	assert.False(t, mustParse(t, `{"default":1,"rules":[{"name":"a","baggage":{"b":"c"},"probability":1}]}`).UsesAttributes(), "no rule reads attributes")
 }
 
 func TestParents(t *testing.T) {
@@ -179,9 +170,7 @@ func TestWithProbability(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := len(*s.asked.ready.Load()); n > maxRates {
-		t.Errorf("%d rates are kept", n)
-	}
+	assert.LessOrEqual(t, len(*s.asked.ready.Load()), maxRates, "rates that are kept")
 }
 
 func TestNewNamesWhatIsWrong(t *testing.T) {
@@ -195,9 +184,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		`rule 2 {"name":"~("}: probability: NaN is not`, `name: pattern "~("`,
 		"rule 3 {} baggage", "probability: -1", "baggage user: the pattern is empty", "baggage: a key is empty",
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nlacks %q", err, want)
-		}
+		assert.ErrorContains(t, err, want)
 	}
 }
 

@@ -52,35 +52,25 @@ func TestLearnedFollows(t *testing.T) {
 			t.Fatal("a trace is kept before the threshold is learned")
 		}
 	}
-	if unusual(p, "op", time.Hour) {
-		t.Error("a trace is kept before the threshold is learned")
-	}
+	assert.False(t, unusual(p, "op", time.Hour), "a trace is kept before the threshold is learned")
 	for range 200 {
 		unusual(p, "op", time.Millisecond)
 		unusual(p, "quick", time.Microsecond)
 	}
-	if !unusual(p, "op", 2*time.Millisecond) {
-		t.Error("twice what is usual is not kept")
-	}
-	if unusual(p, "op", time.Millisecond) {
-		t.Error("what is usual is kept")
-	}
+	assert.True(t, unusual(p, "op", 2*time.Millisecond), "twice what is usual is not kept")
+	assert.False(t, unusual(p, "op", time.Millisecond), "what is usual is kept")
 	if unusual(p, "quick", 900*time.Microsecond) || !unusual(p, "quick", time.Millisecond) {
 		t.Error("AtLeast is not the lower limit")
 	}
 	// The operation becomes slower as a whole: kept at first, usual soon.
-	if !unusual(p, "op", 5*time.Millisecond) {
-		t.Error("the new duration is not kept at first")
-	}
+	assert.True(t, unusual(p, "op", 5*time.Millisecond), "the new duration is not kept at first")
 	last := 0
 	for i := range 100_000 {
 		if unusual(p, "op", 5*time.Millisecond) {
 			last = i
 		}
 	}
-	if last > 50_000 {
-		t.Errorf("the threshold took %d observations to follow", last)
-	}
+	assert.LessOrEqual(t, last, 50_000)
 }
 
 // What was slow once is forgotten when it has become rare.
@@ -89,15 +79,11 @@ func TestLearnedForgets(t *testing.T) {
 	for range 300_000 {
 		unusual(p, "op", 5*time.Millisecond)
 	}
-	if unusual(p, "op", 2*time.Millisecond) {
-		t.Error("less than what is usual is kept")
-	}
+	assert.False(t, unusual(p, "op", 2*time.Millisecond), "less than what is usual is kept")
 	for range 3_000_000 {
 		unusual(p, "op", time.Millisecond)
 	}
-	if !unusual(p, "op", 2*time.Millisecond) {
-		t.Error("the slow past is not forgotten")
-	}
+	assert.True(t, unusual(p, "op", 2*time.Millisecond), "the slow past is not forgotten")
 }
 
 func TestLearnedExtremes(t *testing.T) {
@@ -107,9 +93,7 @@ func TestLearnedExtremes(t *testing.T) {
 			unusual(p, "op", d)
 		}
 	}
-	if unusual(p, "op", -time.Hour) {
-		t.Error("a negative duration is unusually long")
-	}
+	assert.False(t, unusual(p, "op", -time.Hour), "a negative duration is unusually long")
 }
 
 // Names beyond the bound cost no memory and are counted; all of it under

@@ -62,7 +62,5 @@ func TestMetrics(t *testing.T) {
 		assert.Equal(t, n, got[key], key)
 		delete(got, key)
 	}
-	if len(got) > 0 {
-		t.Errorf("more was reported: %v", got)
-	}
+	assert.Zero(t, len(got), "more was reported: %v", got)
 }

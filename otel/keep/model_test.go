@@ -345,7 +345,5 @@ func runModel(t *testing.T, policy keep.Policy, seed uint64) {
 		}
 		assert.Equal(t, state, sc.TraceState().String(), "tracestate of a %s span", want)
 	}
-	if len(m.out) > 0 {
-		t.Fatalf("%d spans did not come out", len(m.out))
-	}
+	require.Zero(t, len(m.out), "spans did not come out")
 }

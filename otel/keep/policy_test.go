@@ -96,9 +96,7 @@ func TestCompileErrors(t *testing.T) {
 		"MaxAge is -1ns":              {MaxAge: -1},
 	} {
 		_, err := p.Compile()
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
-		}
+		assert.ErrorContains(t, err, want)
 		if _, processorErr := keep.NewProcessor(tracetest.NewSpanRecorder(), p); processorErr == nil {
 			t.Errorf("NewProcessor accepts what Compile refuses: %v", err)
 		}

@@ -299,9 +299,7 @@ func TestShutdownHonoursContext(t *testing.T) {
 		t.Fatalf("Shutdown did not wait: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	if w.shut.Load() {
-		t.Error("the next processor was shut down while it was busy")
-	}
+	assert.False(t, w.shut.Load(), "the next processor was shut down while it was busy")
 	cancel()
 	if err := <-result; err == nil {
 		t.Error("Shutdown hides that the next processor was busy")
@@ -358,9 +356,7 @@ func TestConcurrentUse(t *testing.T) {
 		before.Store(false)
 		processor.Shutdown(context.Background()) //nolint:errcheck // the error is the watch's own
 		wg.Wait()
-		if w.afterShutdown.Load() {
-			t.Error("a span reached the next processor after its shutdown")
-		}
+		assert.False(t, w.afterShutdown.Load(), "a span reached the next processor after its shutdown")
 		got, seen := map[trace.TraceID]int{}, map[trace.SpanID]bool{}
 		for _, s := range w.Ended() {
 			if seen[s.SpanContext().SpanID()] {
@@ -377,9 +373,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 			return !t.Failed()
 		})
-		if n < goroutines*traces/4 {
-			t.Errorf("only %d traces ended before the shutdown", n)
-		}
+		assert.GreaterOrEqual(t, n, goroutines*traces/4)
 		s := processor.Stats()
 		total := s.SpansPassed + s.SpansKept
 		for _, n := range s.SpansDropped {
@@ -420,9 +414,7 @@ func TestUnfinishedTracesAreBounded(t *testing.T) {
 	}
 	grown := heap() - before
 	s := processor.Stats()
-	if s.BufferedBytes < policy.MaxBytes*9/10 {
-		t.Errorf("the bound is hardly used: %+v", s)
-	}
+	assert.GreaterOrEqual(t, s.BufferedBytes, policy.MaxBytes*9/10, "the bound is hardly used: %+v", s)
 	// Maps, lists and empty buffers are beside the bytes of spans.
 	if most := policy.MaxBytes*5/4 + policy.MaxTraces*512; grown > most {
 		t.Errorf("the heap has grown by %d bytes for an estimated %d; want at most %d", grown, s.BufferedBytes, most)

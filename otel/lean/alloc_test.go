@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -66,8 +67,6 @@ func TestAllocations(t *testing.T) {
 			off.DropIn(&none, ctx, &d)
 		}},
 	} {
-		if got := testing.AllocsPerRun(1000, c.run); got > c.most {
-			t.Errorf("%s: %v allocations, at most %v", c.name, got, c.most)
-		}
+		assert.LessOrEqual(t, testing.AllocsPerRun(1000, c.run), c.most, "%s: allocations", c.name)
 	}
 }

@@ -203,9 +203,7 @@ func flat(t *testing.T, what string, samples []soakMemory, bound uint64, of func
 		least, most = min(least, of(s)), max(most, of(s))
 	}
 	t.Logf("%s in the last half: %.2f to %.2f MiB, bound of the difference %d MiB", what, float64(least)/(1<<20), float64(most)/(1<<20), bound>>20)
-	if most-least > bound {
-		t.Errorf("%s is not flat", what)
-	}
+	assert.LessOrEqual(t, most-least, bound, what)
 }
 
 // soakCounts is what the collector counted, in spans.

@@ -92,13 +92,9 @@ func TestNilContext(t *testing.T) {
 func TestAfterEndNothingHappens(t *testing.T) {
 	p, s := newProvider(t)
 	_, span := p.Tracer("t").Start(t.Context(), "n")
-	if !span.IsRecording() {
-		t.Error("not recording")
-	}
+	assert.True(t, span.IsRecording(), "not recording")
 	span.End(trace.WithTimestamp(someTime))
-	if span.IsRecording() {
-		t.Error("still recording")
-	}
+	assert.False(t, span.IsRecording(), "still recording")
 	// Another span has the record now; it must not see what the old one is told.
 	_, other := p.Tracer("t").Start(t.Context(), "other")
 	span.SetName("x")

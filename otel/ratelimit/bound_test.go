@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tare-trace/tare/otel/internal/bucket"
 )
 
@@ -18,9 +20,7 @@ func checkBound(t *testing.T, times []int64, limit float64, burst int) {
 		// A stretch that breaks the bound begins and ends with a token.
 		for j := i; j < len(times); j++ {
 			n, most := float64(j-i+1), limit*float64(times[j]-times[i])/float64(second)+float64(burst)
-			if n > most+1e-6 {
-				t.Fatalf("limit %g, burst %d: %g in %v", limit, burst, n, time.Duration(times[j]-times[i]))
-			}
+			require.LessOrEqual(t, n, most+1e-6, "limit %g, burst %d: tokens in %v", limit, burst, time.Duration(times[j]-times[i]))
 		}
 	}
 }

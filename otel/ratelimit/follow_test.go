@@ -103,17 +103,11 @@ func TestConsistentSurgeAndEbb(t *testing.T) {
 	tr := newTraffic(t, 100)
 	tr.run(50, 10)
 	tr.run(100_000, 1) // two thousand times as much
-	if n := len(tr.times); n > 200 {
-		t.Errorf("%d in the second of the surge; limit and burst allow 200", n)
-	}
-	if p := tr.s.Stats().Probability; p > 0.0015 {
-		t.Errorf("probability %g after a second of 100,000", p)
-	}
+	assert.LessOrEqual(t, len(tr.times), 200, "traces in the second of the surge: limit and burst allow 200")
+	assert.LessOrEqual(t, tr.s.Stats().Probability, 0.0015)
 	tr.run(100_000, 2)
 	tr.run(100_000, 5)
-	if off := math.Abs(tr.scaled/float64(tr.requests) - 1); off > 0.25 {
-		t.Errorf("%d requests after the surge, scaled back %.0f", tr.requests, tr.scaled)
-	}
+	assert.LessOrEqual(t, math.Abs(tr.scaled/float64(tr.requests)-1), 0.25, "%d requests after the surge, scaled back %.0f", tr.requests, tr.scaled)
 	tr.run(5, 15)
 	assert.EqualValues(t, 1, tr.s.Stats().Probability)
 	tr.run(5, 15)
@@ -158,7 +152,5 @@ func TestRateDoesNotRoundToNever(t *testing.T) {
 	f.set(1e-300, 1)
 	w := f.now.Load()
 	w.chosen.Store(1 << 40)
-	if next := f.at(1); next.rate.Threshold() >= consistent.Never {
-		t.Error("a rate of zero never measures anything again")
-	}
+	assert.Less(t, f.at(1).rate.Threshold(), consistent.Never, "a rate of zero never measures anything again")
 }

@@ -143,9 +143,7 @@ func TestDescriptions(t *testing.T) {
 		"ParentBased{root:RateLimiting{0,burst:1,mode:leaky}}":     New(math.NaN(), WithBurst(0)),
 	} {
 		assert.Equal(t, want, s.Description())
-		if s.UsesAttributes() {
-			t.Error("attributes are not used")
-		}
+		assert.False(t, s.UsesAttributes(), "attributes are not used")
 	}
 	assert.Equal(t, "Mode(7)", Mode(7).String())
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 
@@ -234,9 +235,7 @@ func TestCorpusHoldsSecrets(t *testing.T) {
 			rng := seeded(c, p)
 			secret := redacttest.Classes[c].Make(rng)
 			text := redacttest.Places[p].Put(rng, secret)
-			if !utf8.ValidString(text) {
-				t.Errorf("%q is no UTF-8", text)
-			}
+			assert.True(t, utf8.ValidString(text), "%q is no UTF-8", text)
 			if found(mustNew(t, Config{}), redacttest.Places[p], rng, secret, redacttest.Hidden(redacttest.Classes[c].Name, secret)) {
 				t.Errorf("without rules, %q in %q counts as found", secret, text)
 			}

@@ -42,14 +42,10 @@ func TestPattern(t *testing.T) {
 		}
 		assert.Equal(t, c.pattern, p.String())
 		for _, s := range c.yes {
-			if !p.Match(s) {
-				t.Errorf("%q does not match %q", c.pattern, s)
-			}
+			assert.True(t, p.Match(s), "%q does not match %q", c.pattern, s)
 		}
 		for _, s := range c.not {
-			if p.Match(s) {
-				t.Errorf("%q matches %q", c.pattern, s)
-			}
+			assert.False(t, p.Match(s), "%q matches %q", c.pattern, s)
 		}
 	}
 }

@@ -71,9 +71,7 @@ func TestMatches(t *testing.T) {
 }
 
 func TestKindUnspecifiedIsInternal(t *testing.T) {
-	if !MustCompile(Spec{Kind: "internal"}).Matches(Span{}) {
-		t.Error("a span without a kind is not internal")
-	}
+	assert.True(t, MustCompile(Spec{Kind: "internal"}).Matches(Span{}), "a span without a kind is not internal")
 	for text, kind := range kinds {
 		if text != "" && (!MustCompile(Spec{Kind: text}).Matches(Span{Kind: kind}) || kind.String() != text) {
 			t.Errorf("kind %q is %v", text, kind)
@@ -105,9 +103,7 @@ func TestErrorsNameTheRuleAndTheCondition(t *testing.T) {
 	}
 	_, err := CompileAll(Spec{}, Spec{Name: `a\`}, Spec{Kind: "x"})
 	for _, w := range []string{`rule 2 {"name":"a\\"}: name:`, `rule 3 {"kind":"x"}: kind`} {
-		if err == nil || !strings.Contains(err.Error(), w) {
-			t.Errorf("%v\nlacks %s", err, w)
-		}
+		assert.ErrorContains(t, err, w)
 	}
 }
 
@@ -157,9 +153,7 @@ func TestList(t *testing.T) {
 		t.Errorf("%d rules, attributes %v", l.Len(), l.UsesAttributes())
 	}
 	with := NewList(entries[0], Entry[float64]{Rule: MustCompile(Spec{Attributes: map[string]string{"a": "b"}})})
-	if !with.UsesAttributes() {
-		t.Error("a list with a condition on attributes does not use them")
-	}
+	assert.True(t, with.UsesAttributes(), "a list with a condition on attributes does not use them")
 	var empty List[int]
 	if _, ok := empty.Match(Span{}); ok {
 		t.Error("an empty list matches")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/otel/wire/fields"
@@ -44,15 +45,11 @@ func TestValuesOfAllLengths(t *testing.T) {
 		for value := range 140 {
 			v := strings.Repeat("v", value)
 			want := wire.AppendBytes(wire.AppendKey([]byte("before"), wire.SpanAttribute, k, wire.SizeField(value)), wire.AnyValueString, v)
-			if got := wire.AppendStringValue([]byte("before"), wire.SpanAttribute, k, v); !bytes.Equal(got, want) {
-				t.Fatalf("%d and %d bytes: %x, want %x", key, value, got, want)
-			}
+			require.Equal(t, want, wire.AppendStringValue([]byte("before"), wire.SpanAttribute, k, v), "key of %d bytes, value of %d", key, value)
 		}
 		for _, v := range []int64{0, 1, 127, 128, 65535, 1 << 35, -1} {
 			want := wire.AppendVarint(wire.AppendKey([]byte("before"), wire.SpanAttribute, k, 1+wire.SizeVarint(uint64(v))), wire.AnyValueInt, uint64(v))
-			if got := wire.AppendIntValue([]byte("before"), wire.SpanAttribute, k, v); !bytes.Equal(got, want) {
-				t.Fatalf("%d bytes and %d: %x, want %x", key, v, got, want)
-			}
+			require.Equal(t, want, wire.AppendIntValue([]byte("before"), wire.SpanAttribute, k, v), "key of %d bytes, value %d", key, v)
 		}
 	}
 }

@@ -172,9 +172,7 @@ func sampledShares(t *testing.T, pipeline string) {
 			}
 		}
 		n := float64(requests)
-		if math.Abs(traces-n*c.share) > 7*math.Sqrt(n*c.share*(1-c.share)) {
-			t.Errorf("%s %s: %v traces of %d requests", c.sampler, c.rate, traces, requests)
-		}
+		assert.InDelta(t, n*c.share, traces, 7*math.Sqrt(n*c.share*(1-c.share)), "%s %s: traces of %d requests", c.sampler, c.rate, requests)
 	}
 }
 

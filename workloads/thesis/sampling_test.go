@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -127,9 +128,7 @@ func TestContextAware(t *testing.T) {
 		}
 	})
 	said := servicetest.Fails(t, "thesis", map[string]string{"TRACING_ENABLED": "true", "SAMPLING_STRATEGY": "context_aware"})
-	if !contains(said, "CONTEXT_SAMPLER_RULES") {
-		t.Errorf("%q", said)
-	}
+	assert.True(t, contains(said, "CONTEXT_SAMPLER_RULES"), "%q", said)
 }
 
 // What is sensitive does not leave.

@@ -135,9 +135,7 @@ func sampledShares(t *testing.T, pipeline string) {
 			got := float64(len(r.Spans()))
 			// Seven standard deviations: one run in 10^11.
 			n := float64(requests)
-			if math.Abs(got-n*c.share) > 7*math.Sqrt(n*c.share*(1-c.share)) {
-				t.Errorf("%v traces of %d requests", got, requests)
-			}
+			assert.InDelta(t, n*c.share, got, 7*math.Sqrt(n*c.share*(1-c.share)), "traces of %d requests", requests)
 		})
 	}
 }

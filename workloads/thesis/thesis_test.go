@@ -137,9 +137,7 @@ func TestAnswers(t *testing.T) {
 		"otel_spans_exported_total 0", "otel_spans_failed_total 0", "otel_spans_dropped_total 0",
 		"process_cpu_seconds_total", "go_goroutines",
 	} {
-		if !contains(text, want) {
-			t.Errorf("no %q in the metrics", want)
-		}
+		assert.True(t, contains(text, want), "no %q in the metrics", want)
 	}
 }
 
@@ -264,8 +262,6 @@ func TestScatteredFaults(t *testing.T) {
 		last = hit
 	}
 	for _, c := range []struct{ got, of float64 }{{hits, n}, {pairs, hits}, {same, hits}} {
-		if math.Abs(c.got-share*c.of) > 7*math.Sqrt(c.of*share*(1-share)) {
-			t.Errorf("%v of %v are hit, and the share is %v", c.got, c.of, share)
-		}
+		assert.InDelta(t, share*c.of, c.got, 7*math.Sqrt(c.of*share*(1-share)), "hits of %v at a share of %v", c.of, share)
 	}
 }

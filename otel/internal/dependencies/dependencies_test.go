@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -56,9 +57,7 @@ func list(t *testing.T, args ...string) []string {
 
 func TestDependencies(t *testing.T) {
 	packages := slices.DeleteFunc(list(t, "./..."), func(p string) bool { return strings.Contains(p, "/internal/") })
-	if len(packages) < 10 {
-		t.Fatalf("only %v", packages)
-	}
+	require.GreaterOrEqual(t, len(packages), 10, "only %v", packages)
 	for _, p := range packages {
 		name := strings.TrimPrefix(p, module+"/")
 		allowed := append(slices.Clone(sdk), more[name]...)
@@ -72,9 +71,7 @@ func TestDependencies(t *testing.T) {
 			}
 		}
 		for _, m := range more[name] {
-			if !linked[m] {
-				t.Errorf("%s may link %s, and does not: take it off the list", name, m)
-			}
+			assert.True(t, linked[m], "%s may link %s, and does not: take it off the list", name, m)
 		}
 	}
 }

@@ -160,7 +160,5 @@ func TestReadmeIsThisCode(t *testing.T) {
 		found++
 		assert.Contains(t, source, one(block[1]), "this code of README.md is not in readme_test.go: %s", block[1])
 	}
-	if found < 6 {
-		t.Errorf("%d blocks of code in README.md", found)
-	}
+	assert.GreaterOrEqual(t, found, 6, "blocks of code in README.md")
 }

@@ -270,9 +270,7 @@ func TestTransportClosesIdleConnections(t *testing.T) {
 	closed := false
 	c := http.Client{Transport: ours.transport(closer{func() { closed = true }}, sdktrace.NewTracerProvider(), options{})}
 	c.CloseIdleConnections()
-	if !closed {
-		t.Error("the transport underneath was not told")
-	}
+	assert.True(t, closed, "the transport underneath was not told")
 }
 
 type closer struct{ f func() }

@@ -353,7 +353,5 @@ func (byAttribute) Description() string { return "byAttribute" }
 
 func TestInstrumentRefuses(t *testing.T) {
 	err := leanredis.Instrument(struct{ redis.UniversalClient }{})
-	if err == nil || !strings.Contains(err.Error(), "give it a *redis.Client") {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorContains(t, err, "give it a *redis.Client")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -31,9 +32,7 @@ func TestWrongVariables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(p+name, value)
 			_, err := otlpgrpc.New()
-			if err == nil || !strings.Contains(err.Error(), p+name) {
-				t.Errorf("error %v, want one that names %s", err, p+name)
-			}
+			assert.ErrorContains(t, err, p+name)
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %v shows a secret", err)
 			}

@@ -87,9 +87,7 @@ func TestSameAsOfficial(t *testing.T) {
 			if !reflect.DeepEqual(got[1].metadata, got[0].metadata) || c.encoding[1] != c.encoding[0] {
 				t.Errorf("metadata %v, encoding %q; official %v, %q", got[1].metadata, c.encoding[1], got[0].metadata, c.encoding[0])
 			}
-			if !proto.Equal(got[0].request, got[1].request) {
-				t.Errorf("another request arrived:\n%v, official\n%v", got[1].request, got[0].request)
-			}
+			assert.True(t, proto.Equal(got[0].request, got[1].request), "another request arrived:\n%v, official\n%v", got[1].request, got[0].request)
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc/codes"
@@ -44,7 +45,5 @@ func TestPressure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v := e.Pressure(); v > 0.01 {
-		t.Errorf("%v after ten exports were accepted", v)
-	}
+	assert.LessOrEqual(t, e.Pressure(), 0.01, "after ten exports were accepted")
 }

@@ -134,9 +134,7 @@ func equal(t *testing.T, official, ours received) {
 	if !maps.EqualFunc(official.header, ours.header, func(a, b []string) bool { return strings.Join(a, "\n") == strings.Join(b, "\n") }) {
 		t.Errorf("headers\n%v, official\n%v", ours.header, official.header)
 	}
-	if !proto.Equal(official.request, ours.request) {
-		t.Errorf("another request arrived:\n%v, official\n%v", ours.request, official.request)
-	}
+	assert.True(t, proto.Equal(official.request, ours.request), "another request arrived:\n%v, official\n%v", ours.request, official.request)
 }
 
 func TestUserAgent(t *testing.T) {

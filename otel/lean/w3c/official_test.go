@@ -68,9 +68,7 @@ func compare(t *testing.T, traceparent string, tracestate, bag []string) {
 			t.Errorf("%s: traceparent %q, tracestate %q\n got %s\nwant %s", c.name, traceparent, tracestate, show(gs), show(ws))
 		}
 		wb, gb := baggage.FromContext(want), baggage.FromContext(got)
-		if !sameBaggage(wb, gb) {
-			t.Errorf("%s: baggage %q\n got %s\nwant %s", c.name, bag, gb, wb)
-		}
+		assert.True(t, sameBaggage(wb, gb), "%s: baggage %q\n got %s\nwant %s", c.name, bag, gb, wb)
 		if (got == context.Background()) != (want == context.Background()) {
 			t.Errorf("%s: context replaced: got %v, want %v", c.name, got != context.Background(), want != context.Background())
 		}

@@ -27,9 +27,7 @@ func TestContextIsJoined(t *testing.T) {
 		if got, ok := run.Deadline(); !ok || time.Until(got) != time.Minute {
 			t.Errorf("deadline in %v (%v), want the caller's minute", time.Until(got), ok)
 		}
-		if run.Value(key{}) != nil {
-			t.Error("the caller's values are visible to the export")
-		}
+		assert.Nil(t, run.Value(key{}), "the caller's values are visible to the export")
 		cancel(cause)
 		<-run.Done()
 		if context.Cause(run) != cause {
@@ -96,9 +94,7 @@ func TestShutEndsWhatDoesNotEnd(t *testing.T) {
 		if _, err := g.Shut(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err %v, want the deadline's", err)
 		}
-		if !left {
-			t.Error("Shut returned before the export did: its bytes may still be in use")
-		}
+		assert.True(t, left, "Shut returned before the export did: its bytes may still be in use")
 	})
 }
 

@@ -79,9 +79,7 @@ func TestWrongValuesNameTheVariable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			setAll(t, env)
 			_, err := otlpenv.Read()
-			if err == nil || !strings.Contains(err.Error(), p+name) {
-				t.Errorf("error %v, want one that names %s", err, p+name)
-			}
+			assert.ErrorContains(t, err, p+name)
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %v shows the value of a header", err)
 			}
