@@ -135,7 +135,8 @@ func TestRareIsBounded(t *testing.T) {
 	for i := range 1000 {
 		kept += min(decided(t, k, one(1, request("shop", fmt.Sprint("GET /", i))...)).SpanCount(), 1)
 	}
-	if kept != 20 || k.seen.overLimit != 980 {
-		t.Errorf("kept %d, over the limit %d; want 20, 980", kept, k.seen.overLimit)
+	// A few new paths pass for seen, see TestPathCollisions.
+	if kept != 20 || k.seen.overLimit > 980 || k.seen.overLimit < 970 {
+		t.Errorf("kept %d, over the limit %d; want 20, 980 or a few less", kept, k.seen.overLimit)
 	}
 }

@@ -3,11 +3,11 @@ package keepprocessor
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/consistent"
 	"github.com/tare-trace/tare/otel/rule"
@@ -44,25 +44,10 @@ func (r *Rule) probability() float64 {
 
 // compiledRule is a Rule whose patterns are compiled.
 type compiledRule struct {
-	service, name *rule.Pattern // nil: any
-	kind          ptrace.SpanKind
-	attributes    []condition
-	root          bool
-	threshold     consistent.Threshold
-}
-
-type condition struct {
-	key     string
-	pattern *rule.Pattern
-}
-
-var kinds = map[string]ptrace.SpanKind{
-	"":         ptrace.SpanKindUnspecified, // any
-	"internal": ptrace.SpanKindInternal,
-	"server":   ptrace.SpanKindServer,
-	"client":   ptrace.SpanKindClient,
-	"producer": ptrace.SpanKindProducer,
-	"consumer": ptrace.SpanKindConsumer,
+	service   *rule.Pattern // nil: any
+	span      *rule.Rule
+	root      bool
+	threshold consistent.Threshold
 }
 
 func compileRules(rules []Rule) ([]compiledRule, error) {
@@ -77,10 +62,9 @@ func compileRules(rules []Rule) ([]compiledRule, error) {
 	return out, errors.Join(errs...)
 }
 
-func compileRule(r *Rule) (compiledRule, error) {
-	c := compiledRule{root: r.Root}
-	// Reports the errors that package rule knows, in its words.
-	if _, err := rule.Compile(rule.Spec{Name: r.Name, Kind: r.Kind, Attributes: r.Attributes}); err != nil {
+func compileRule(r *Rule) (c compiledRule, err error) {
+	c.root = r.Root
+	if c.span, err = rule.Compile(rule.Spec{Name: r.Name, Kind: r.Kind, Attributes: r.Attributes}); err != nil {
 		return c, err
 	}
 	if r.Service == "" && r.Name == "" && r.Kind == "" && len(r.Attributes) == 0 && !r.Root {
@@ -91,20 +75,8 @@ func compileRule(r *Rule) (compiledRule, error) {
 		return c, fmt.Errorf("probability is %g; use 0 to 1", p)
 	}
 	c.threshold = consistent.NewRate(p).Threshold()
-	c.kind = kinds[r.Kind]
-	var err error
 	if c.service, err = optional(r.Service); err != nil {
 		return c, fmt.Errorf("service: %w", err)
-	}
-	if c.name, err = optional(r.Name); err != nil {
-		return c, fmt.Errorf("name: %w", err)
-	}
-	for key, text := range r.Attributes {
-		pattern, err := rule.CompilePattern(text)
-		if err != nil {
-			return c, fmt.Errorf("attribute %s: %w", key, err)
-		}
-		c.attributes = append(c.attributes, condition{strings.Clone(key), pattern})
 	}
 	return c, nil
 }
@@ -118,23 +90,16 @@ func optional(text string) (*rule.Pattern, error) {
 
 // matches reports whether the span meets the conditions other than root.
 func (r *compiledRule) matches(service string, resource pcommon.Map, s ptrace.Span) bool {
-	if r.kind != ptrace.SpanKindUnspecified && r.kind != kindOf(s) {
+	if r.service != nil && !r.service.Match(service) {
 		return false
 	}
-	if r.service != nil && !r.service.Match(service) || r.name != nil && !r.name.Match(s.Name()) {
-		return false
-	}
-	for i := range r.attributes {
-		c := &r.attributes[i]
-		v, ok := s.Attributes().Get(c.key)
+	return r.span.MatchesFunc(s.Name(), trace.SpanKind(s.Kind()), func(key string, value *rule.Pattern) bool { // OTLP's kinds are the API's
+		v, ok := s.Attributes().Get(key)
 		if !ok {
-			v, ok = resource.Get(c.key)
+			v, ok = resource.Get(key)
 		}
-		if !ok || !matchValue(c.pattern, v) {
-			return false
-		}
-	}
-	return true
+		return ok && matchValue(value, v)
+	})
 }
 
 // kindOf returns the span's kind; an unspecified one counts as internal.

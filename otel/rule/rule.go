@@ -41,7 +41,7 @@ type Rule struct {
 }
 
 type condition struct {
-	key     attribute.Key
+	key     string
 	pattern *Pattern
 }
 
@@ -83,7 +83,7 @@ func Compile(s Spec) (*Rule, error) {
 			errs = append(errs, fmt.Errorf("attribute %s: %w", key, err))
 			continue
 		}
-		r.attributes = append(r.attributes, condition{attribute.Key(key), p})
+		r.attributes = append(r.attributes, condition{key, p})
 	}
 	if len(errs) > 0 {
 		slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -97,7 +97,7 @@ func Compile(s Spec) (*Rule, error) {
 			}
 			return 1
 		}
-		return strings.Compare(string(a.key), string(b.key))
+		return strings.Compare(a.key, b.key)
 	})
 	return r, nil
 }
@@ -135,27 +135,28 @@ func Parse(text []byte) (*Rule, error) {
 // internal, as in the SDK; of several attributes with the same key the last
 // counts.
 func (r *Rule) Matches(s Span) bool {
-	if r.kind != trace.SpanKindUnspecified && r.kind != trace.ValidateSpanKind(s.Kind) {
+	return r.MatchesFunc(s.Name, s.Kind, func(key string, value *Pattern) bool {
+		for i := len(s.Attributes) - 1; i >= 0; i-- {
+			if string(s.Attributes[i].Key) == key {
+				return value.MatchValue(s.Attributes[i].Value)
+			}
+		}
 		return false
-	}
-	if r.name != nil && !r.name.Match(s.Name) {
+	})
+}
+
+// MatchesFunc is [Rule.Matches] for a span that holds its attributes in another
+// form: has reports whether it has the key with a value that matches.
+func (r *Rule) MatchesFunc(name string, kind trace.SpanKind, has func(key string, value *Pattern) bool) bool {
+	if r.kind != trace.SpanKindUnspecified && r.kind != trace.ValidateSpanKind(kind) || r.name != nil && !r.name.Match(name) {
 		return false
 	}
 	for i := range r.attributes {
-		if !r.attributes[i].holds(s.Attributes) {
+		if !has(r.attributes[i].key, r.attributes[i].pattern) {
 			return false
 		}
 	}
 	return true
-}
-
-func (c *condition) holds(attributes []attribute.KeyValue) bool {
-	for i := len(attributes) - 1; i >= 0; i-- {
-		if attributes[i].Key == c.key {
-			return c.pattern.MatchValue(attributes[i].Value)
-		}
-	}
-	return false
 }
 
 // UsesAttributes reports whether the rule has a condition on attributes.
