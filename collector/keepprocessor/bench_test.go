@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span/semconv"
 )
 
@@ -47,7 +48,7 @@ func benchConfigs() map[string]*Config {
 
 // Keeping a trace allocates for its reason, but nothing for each span.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	const traces = 50

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/otel/redact"
 )
 
@@ -176,7 +177,7 @@ func TestCleanSpansAllocateNothing(t *testing.T) {
 	if _, err := r.process(context.Background(), td); err != nil { // fills the cache of keys
 		t.Fatal(err)
 	}
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	if n := testing.AllocsPerRun(100, func() {

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tare-trace/tare/otel/consistent"
+	"github.com/tare-trace/tare/otel/internal/race"
 	"github.com/tare-trace/tare/otel/rule"
 )
 
@@ -226,7 +227,7 @@ func TestRoutesAreForgotten(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	limited := withRates(0.5)

@@ -9,10 +9,12 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tare-trace/tare/otel/internal/race"
 )
 
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
 	sampled, _ := newProvider(t, WithSampler(sdktrace.AlwaysSample()), WithBatch(Batch{ScheduleDelay: time.Hour, MaxQueueSize: 4}))

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
+	"github.com/tare-trace/tare/otel/internal/race"
 	"github.com/tare-trace/tare/otel/redact"
 )
 
@@ -118,7 +119,7 @@ func TestViewIsComputedOnce(t *testing.T) {
 }
 
 func TestNoAllocationWhereNothingMatches(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	r := newRedactor(t)

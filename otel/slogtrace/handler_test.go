@@ -16,6 +16,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tare-trace/tare/otel/internal/race"
 	"github.com/tare-trace/tare/otel/lean"
 	"github.com/tare-trace/tare/otel/slogtrace"
 )
@@ -142,7 +143,7 @@ func TestProviders(t *testing.T) {
 
 // The ids are one string, and nothing else is allocated.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector has pools lose what they hold")
 	}
 	ctx := inSpan(context.Background())

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/tare-trace/tare/otel/internal/race"
 	"github.com/tare-trace/tare/otel/lean"
 	"github.com/tare-trace/tare/otel/lean/leanhttp"
 	"github.com/tare-trace/tare/otel/lean/w3c"
@@ -47,7 +48,7 @@ func incoming(headers ...string) *http.Request {
 }
 
 func TestHandlerAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	never := lean.NewTracerProvider(lean.WithExporter(discard{}), lean.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0))))
@@ -80,7 +81,7 @@ func TestHandlerAllocations(t *testing.T) {
 }
 
 func TestTransportAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	res := &http.Response{StatusCode: 200, Proto: "HTTP/1.1"}

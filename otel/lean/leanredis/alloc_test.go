@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tare-trace/tare/otel/internal/race"
 	"github.com/tare-trace/tare/otel/lean"
 	"github.com/tare-trace/tare/otel/lean/leanredis"
 )
@@ -77,7 +78,7 @@ func withParent(flags trace.TraceFlags) context.Context {
 }
 
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	tp := newLean(t, sdktrace.ParentBased(sdktrace.NeverSample()))

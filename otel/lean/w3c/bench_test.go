@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tare-trace/tare/otel/internal/race"
 	"github.com/tare-trace/tare/otel/lean/w3c"
 )
 
@@ -35,7 +36,7 @@ func TestAllocations(t *testing.T) {
 		{"Inject none", func() { w3c.Propagator{}.Inject(ctx, propagation.HeaderCarrier(out)) }, 0},
 		{"ToHeader", func() { w3c.ToHeader(out, sc) }, 1},
 	} {
-		if got := testing.AllocsPerRun(100, c.f); got != c.want && !raceEnabled {
+		if got := testing.AllocsPerRun(100, c.f); got != c.want && !race.Enabled {
 			t.Errorf("%s: %v allocations, want %v", c.name, got, c.want)
 		}
 	}

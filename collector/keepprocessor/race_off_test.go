@@ -1,5 +1,0 @@
-//go:build !race
-
-package keepprocessor
-
-const raceEnabled = false

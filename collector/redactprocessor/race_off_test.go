@@ -1,5 +1,0 @@
-//go:build !race
-
-package redactprocessor
-
-const raceEnabled = false

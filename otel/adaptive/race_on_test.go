@@ -1,5 +1,0 @@
-//go:build race
-
-package adaptive
-
-const raceEnabled = true

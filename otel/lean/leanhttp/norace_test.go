@@ -1,5 +1,0 @@
-//go:build !race
-
-package leanhttp_test
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package leanredis_test
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package w3c_test
-
-const raceEnabled = false

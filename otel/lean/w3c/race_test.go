@@ -1,6 +1,0 @@
-//go:build race
-
-package w3c_test
-
-// The race detector allocates on its own.
-const raceEnabled = true

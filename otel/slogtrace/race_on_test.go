@@ -1,5 +1,0 @@
-//go:build race
-
-package slogtrace_test
-
-const raceEnabled = true
