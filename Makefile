@@ -220,7 +220,7 @@ go-calls: build ## a million calls of services in Go, in every way: which are li
 
 .PHONY: go-report
 go-report: ## write the targets of linking Go in docs/cost.md, and its ways in docs/runtimes.md, again from docs/results
-	go run ./internal/costdoc go docs/results/go-calls.json docs/results docs/runtimes.md docs/cost.md
+	go run ./lab/costdoc go docs/results/go-calls.json docs/results docs/runtimes.md docs/cost.md
 
 # Runs a profile of an experiment, and puts its results, packed, in the place of those before.
 define record
@@ -237,7 +237,7 @@ runtimes: build polyglot ## measure which runtimes and frameworks are linked, an
 
 .PHONY: runtimes-report
 runtimes-report: ## write the tables of runtimes and frameworks in docs/linking.md and docs/runtimes.md again from docs/results
-	go run ./internal/costdoc runtimes docs/results/runtimes docs/results/runtimes-ways docs/linking.md docs/runtimes.md
+	go run ./lab/costdoc runtimes docs/results/runtimes docs/results/runtimes-ways docs/linking.md docs/runtimes.md
 
 .PHONY: shims-cost
 shims-cost: build polyglot ## measure what shims cost beside OpenTelemetry's instrumentation (root; a quarter of an hour)
@@ -246,7 +246,7 @@ shims-cost: build polyglot ## measure what shims cost beside OpenTelemetry's ins
 
 .PHONY: shims-report
 shims-report: ## write docs/runtimes.md's table of what shims cost again from docs/results
-	go run ./internal/costdoc shims docs/results/shims docs/runtimes.md
+	go run ./lab/costdoc shims docs/results/shims docs/runtimes.md
 
 .PHONY: soak
 soak: build ## an hour of comings and goings around one chain and its agent: nothing wrong, nothing lost in silence, nothing grows (root); SOAK=8h
@@ -269,7 +269,7 @@ PARALLEL ?= 2
 
 .PHONY: kernels-report
 kernels-report: ## write docs/kernels.md's table again from docs/results/kernels.json
-	go run ./internal/costdoc kernels docs/results/kernels.json docs/kernels.md
+	go run ./lab/costdoc kernels docs/results/kernels.json docs/kernels.md
 
 .PHONY: fuzz
 fuzz: check-go ## every fuzz test, FUZZTIME runs each (50000x; 10s for a time)
@@ -348,7 +348,7 @@ results: build ## make docs/results anew: the quick profile of every experiment 
 
 .PHONY: results-report
 results-report: ## write docs/results/README.md, the answers of all experiments, again
-	go run ./internal/costdoc results docs/results docs/results/README.md
+	go run ./lab/costdoc results docs/results docs/results/README.md
 
 .PHONY: screenshots
 screenshots: build ## take the picture of README.md again, of a real chain (root; redis-server, memcached, chromium)
@@ -369,7 +369,7 @@ cost: build ## measure what README.md and docs/cost.md show (root or sudo; 20 mi
 
 .PHONY: cost-report
 cost-report: ## write the tables again from the results in docs/cost/
-	go run ./internal/costdoc agent docs/cost docs/cost.md README.md
+	go run ./lab/costdoc agent docs/cost docs/cost.md README.md
 
 .PHONY: weight
 weight: build ## measure what each stage of the agent weighs (root; a quarter of an hour, on an idle machine)
@@ -378,7 +378,7 @@ weight: build ## measure what each stage of the agent weighs (root; a quarter of
 
 .PHONY: weight-report
 weight-report: ## write docs/cost.md's table of stages again from docs/results
-	go run ./internal/costdoc weight docs/results/weight docs/cost.md
+	go run ./lab/costdoc weight docs/results/weight docs/cost.md
 
 # The benchmarks of the libraries that their README shows: package, pattern, numbers of CPUs.
 OTEL_BENCHMARKS := \
@@ -404,7 +404,7 @@ otel-cost: check-go ## run the libraries' benchmarks in interleaved rounds and w
 
 .PHONY: otel-cost-report
 otel-cost-report: ## write otel/README.md's table again from docs/results
-	go run ./internal/costdoc otel docs/results/otel-benchmarks.txt.gz docs/results otel/README.md
+	go run ./lab/costdoc otel docs/results/otel-benchmarks.txt.gz docs/results otel/README.md
 
 # Of the store: package, pattern. The search runs over TARE_STORE_SPANS spans.
 STORE_ROUNDS ?= 10
@@ -446,7 +446,7 @@ collector-cost: build store-cost flood-cost ## measure what docs/collector.md an
 
 .PHONY: collector-cost-report
 collector-cost-report: ## write the tables of docs/collector.md and docs/cost.md again from docs/results
-	go run ./internal/costdoc collector docs/results/store-benchmarks.txt.gz docs/results/collector-flood.jsonl docs/results docs/collector.md docs/cost.md
+	go run ./lab/costdoc collector docs/results/store-benchmarks.txt.gz docs/results/collector-flood.jsonl docs/results docs/collector.md docs/cost.md
 
 .PHONY: clean
 clean: ## remove what was built
