@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func NewNetwork(name string) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.make(); err != nil {
+	if err := n.make(nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("network namespace %s: %w", n.Name, err), n.Close())
 	}
 	return n, nil
@@ -89,7 +90,7 @@ func (n *Network) Second() (*Network, error) {
 		return nil, err
 	}
 	n.second = second
-	if err := second.makeBehind(n); err != nil {
+	if err := second.make(n); err != nil {
 		return nil, fmt.Errorf("network namespace %s: %w", second.Name, err)
 	}
 	return second, nil
@@ -134,61 +135,47 @@ func mayMakeNetworks(euid int) error {
 	return nil
 }
 
-func (n *Network) make() error {
-	inside := "eth0"
-	for _, args := range [][]string{
-		{"netns", "add", n.Name},
-		{"link", "add", n.Link, "type", "veth", "peer", "name", inside, "netns", n.Name},
-		{"address", "add", n.Gateway + "/30", "dev", n.Link},
-		{"-n", n.Name, "address", "add", n.Host + "/30", "dev", inside},
-	} {
-		if _, err := ip(args...); err != nil {
-			return err
+// make makes the namespace, joined to the caller's or, if first is not nil, to that one,
+// which is its way out then. The laboratory's route to it ends with first's link.
+func (n *Network) make(first *Network) error {
+	const inside = "eth0"
+	in, beside := []string{"-n", n.Name}, []string(nil) // the namespaces of both ends
+	if first != nil {
+		beside = []string{"-n", first.Name}
+	}
+	end := func(ns []string, args ...string) []string { return slices.Concat(ns, args) }
+	all := func(commands ...[]string) error {
+		for _, args := range commands {
+			if _, err := ip(args...); err != nil {
+				return err
+			}
 		}
+		return nil
+	}
+	if err := all(
+		[]string{"netns", "add", n.Name},
+		end(beside, "link", "add", n.Link, "type", "veth", "peer", "name", inside, "netns", n.Name),
+		end(beside, "address", "add", n.Gateway+"/30", "dev", n.Link),
+		end(in, "address", "add", n.Host+"/30", "dev", inside),
+	); err != nil {
+		return err
 	}
 	// Without an address, IPv6 sends no solicitations of its own. It fails
 	// where the kernel has no IPv6, which serves as well.
-	_, _ = ip("link", "set", n.Link, "addrgenmode", "none")
-	_, _ = ip("-n", n.Name, "link", "set", inside, "addrgenmode", "none")
-	for _, args := range [][]string{
-		{"-n", n.Name, "link", "set", "lo", "up"},
-		{"-n", n.Name, "link", "set", inside, "up"},
-		{"link", "set", n.Link, "up"},
-	} {
-		if _, err := ip(args...); err != nil {
-			return err
-		}
+	_, _ = ip(end(beside, "link", "set", n.Link, "addrgenmode", "none")...)
+	_, _ = ip(end(in, "link", "set", inside, "addrgenmode", "none")...)
+	if err := all(
+		end(in, "link", "set", "lo", "up"),
+		end(in, "link", "set", inside, "up"),
+		end(beside, "link", "set", n.Link, "up"),
+	); err != nil || first == nil {
+		return err
 	}
-	return nil
-}
-
-// makeBehind makes a namespace whose way out is another one. The laboratory's route
-// to it ends with the other's link.
-func (n *Network) makeBehind(first *Network) error {
-	inside := "eth0"
-	for _, args := range [][]string{
-		{"netns", "add", n.Name},
-		{"-n", first.Name, "link", "add", n.Link, "type", "veth", "peer", "name", inside, "netns", n.Name},
-		{"-n", first.Name, "address", "add", n.Gateway + "/30", "dev", n.Link},
-		{"-n", n.Name, "address", "add", n.Host + "/30", "dev", inside},
-	} {
-		if _, err := ip(args...); err != nil {
-			return err
-		}
-	}
-	// As in make.
-	_, _ = ip("-n", first.Name, "link", "set", n.Link, "addrgenmode", "none")
-	_, _ = ip("-n", n.Name, "link", "set", inside, "addrgenmode", "none")
-	for _, args := range [][]string{
-		{"-n", n.Name, "link", "set", "lo", "up"},
-		{"-n", n.Name, "link", "set", inside, "up"},
-		{"-n", first.Name, "link", "set", n.Link, "up"},
-		{"-n", n.Name, "route", "add", "default", "via", n.Gateway},
-		{"route", "add", n.Host + "/32", "via", first.Host, "dev", first.Link},
-	} {
-		if _, err := ip(args...); err != nil {
-			return err
-		}
+	if err := all(
+		end(in, "route", "add", "default", "via", n.Gateway),
+		[]string{"route", "add", n.Host + "/32", "via", first.Host, "dev", first.Link},
+	); err != nil {
+		return err
 	}
 	argv, err := first.command([]string{"sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"}) // of that namespace only
 	if err != nil {
