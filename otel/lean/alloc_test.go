@@ -69,6 +69,11 @@ func TestAllocations(t *testing.T) {
 			off.DropIn(&none, ctx, &d)
 		}},
 	} {
-		assert.LessOrEqual(t, testing.AllocsPerRun(1000, c.run), c.most, "%s: allocations", c.name)
+		// The exporter's goroutine allocates, too, where the test is kept from the CPU: the least of a few counts.
+		got := testing.AllocsPerRun(1000, c.run)
+		for range 9 {
+			got = min(got, testing.AllocsPerRun(1000, c.run))
+		}
+		assert.LessOrEqual(t, got, c.most, "%s: allocations", c.name)
 	}
 }
