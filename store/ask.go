@@ -4,22 +4,97 @@ import "context"
 
 type asked struct{}
 
-// WithAsk returns a context with which [Store.Trace] calls ask before it reads a trace, with
-// the size of its spans in bytes of OTLP. An error of ask is Trace's. So whoever serves
-// queries decides how many large traces are in memory at once; Trace needs about three
-// times their size.
-func WithAsk(ctx context.Context, ask func(ctx context.Context, size int64) error) context.Context {
+// Ask is asked before a query takes much memory: more than a mebibyte. spans is how many bytes of a trace's spans, in
+// OTLP and 150 more for each, are to be read, beside what else is held meanwhile, in bytes. It waits until there is so much, and returns
+// how many bytes of the spans may be read; of the others the trace has less, or nothing ([Found.Cut]). What it
+// allowed the same query before is not held any more. Its error is the query's.
+type Ask = func(ctx context.Context, spans, beside int64) (int64, error)
+
+// WithAsk returns a context with which a [Store] calls ask. So whoever serves queries decides how much memory they
+// take together. A trace takes about three times the size of its spans.
+func WithAsk(ctx context.Context, ask Ask) context.Context {
 	return context.WithValue(ctx, asked{}, ask)
 }
 
-func ask(ctx context.Context, places []place) error {
-	f, ok := ctx.Value(asked{}).(func(context.Context, int64) error)
-	if !ok {
+// AskOf returns the Ask of a context, nil if it has none.
+func AskOf(ctx context.Context) Ask {
+	f, _ := ctx.Value(asked{}).(Ask)
+	return f
+}
+
+// unasked is the most, in bytes, that is taken without asking.
+const unasked = 1 << 20
+
+// askOf asks the context's Ask; nil if it has none.
+func askOf(ctx context.Context) func(spans, beside int64) (int64, error) {
+	f := AskOf(ctx)
+	if f == nil {
 		return nil
 	}
-	var size int64
-	for _, p := range places {
-		size += int64(p.length)
+	return func(spans, beside int64) (int64, error) { return f(ctx, spans, beside) }
+}
+
+// holding is what a view has in memory that may be large. Of blocks, and of resources of chunks, it has at most one that
+// is; of names, what maxNames allows, and those of the chunks in use.
+type holding struct {
+	ask     func(spans, beside int64) (int64, error) // nil: everything is allowed
+	block   *chunkData                               // with a large block
+	groups  *chunkData                               // with large resources
+	sizes   [holds]int64                             // bytes
+	granted int64                                    // bytes that need not be asked for
+}
+
+const (
+	holdsBlock = iota
+	holdsGroups
+	holdsNames
+	holds
+)
+
+const (
+	largePart = 128 << 10 // bytes from which a view has one
+	maxNames  = 4 << 20   // bytes of dictionaries that a view has, beside those in use
+)
+
+// hold is called before a chunk's block, or its resources, of n bytes are held.
+func (h *holding) hold(kind int, c *chunkData, n int64) error {
+	if n <= largePart {
+		return nil
 	}
-	return f(ctx, size)
+	last := &h.block
+	if kind == holdsGroups {
+		last = &h.groups
+	}
+	if *last != nil {
+		(*last).forget(kind)
+	}
+	*last, h.sizes[kind] = c, n
+	return h.more()
+}
+
+// more asks for what is held now.
+func (h *holding) more() error {
+	sum := int64(0)
+	for _, n := range h.sizes {
+		sum += n
+	}
+	if h.ask == nil || sum <= max(h.granted, unasked) {
+		return nil
+	}
+	h.granted = sum
+	_, err := h.ask(0, sum)
+	return err
+}
+
+// forget lets go of what is large.
+func (c *chunkData) forget(kind int) {
+	if kind == holdsGroups {
+		c.groups = nil
+		return
+	}
+	for i, b := range c.blocks {
+		if len(b) > largePart {
+			c.blocks[i], c.blockNums[i] = nil, -1
+		}
+	}
 }

@@ -3,13 +3,16 @@ package store
 import (
 	"encoding/binary"
 	"math"
+
+	spantext "github.com/tare-trace/tare/span/text"
 )
 
 // decoder reads what stands on disk. After the first error it returns zeros;
 // done tells. It never allocates by a length that the bytes do not back.
 type decoder struct {
-	b   []byte
-	bad bool
+	b     []byte
+	bad   bool
+	short bool // a name was cut
 }
 
 func (d *decoder) uint64() uint64 {
@@ -53,7 +56,15 @@ func (d *decoder) take(n uint64) []byte {
 // bytes reads a length and that many bytes, without a copy.
 func (d *decoder) bytes() []byte { return d.take(d.uint64()) }
 
-func (d *decoder) string() string { return string(d.bytes()) }
+// name is a string that is cut to text.MostName bytes.
+func (d *decoder) name() string {
+	b := d.bytes()
+	if len(b) > spantext.MostName {
+		d.short = true
+		return spantext.Name(string(b), spantext.MostName)
+	}
+	return string(b)
+}
 
 // count reads a number of elements that take at least size bytes each.
 func (d *decoder) count(size int) int {

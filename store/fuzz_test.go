@@ -63,11 +63,11 @@ func FuzzZone(f *testing.F) {
 func FuzzNames(f *testing.F) {
 	seed(f, partNames)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n, err := parseNames(b)
+		n, _, err := parseNames(b)
 		if err != nil {
 			return
 		}
-		if again, err := parseNames(n.append(nil)); err != nil || !bytes.Equal(n.append(nil), again.append(nil)) {
+		if again, _, err := parseNames(n.append(nil)); err != nil || !bytes.Equal(n.append(nil), again.append(nil)) {
 			t.Errorf("%+v becomes %+v, %v", n, again, err)
 		}
 	})

@@ -71,6 +71,15 @@ func decompress(b []byte, limit uint64) ([]byte, error) {
 	return raw, nil
 }
 
+// decompressed is how large b says it is when decompressed, in bytes; 0 if it cannot be.
+func decompressed(b []byte) int64 {
+	n, err := s2.DecodedLen(b)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}
+
 // A record is what a chunk has of one trace: runs of spans of one group, each
 // as group, length, and the spans as they stand in a ScopeSpans.
 

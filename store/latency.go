@@ -134,6 +134,13 @@ func (c *chunkData) addLatencies(m *match, cols *spanColumns, byOperation bool, 
 			k.operation, k.kind = o.name, o.kind
 		}
 		l := all[k]
+		if l == nil && len(all) >= maxAnswered {
+			k = latencyKey{service: OtherServices}
+			if m.q.Service != "" {
+				k = latencyKey{service: m.q.Service, operation: OtherOperations}
+			}
+			l = all[k]
+		}
 		if l == nil {
 			l = &latency{}
 			all[k] = l

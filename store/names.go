@@ -114,27 +114,47 @@ func (n *names) append(b []byte) []byte {
 	return b
 }
 
-func parseNames(b []byte) (*names, error) {
+// size is about how much memory the names take, in bytes.
+func (n *names) size() int64 {
+	sum := 72*len(n.operations) + 40*len(n.edges) + 16*len(n.services) + 48*len(n.verdicts) + 8*len(n.weights)
+	for _, s := range n.services {
+		sum += len(s)
+	}
+	for i := range n.operations {
+		sum += len(n.operations[i].name)
+	}
+	for _, v := range n.verdicts {
+		sum += len(v.state) + len(v.reason) + len(v.keep)
+	}
+	for _, e := range n.edges {
+		sum += len(e.to)
+	}
+	return int64(sum)
+}
+
+// parseNames reads what append wrote, but for names that are longer than text.MostName, which are cut as those that
+// arrive (short): the cost of a query does not depend on how long a name somebody sent.
+func parseNames(b []byte) (_ *names, short bool, err error) {
 	d := decoder{b: b}
 	n := &names{}
 	n.services = make([]string, d.count(1))
 	for i := range n.services {
-		n.services[i] = d.string()
+		n.services[i] = d.name()
 	}
 	n.operations = make([]operation, d.count(9))
 	for i := range n.operations {
 		o := operation{
-			name: d.string(), service: d.uint32(), kind: int32(d.uint32()), spans: d.uint32(), errors: d.uint32(),
+			name: d.name(), service: d.uint32(), kind: int32(d.uint32()), spans: d.uint32(), errors: d.uint32(),
 			roots: d.uint32(), minDuration: d.uint64(), maxDuration: d.uint64(), maxStart: d.uint64(),
 		}
 		if int(o.service) >= len(n.services) {
-			return nil, corrupt("an operation of service %d of %d", o.service, len(n.services))
+			return nil, false, corrupt("an operation of service %d of %d", o.service, len(n.services))
 		}
 		n.operations[i] = o
 	}
 	n.verdicts = make([]verdict, d.count(3))
 	for i := range n.verdicts {
-		n.verdicts[i] = verdict{d.string(), d.string(), d.string()}
+		n.verdicts[i] = verdict{d.name(), d.name(), d.name()}
 	}
 	n.weights = make([]float64, d.count(8))
 	for i := range n.weights {
@@ -142,13 +162,13 @@ func parseNames(b []byte) (*names, error) {
 	}
 	n.edges = make([]edge, d.count(3))
 	for i := range n.edges {
-		e := edge{from: d.uint32(), to: d.string()}
+		e := edge{from: d.uint32(), to: d.name()}
 		how := d.take(1)
 		if d.bad || int(e.from) >= len(n.services) {
-			return nil, corrupt("a call from service %d of %d", e.from, len(n.services))
+			return nil, false, corrupt("a call from service %d of %d", e.from, len(n.services))
 		}
 		e.traced, e.behind = how[0]&edgeTraced != 0, how[0]&edgeBehind != 0
 		n.edges[i] = e
 	}
-	return n, d.done("names of a chunk")
+	return n, d.short, d.done("names of a chunk")
 }

@@ -79,13 +79,17 @@ type Summary struct {
 	Start    time.Time
 	Duration time.Duration // from the first start to the last end
 	Spans    int
-	Errors   int // spans with status error
-	Services []ServiceCount
-	State    string  // semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete, "" if it was not checked
-	Reason   string  // of an incomplete one
-	Keep     string  // why a tail decision kept it
-	Weight   float64 // how many traces it stands for: 1 / its sampling probability
+	Errors   int            // spans with status error
+	Services []ServiceCount // at most MaxServices: those with the most spans
+	More     int            // services beyond these
+	State    string         // semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete, "" if it was not checked
+	Reason   string         // of an incomplete one
+	Keep     string         // why a tail decision kept it
+	Weight   float64        // how many traces it stands for: 1 / its sampling probability
 }
+
+// MaxServices is how many services of a trace are in its Summary.
+const MaxServices = 50
 
 // ServiceCount is how many spans of a trace are of one service.
 type ServiceCount struct {

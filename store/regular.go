@@ -44,7 +44,7 @@ func special(d fs.DirEntry) string {
 	case t.IsRegular():
 		return ""
 	case t.IsDir():
-		own := []string{formatFile, ledgerFile, retentionFile, gapsFile, "LOCK"}
+		own := []string{formatFile, ledgerFile, retentionFile, "LOCK"}
 		if slices.Contains(own, d.Name()) || ofEngine(d.Name()) || strings.HasPrefix(d.Name(), "OPTIONS-") || strings.HasPrefix(d.Name(), "marker.") {
 			return "a directory"
 		}

@@ -35,7 +35,7 @@ func TestSpecialFiles(t *testing.T) {
 	}
 	for what, put := range kinds {
 		for _, name := range []string{
-			formatFile, ledgerFile, retentionFile, gapsFile, engineDir + "/LOCK", engineDir + "/000099.sst", engineDir + "/000098.log",
+			formatFile, ledgerFile, retentionFile, engineDir + "/LOCK", engineDir + "/000099.sst", engineDir + "/000098.log",
 			engineDir + "/MANIFEST-000001", engineDir + "/OPTIONS-000097", quarantineDir + "/x/000001.sst", asideDir + "/x/000001.log",
 		} {
 			dir, err := os.MkdirTemp("", "s") // the name of a socket is short

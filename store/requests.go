@@ -265,7 +265,7 @@ func decodeRequests(value []byte) ([]measured, error) {
 	d = decoder{b: body}
 	var points []measured
 	for range n {
-		p := measured{service: d.string(), peer: d.string()}
+		p := measured{service: d.name(), peer: d.name()}
 		if flags := d.take(1); flags != nil {
 			p.traced, p.failed = flags[0]&1 != 0, flags[0]&2 != 0
 		}

@@ -21,7 +21,8 @@ type Scope struct {
 	Environments []string // patterns of deployment.environment.name, or deployment.environment; none: any
 }
 
-// OtherServices stands in [Map] for all callees that the reader may not see.
+// OtherServices stands in [Map] for all callees that the reader may not see, and in every answer for all services beyond
+// those that it has.
 const OtherServices = "(other services)"
 
 // Validate reports patterns that can match nothing.

@@ -85,6 +85,9 @@ func (c *chunkData) addEdges(m *match, cols *spanColumns, all map[edgeKey]*edgeS
 	to := make([]*edgeSum, len(names.edges))
 	for i, e := range names.edges {
 		k := edgeKey{names.services[e.from], e.to, e.traced}
+		if all[k] == nil && len(all) >= maxAnswered {
+			k = edgeKey{OtherServices, OtherServices, e.traced}
+		}
 		if all[k] == nil {
 			all[k] = &edgeSum{}
 		}

@@ -7,12 +7,23 @@ import (
 	"strings"
 )
 
+// maxAnswered is how many services, operations or calls an answer has. The others are counted as one
+// (OtherServices, OtherOperations): how many there are is up to whoever sends spans.
+const maxAnswered = 10_000
+
+// OtherOperations stands for all operations beyond those that an answer has.
+const OtherOperations = "(other operations)"
+
 // Services returns the services that have spans stored, by name.
 func (s *Store) Services(ctx context.Context) ([]Service, error) {
 	type count struct{ spans, last uint64 }
 	all := map[string]*count{}
 	err := s.eachOperation(ctx, func(service string, o *operation) {
 		c := all[service]
+		if c == nil && len(all) >= maxAnswered {
+			service = OtherServices
+			c = all[service]
+		}
 		if c == nil {
 			c = &count{}
 			all[service] = c
@@ -41,7 +52,11 @@ func (s *Store) Operations(ctx context.Context, service string) ([]Operation, er
 	all := map[key]uint64{}
 	err := s.eachOperation(ctx, func(of string, o *operation) {
 		if service == "" || of == service {
-			all[key{o.name, o.kind}] += uint64(o.spans)
+			k := key{o.name, o.kind}
+			if _, ok := all[k]; !ok && len(all) >= maxAnswered {
+				k = key{name: OtherOperations}
+			}
+			all[k] += uint64(o.spans)
 		}
 	})
 	if err != nil {

@@ -102,12 +102,13 @@ type Store struct {
 	searches time.Duration // how long a search may take
 	closing  time.Duration // how long Close waits for room
 
-	anySize  bool // tables may be missing, or not as large as the manifest says
-	ledger   *ledger
-	damage   damage
-	failures failures
-	format   int  // version of the directory when it was opened
-	empty    bool // nothing was in it
+	anySize   bool // tables may be missing, or not as large as the manifest says
+	ledger    *ledger
+	damage    damage
+	shortened shortened
+	failures  failures
+	format    int  // version of the directory when it was opened
+	empty     bool // nothing was in it
 
 	life   sync.RWMutex // held for reading by every method
 	closed bool

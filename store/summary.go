@@ -53,6 +53,11 @@ func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
 	slices.SortFunc(s.Services, func(a, b ServiceCount) int {
 		return cmp.Or(cmp.Compare(b.Spans, a.Spans), strings.Compare(a.Name, b.Name))
 	})
+	if s.More = len(s.Services) - MaxServices; s.More > 0 {
+		s.Services = slices.Clone(s.Services[:MaxServices])
+	} else {
+		s.More = 0
+	}
 	s.Start, s.Duration = timeOf(from), durationOf(end-from)
 	s.Root, s.Service = best.name, best.service
 	s.State, s.Reason, s.Keep = found.state, found.reason, found.keep
@@ -68,10 +73,17 @@ func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
 	return s, nil
 }
 
-// target is what the top span says that it asked for.
+// maxTargetBlock is how large a block is, in bytes, that is decompressed for a trace's target. A list does not take longer,
+// or more memory, since one of its traces is large.
+const maxTargetBlock = 4 << 20
+
+// target is what the top span says that it asked for; "" if that is in a block that is too large.
 func (v *view) target(p place, top top) (string, error) {
 	c, err := v.chunk(p.chunk, nil)
 	if err != nil {
+		return "", err
+	}
+	if size, err := c.blockSize(p.block); err != nil || size > maxTargetBlock {
 		return "", err
 	}
 	groups, record, err := c.spansAt(p)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/maphash"
+	"math"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -27,6 +29,7 @@ type Found struct {
 	// those of their parents; nil: none is. HiddenSpans is how many spans these are.
 	Hidden      map[pcommon.SpanID]pcommon.SpanID
 	HiddenSpans int
+	Cut         Cut
 	children    map[pcommon.SpanID]bool // parents of hidden spans
 }
 
@@ -49,8 +52,13 @@ func (f *Found) Child(s ptrace.Span) bool {
 
 // Find is Trace, with how much of it is left out. A trace of which the reader may see no span is not found.
 func (s *Store) Find(ctx context.Context, id pcommon.TraceID) (f Found, err error) {
+	return s.FindPart(ctx, id, Part{exact: true})
+}
+
+// FindPart is Find for a part of what is stored of each span: nothing that is longer than it needs to be ([Cut]).
+func (s *Store) FindPart(ctx context.Context, id pcommon.TraceID, part Part) (f Found, err error) {
 	err = s.read(ctx, func(v *view) (err error) {
-		f, err = v.trace(ctx, id)
+		f, err = v.trace(ctx, id, part)
 		return err
 	})
 	if err != nil && !errors.Is(err, ErrCorrupt) || f.Traces == (ptrace.Traces{}) {
@@ -62,7 +70,7 @@ func (s *Store) Find(ctx context.Context, id pcommon.TraceID) (f Found, err erro
 	return f, err
 }
 
-func (v *view) trace(ctx context.Context, id pcommon.TraceID) (f Found, err error) {
+func (v *view) trace(ctx context.Context, id pcommon.TraceID, part Part) (f Found, err error) {
 	places, err := v.storedPlaces(ctx, id)
 	if err != nil {
 		return f, err
@@ -70,9 +78,11 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (f Found, err erro
 	if len(places) == 0 {
 		return f, ErrNotFound
 	}
-	if err := ask(ctx, places); err != nil {
+	budget, fits, err := v.askFor(places)
+	if err != nil {
 		return f, err
 	}
+	trim := newTrimmer(part, budget, fits, &f.Cut)
 	tree := spanTree{}
 	hide := func(span []byte) {
 		if f.Hidden == nil {
@@ -87,7 +97,7 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (f Found, err erro
 		if err := ctx.Err(); err != nil {
 			return f, err
 		}
-		err := v.spansOf(p, &tree, hide)
+		err := v.spansOf(p, &tree, trim, hide)
 		if err == nil {
 			continue
 		}
@@ -105,7 +115,7 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (f Found, err erro
 			_ = v.skip(z, err) // which only notes it
 		}
 	}
-	if len(tree) == 0 && damaged == nil {
+	if len(tree.resources) == 0 && damaged == nil {
 		return f, ErrNotFound
 	}
 	var m ptrace.ProtoUnmarshaler
@@ -114,6 +124,60 @@ func (v *view) trace(ctx context.Context, id pcommon.TraceID) (f Found, err erro
 		return Found{}, corrupt("trace %s: %v", id, err)
 	}
 	return f, damaged
+}
+
+// askFor asks for the memory that the trace takes, and returns how much of its spans may be read: bytes, and spanCost
+// for each. fits: these are all.
+func (v *view) askFor(places []place) (budget int64, fits bool, err error) {
+	var spans, block int64
+	for _, p := range places {
+		spans += int64(p.length)
+	}
+	if v.ask == nil {
+		return math.MaxInt64, true, nil
+	}
+	if spans <= largePart {
+		return unasked, true, nil
+	}
+	for _, p := range places {
+		n, size, err := v.sizeOf(p)
+		if err != nil && !errors.Is(err, ErrCorrupt) { // that comes again
+			return 0, false, err
+		}
+		spans += spanCost * n
+		block = max(block, size)
+	}
+	if block <= largePart {
+		block = 0
+	}
+	if block += v.sizes[holdsGroups]; spans+block <= unasked {
+		return unasked, true, nil
+	}
+	v.granted = block
+	budget, err = v.ask(spans, block)
+	return budget, budget >= spans, err
+}
+
+// spanCost is what a span takes beside its bytes, in bytes: it takes more memory for each of them the shorter it is.
+const spanCost = 150
+
+// sizeOf returns how many spans are at the place, as they are stored, and the size of their block, in bytes. It reads
+// their resources, too.
+func (v *view) sizeOf(p place) (spans, block int64, err error) {
+	c, err := v.stored(p.chunk, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	first, err := c.column(colFirst)
+	if err != nil || p.ordinal >= c.zone.traces {
+		return 0, 0, err
+	}
+	at, next := c.spansOf(first, int(p.ordinal))
+	if _, err := c.resources(); err != nil {
+		return 0, 0, err
+	}
+	block, err = c.blockSize(p.block)
+	return int64(next - at), block, err
 }
 
 // zoneOf returns the bounds of a chunk; nil if there is no such chunk.
@@ -127,7 +191,7 @@ func (v *view) zoneOf(chunk uint64) *zone {
 }
 
 // spansOf adds the spans at a place, and calls hide with those that the reader's scope does not allow.
-func (v *view) spansOf(p place, tree *spanTree, hide func(span []byte)) error {
+func (v *view) spansOf(p place, tree *spanTree, trim *trimmer, hide func(span []byte)) error {
 	c, err := v.stored(p.chunk, nil)
 	if err != nil {
 		return err
@@ -143,8 +207,11 @@ func (v *view) spansOf(p place, tree *spanTree, hide func(span []byte)) error {
 				return err
 			}
 		}
-		tree.add(groups[g], spans)
-		return nil
+		spans, err := trim.run(spans)
+		if err != nil || len(spans) == 0 {
+			return err
+		}
+		return tree.add(groups[g], spans, trim)
 	})
 }
 
@@ -199,42 +266,60 @@ func idsOf(span []byte) (id, parent pcommon.SpanID) {
 }
 
 // spanTree puts groups of spans together again.
-type spanTree []*resourceTree
+type spanTree struct {
+	resources []*resourceTree
+	known     map[uint64][]*resourceTree // by hash: a trace may have many, and long ones
+}
+
+var treeSeed = maphash.MakeSeed()
 
 type resourceTree struct {
-	resource []byte
+	stored   []byte
+	resource []byte // trimmed
 	scopes   []*scopeTree
 }
 
 type scopeTree struct {
-	scope []byte
-	spans []byte
+	stored []byte
+	scope  []byte // trimmed
+	spans  []byte
 }
 
-func (t *spanTree) add(g group, spans []byte) {
+func (t *spanTree) add(g group, spans []byte, trim *trimmer) error {
 	var r *resourceTree
-	for _, have := range *t {
-		if bytes.Equal(have.resource, g.resource) {
+	hash := maphash.Bytes(treeSeed, g.resource)
+	for _, have := range t.known[hash] {
+		if bytes.Equal(have.stored, g.resource) {
 			r = have
 		}
 	}
 	if r == nil {
-		r = &resourceTree{resource: g.resource}
-		*t = append(*t, r)
+		resource, err := trim.resource(g.resource)
+		if err != nil {
+			return err
+		}
+		r = &resourceTree{stored: g.resource, resource: resource}
+		t.resources = append(t.resources, r)
+		if t.known == nil {
+			t.known = map[uint64][]*resourceTree{}
+		}
+		t.known[hash] = append(t.known[hash], r)
 	}
 	for _, s := range r.scopes {
-		if bytes.Equal(s.scope, g.scope) {
+		if bytes.Equal(s.stored, g.scope) {
 			s.spans = append(s.spans, spans...)
-			return
+			return nil
 		}
 	}
-	r.scopes = append(r.scopes, &scopeTree{g.scope, append([]byte(nil), spans...)})
+	scope, err := trim.scope(g.scope)
+	r.scopes = append(r.scopes, &scopeTree{g.scope, scope, append([]byte(nil), spans...)})
+	return err
 }
 
 // encode returns the TracesData.
-func (t spanTree) encode() []byte {
+func (t *spanTree) encode() []byte {
 	var data []byte
-	for _, r := range t {
+	for _, r := range t.resources {
 		rs := append([]byte(nil), r.resource...)
 		for _, s := range r.scopes {
 			rs = wire.AppendHead(rs, wire.ResourceSpansScope, len(s.scope)+len(s.spans))

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"golang.org/x/sync/semaphore"
 )
 
 // read calls f with a view of what the context's reader may see and has not expired. The view is closed when f
@@ -24,6 +26,7 @@ func (s *Store) read(ctx context.Context, f func(v *view) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
+	v.ask = askOf(ctx)
 	if v.lens = s.lens(ctx, s.now()); v.lens != nil {
 		for i, z := range v.chunks {
 			// Of what is seen of a chunk, nothing is known before it is read: a trace may begin with any of its spans.
@@ -46,6 +49,7 @@ type view struct {
 	open   map[uint64]*chunkData
 	traces *pebble.Iterator
 	lens   *lens // what is left out; nil: nothing
+	holding
 
 	damaged int // chunks that were left out
 }
@@ -92,13 +96,15 @@ func (v *view) close() error {
 
 // chunkData is a chunk of which parts have been read.
 type chunkData struct {
-	v       *view
-	zone    *zone
-	names   *names
-	groups  []group
-	filters [filterParts][]filter
-	columns [columns]*column
-	closers []io.Closer
+	v      *view
+	zone   *zone
+	names  *names
+	groups []group
+	// nameBytes is what the names take of the view's holding.
+	nameBytes int64
+	filters   [filterParts][]filter
+	columns   [columns]*column
+	closers   []io.Closer
 
 	focused    bool // the view's lens has been applied
 	projection *projection
@@ -141,7 +147,7 @@ func (v *view) stored(number uint64, z *zone) (*chunkData, error) {
 			return nil, errors.Join(err, c.close())
 		}
 	}
-	if len(v.open) >= openChunks {
+	if len(v.open) >= openChunks || v.sizes[holdsNames] > maxNames {
 		for n, old := range v.open {
 			if old.pinned {
 				continue
@@ -168,6 +174,8 @@ func (c *chunkData) close() error {
 		err = errors.Join(err, x.Close())
 	}
 	c.closers, c.filters = nil, [filterParts][]filter{}
+	c.v.sizes[holdsNames] -= c.nameBytes
+	c.nameBytes = 0
 	if c.projection == nil { // else they are in memory of their own
 		c.columns = [columns]*column{}
 	}
@@ -187,20 +195,79 @@ func (c *chunkData) get(number uint64, part byte, n uint32) ([]byte, error) {
 	return b, nil
 }
 
+// dictionary returns the chunk's names, cut to text.MostName bytes.
 func (c *chunkData) dictionary() (*names, error) {
 	if c.names == nil {
-		b, err := c.get(c.zone.chunk, partNames, 0)
+		n, err := c.readNames()
 		if err != nil {
 			return nil, err
 		}
-		n, err := parseNames(b)
-		if err != nil {
-			return nil, err
-		}
-		c.names = n
+		c.names, c.nameBytes = n, n.size()
+		c.v.sizes[holdsNames] += c.nameBytes
+		return n, c.v.more()
 	}
 	return c.names, nil
 }
+
+// readNames reads the dictionary. Names may be long that were stored before they were cut: what is not cut yet is held
+// only here, and what was cut is kept for other queries.
+func (c *chunkData) readNames() (*names, error) {
+	if s := c.v.s; s != nil {
+		if n := s.shortened.get(c.zone.chunk); n != nil {
+			return n, nil
+		}
+	}
+	if n := int64(min(c.zone.bytes, maxRawNames)); n > unasked { //nolint:gosec // bounded
+		if err := rawNames.Acquire(context.Background(), n); err != nil {
+			return nil, err
+		}
+		defer rawNames.Release(n)
+	}
+	b, closer, err := c.v.parts.Get(partKey(c.zone.chunk, partNames, 0))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, corrupt("chunk %d lacks its names", c.zone.chunk)
+	}
+	if err != nil {
+		return nil, engineError("reading", err)
+	}
+	n, short, err := parseNames(b)
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return nil, err
+	}
+	if short && c.v.s != nil {
+		c.v.s.shortened.put(c.zone.chunk, n)
+	}
+	return n, nil
+}
+
+// shortened are dictionaries that were long, by chunk. They do not change.
+type shortened struct {
+	mu    sync.Mutex
+	names map[uint64]*names
+	size  int64
+}
+
+const maxShortened = 8 << 20 // bytes
+
+func (s *shortened) get(chunk uint64) *names {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[chunk]
+}
+
+func (s *shortened) put(chunk uint64, n *names) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.size += n.size(); s.names == nil || s.size > maxShortened {
+		s.names, s.size = map[uint64]*names{}, n.size()
+	}
+	s.names[chunk] = n
+}
+
+// maxRawNames bounds the chunks, in bytes, of which dictionaries are read at once. One that is larger is read alone.
+const maxRawNames = 64 << 20
+
+var rawNames = semaphore.NewWeighted(maxRawNames)
 
 // rowsOf is how many numbers the column has.
 func (z *zone) rowsOf(col int) int {
@@ -248,6 +315,9 @@ func (c *chunkData) resources() ([]group, error) {
 	if c.groups == nil {
 		b, err := c.get(c.zone.chunk, partGroups, 0)
 		if err != nil {
+			return nil, err
+		}
+		if err := c.v.hold(holdsGroups, c, decompressed(b)); err != nil {
 			return nil, err
 		}
 		if c.groups, err = parseGroups(b, c.zone.uncompressed); err != nil {
@@ -314,13 +384,34 @@ func (c *chunkData) block(n uint32) ([]byte, error) {
 	if err != nil {
 		return nil, engineError("reading", err)
 	}
-	raw, err := decompress(b, c.zone.uncompressed)
+	var raw []byte
+	if err = c.v.hold(holdsBlock, c, decompressed(b)); err == nil {
+		raw, err = decompress(b, c.zone.uncompressed)
+	}
 	if err := errors.Join(err, closer.Close()); err != nil {
 		return nil, err
 	}
 	c.blocks[c.nextBlock], c.blockNums[c.nextBlock] = raw, int64(n)
 	c.nextBlock = (c.nextBlock + 1) % openBlocks
 	return raw, nil
+}
+
+// blockSize is the size of a block, decompressed, in bytes.
+func (c *chunkData) blockSize(n uint32) (int64, error) {
+	if c.zone.uncompressed <= unasked {
+		return int64(c.zone.uncompressed), nil //nolint:gosec // small
+	}
+	if i := slices.Index(c.blockNums[:], int64(n)); i >= 0 {
+		return int64(len(c.blocks[i])), nil
+	}
+	b, closer, err := c.v.parts.Get(partKey(c.zone.chunk, partBlock, n))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil // whoever reads it finds out
+	}
+	if err != nil {
+		return 0, engineError("reading", err)
+	}
+	return decompressed(b), engineError("reading", closer.Close())
 }
 
 // places returns where what is seen of the trace stands, by the number of the chunk. Their ordinals are those of

@@ -16,7 +16,7 @@ type Asked struct {
 }
 
 // audited calls Audit with each request, before the first byte of its answer is sent.
-func (o *Options) audited(next http.Handler, refuse func(w http.ResponseWriter, text string)) http.Handler {
+func (o *Options) audited(next http.Handler, refuse func(w http.ResponseWriter, status int, text string)) http.Handler {
 	if o.Audit == nil {
 		return next
 	}
@@ -37,7 +37,7 @@ func (o *Options) audited(next http.Handler, refuse func(w http.ResponseWriter, 
 // auditing is a response of which the beginning is held until it is recorded.
 type auditing struct {
 	http.ResponseWriter
-	refuse  func(w http.ResponseWriter, text string)
+	refuse  func(w http.ResponseWriter, status int, text string)
 	audit   func(status int) error
 	done    bool
 	refused bool // something else has been answered
@@ -54,7 +54,7 @@ func (a *auditing) WriteHeader(status int) {
 	if err := a.audit(status); err != nil {
 		a.refused = true
 		a.Header().Del("Content-Disposition")
-		a.refuse(a.ResponseWriter, "queries are refused while what is asked cannot be recorded: whoever runs this store finds in its log why")
+		a.refuse(a.ResponseWriter, http.StatusServiceUnavailable, "queries are refused while what is asked cannot be recorded: whoever runs this store finds in its log why")
 		return
 	}
 	a.ResponseWriter.WriteHeader(status)

@@ -6,6 +6,7 @@ package web
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -19,11 +20,8 @@ import (
 	"github.com/tare-trace/tare/web/page"
 )
 
-// Limits of queries: the time of one, and how many run at once.
-const (
-	DefaultTimeout = 15 * time.Second
-	atOnce         = 16
-)
+// DefaultTimeout is how long a query may take, and wait.
+const DefaultTimeout = 15 * time.Second
 
 // Options of the page and its APIs.
 type Options struct {
@@ -44,6 +42,11 @@ type Options struct {
 	Audit func(Asked) error
 	// Refused is called for each request that is refused because of its Host header.
 	Refused func(r *http.Request, status int, reason string)
+	// Client names who sends a request: queries of each client have a queue of their own. nil: [ClientOf].
+	Client func(*http.Request) string
+	// Busy is called for each query that is refused because others run or memory is short, with the status of its
+	// answer: 429, 503, or 499 if the client went away while it waited.
+	Busy func(r *http.Request, status int, reason string)
 }
 
 // New serves the page at /, the JSON API at /api/v1 and Jaeger's at /api. An invalid
@@ -65,18 +68,36 @@ func handler(o Options) (h http.Handler, patterns []string) {
 	if err != nil {
 		panic(err) // the options are constants
 	}
-	// One limit for both: they share the store.
-	turns, memory := answer.NewTurns(atOnce), answer.NewMemory()
-	limit := func(next http.Handler, busy func(http.ResponseWriter)) http.Handler {
-		return turns.Limit(memory.Limit(next, busy), o.Timeout, busy)
+	if o.Client == nil {
+		o.Client = ClientOf
 	}
+	// One queue for both: they share the store.
+	queue := answer.NewQueue(o.Client)
+	queue.Refused = o.Busy
 	own := api.New(api.Options{Store: o.Store, Health: health.New(o.Health), Version: o.Version, Log: o.Log})
 	jaegers := jaeger.New(jaeger.Options{Store: o.Store, Log: o.Log})
 	mux := &answer.Mux{}
 	mux.Handle("/", newAssets(page.Assets))
-	mux.Handle(api.Prefix, o.audited(limit(own, api.Busy), api.Refuse))
-	mux.Handle(jaeger.Prefix, o.audited(limit(jaegers, jaeger.Busy), jaeger.Refuse))
+	mux.Handle(api.Prefix, o.audited(queue.Limit(own, o.Timeout, api.Refuse), api.Refuse))
+	mux.Handle(jaeger.Prefix, o.audited(queue.Limit(jaegers, o.Timeout, jaeger.Refuse), jaeger.Refuse))
 	return o.protected(compress(mux)), slices.Concat(mux.Patterns, own.Patterns, jaegers.Patterns)
+}
+
+// ClientOf is the address of who sends a request; of IPv6 its first 64 bits, since one host may have all of these.
+func ClientOf(r *http.Request) string {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil { // a unix socket
+		return ""
+	}
+	bits := 64
+	if addr := a.Addr().Unmap(); addr.Is4() {
+		bits = 32
+	}
+	p, err := a.Addr().Unmap().Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return p.String()
 }
 
 // protected is what every request passes first.

@@ -111,7 +111,7 @@ func newAudit(set component.TelemetrySettings, c *AuditConfig) (*audit, error) {
 func (a *audit) asked(q web.Asked) error {
 	l := lineOf(q.Request, q.Status)
 	l.Event, l.Route, l.Services, l.Traces = "answered", q.Route, append(l.Services, q.Services...), q.Traces
-	if q.Status == http.StatusServiceUnavailable {
+	if q.Status == http.StatusServiceUnavailable || q.Status == http.StatusTooManyRequests {
 		l.Event = "refused"
 	}
 	err := a.write(q.Request, &l)
@@ -195,6 +195,15 @@ func readerOf(r *http.Request) (name, token string) {
 		}
 	}
 	return cut(name), presented(r)
+}
+
+// clientOf names who asks, so that nobody's queries wait for those of another: by name where readers authenticate, else
+// by address.
+func clientOf(r *http.Request) string {
+	if name, _ := readerOf(r); name != "" {
+		return "reader " + name
+	}
+	return web.ClientOf(r)
 }
 
 func cut(text string) string {

@@ -118,6 +118,8 @@ func (e *pageExtension) serve(ctx context.Context, host component.Host, st *stor
 		Hosts:   e.config.Hosts,
 		AnyHost: !loopback,
 		Refused: refusals.refused,
+		Busy:    refusals.busy,
+		Client:  clientOf,
 	}
 	if e.audit != nil {
 		o.Audit = e.audit.asked

@@ -57,6 +57,15 @@ func (s *refusals) refused(r *http.Request, status int, reason string) {
 		zap.String("path", r.URL.Path), zap.Int("status", status), zap.String("reason", reason))
 }
 
+// busy counts and logs a query that was refused since others run, or memory is short. Who went away while it waited is
+// only counted. The audit log has its answer.
+func (s *refusals) busy(r *http.Request, status int, reason string) {
+	s.count.Add(context.WithoutCancel(r.Context()), 1, metric.WithAttributes(attribute.Int("status", status)))
+	if status != 499 {
+		s.log.Warn("query refused", zap.String("remote", r.RemoteAddr), zap.String("path", r.URL.Path), zap.Int("status", status), zap.String("reason", reason))
+	}
+}
+
 // unauthenticated writes the response when an authenticator, or tokens, refuse a request, or when a
 // body cannot be decompressed.
 func (s *refusals) unauthenticated(w http.ResponseWriter, r *http.Request, message string, status int) {

@@ -22,6 +22,9 @@ func (t *Target) Take(key, value string) {
 	}
 }
 
+// IsTarget reports whether an attribute with this key may say what a span asked for.
+func IsTarget(key string) bool { return targetRank(key) > 0 }
+
 // targetRank orders the attributes by how well they tell the target; 0: not at
 // all. Each key is followed by what older conventions called the same.
 func targetRank(key string) int {

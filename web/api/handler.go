@@ -56,10 +56,7 @@ func shape(_ int, text string) any {
 	}{text}
 }
 
-// Busy answers a request that waited too long for its turn.
-func Busy(w http.ResponseWriter) { Refuse(w, "too many queries at once: try again") }
-
 // Refuse answers a request that cannot be answered now.
-func Refuse(w http.ResponseWriter, text string) {
-	answer.JSON(w, http.StatusServiceUnavailable, shape(0, text))
+func Refuse(w http.ResponseWriter, status int, text string) {
+	answer.JSON(w, status, shape(0, text))
 }

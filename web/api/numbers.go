@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tare-trace/tare/store"
+	"github.com/tare-trace/tare/web/internal/answer"
 )
 
 // lastHour is the default time range of map and latencies.
@@ -42,8 +43,8 @@ type edge struct {
 }
 
 type serviceMap struct {
-	Nodes []node `json:"nodes"`
-	Edges []edge `json:"edges"`
+	Nodes []node
+	Edges []edge
 }
 
 func (a *api) serviceMap(r *http.Request) (any, error) {
@@ -61,7 +62,13 @@ func (a *api) serviceMap(r *http.Request) (any, error) {
 	if !m.MeasuredSince.IsZero() {
 		measured = seconds(from, to, now, m.MeasuredSince)
 	}
-	return drawMap(m, a.covered(from, to, now), measured), nil
+	drawn := drawMap(m, a.covered(from, to, now), measured)
+	nodes, left, err := answer.Fit(drawn.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	edges, leftEdges, err := answer.Fit(drawn.Edges)
+	return map[string]any{"nodes": nodes, "edges": edges, "left_out": left + leftEdges}, err
 }
 
 // drawMap adds nodes that the store's map only implies: callees that sent no spans, and
@@ -206,5 +213,5 @@ func (a *api) latencies(r *http.Request) (any, error) {
 		out = append(out, latency{l.Service, l.Operation, kind, l.Count, finite(l.Weight), finite(l.Errors),
 			int64(l.P50), int64(l.P95), int64(l.P99), int64(l.Max)})
 	}
-	return map[string]any{"latencies": out}, nil
+	return listed("latencies", out)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -17,10 +18,9 @@ import (
 	"github.com/tare-trace/tare/web/waterfall"
 )
 
-// maxTrace bounds a trace, in bytes of OTLP, that is answered with its attributes; JSON
-// is two to three times as large. Larger traces are read with attributes=false, then span
-// by span.
-const maxTrace = 128 << 20
+// maxTrace bounds a trace as JSON, in bytes. It is written span by span; of how much of it is read, the memory of
+// queries decides.
+const maxTrace = 256 << 20
 
 type traceHead struct {
 	TraceID  string         `json:"trace_id"`
@@ -74,6 +74,14 @@ type details struct {
 	Attributes []attribute `json:"attributes"`
 	Events     []event     `json:"events"`
 	Links      []link      `json:"links"`
+	Dropped    dropped     `json:"dropped,omitzero"`
+}
+
+// dropped is what a span had more of: whoever sent it left it out, or it did not fit into the answer.
+type dropped struct {
+	Attributes uint32 `json:"attributes"`
+	Events     uint32 `json:"events"`
+	Links      uint32 `json:"links"`
 }
 
 type event struct {
@@ -87,6 +95,16 @@ type link struct {
 	SpanID     string      `json:"span_id"`
 	Attributes []attribute `json:"attributes"`
 }
+
+// cut is what of a trace is stored and is not in the answer. What is cut of a text says so itself: see package text.
+type cut struct {
+	Spans  int `json:"spans"`
+	Bare   int `json:"bare_spans"` // spans without attributes, events and links
+	Fields int `json:"fields"`     // attributes, events and links of spans that have very many
+	Texts  int `json:"texts"`      // that are cut since they are very long
+}
+
+func cutOf(c store.Cut) cut { return cut{c.Spans, c.Short, c.Fields, c.Texts} }
 
 // analysed is a trace as a response, written span by span.
 type analysed struct {
@@ -109,13 +127,9 @@ func (a *api) trace(r *http.Request) (any, error) {
 	if err := p.done(); err != nil {
 		return nil, err
 	}
-	found, damaged, err := a.read(r)
+	found, damaged, err := a.read(r, store.Part{Keys: waterfall.Reads, All: all})
 	if err != nil {
 		return nil, err
-	}
-	if n := (&ptrace.ProtoMarshaler{}).TracesSize(found.Traces); all && n > maxTrace {
-		return nil, answer.TooLarge("the trace has %d spans in %d MiB: ask with attributes=false, and for single spans by /spans/{span id}",
-			found.Traces.SpanCount(), n>>20)
 	}
 	t := analyse(r, found)
 	logs, unread, err := a.logs(r.Context(), t.Trace)
@@ -130,12 +144,12 @@ func (a *api) trace(r *http.Request) (any, error) {
 }
 
 // read finds the trace that the path names. If only a part of it can be read, it says why.
-func (a *api) read(r *http.Request) (f store.Found, damaged string, err error) {
+func (a *api) read(r *http.Request, part store.Part) (f store.Found, damaged string, err error) {
 	id, err := traceID(r)
 	if err != nil {
 		return f, "", err
 	}
-	f, err = a.Store.Find(r.Context(), id)
+	f, err = a.Store.FindPart(r.Context(), id, part)
 	switch {
 	case errors.Is(err, store.ErrCorrupt) && f.Traces.SpanCount() > 0:
 		return f, err.Error(), nil
@@ -153,11 +167,17 @@ func (t *analysed) WriteJSON(_ context.Context, w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(w, 64<<10)
+	left := cutOf(t.found.Cut)
+	counted := &counting{Writer: w}
+	out := bufio.NewWriterSize(counted, 64<<10)
 	_, _ = out.Write(head[:len(head)-1]) // a bufio.Writer keeps its first error
 	_, _ = out.WriteString(`,"spans":[`)
 	enc := json.NewEncoder(out)
 	for i := range t.Spans {
+		if counted.n > maxTrace {
+			left.Spans += len(t.Spans) - i
+			break
+		}
 		if i > 0 {
 			_ = out.WriteByte(',')
 		}
@@ -171,8 +191,26 @@ func (t *analysed) WriteJSON(_ context.Context, w http.ResponseWriter) error {
 	}
 	_, _ = out.WriteString(`],"logs":`)
 	_, _ = out.Write(logs)
+	rest, err := json.Marshal(left)
+	if err != nil {
+		return err
+	}
+	_, _ = out.WriteString(`,"cut":`)
+	_, _ = out.Write(rest)
 	_, _ = out.WriteString("}\n")
 	return out.Flush()
+}
+
+// counting counts the bytes that are written.
+type counting struct {
+	io.Writer
+	n int
+}
+
+func (c *counting) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	c.n += n
+	return n, err
 }
 
 func (t *analysed) head() traceHead {
@@ -215,7 +253,7 @@ func (t *analysed) span(i int, all bool) spanJSON {
 
 func (t *analysed) details(s ptrace.Span) *details {
 	d := &details{Attributes: attributes(s.Attributes()), Events: make([]event, 0, s.Events().Len()),
-		Links: make([]link, 0, s.Links().Len())}
+		Links: make([]link, 0, s.Links().Len()), Dropped: dropped{s.DroppedAttributesCount(), s.DroppedEventsCount(), s.DroppedLinksCount()}}
 	for _, e := range s.Events().All() {
 		// Unsigned arithmetic wraps, and so gives the right negative offset.
 		d.Events = append(d.Events, event{int64(uint64(e.Timestamp()) - t.Start), e.Name(), attributes(e.Attributes())})
@@ -257,7 +295,7 @@ func (a *api) span(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, _, err := a.read(r)
+	found, _, err := a.read(r, store.Part{Keys: waterfall.Reads, Whole: id})
 	if err != nil {
 		return nil, err
 	}
@@ -284,14 +322,15 @@ func (a *api) otlp(r *http.Request) (any, error) {
 	if err := newParams(r).done(); err != nil {
 		return nil, err
 	}
-	found, _, err := a.read(r)
+	found, _, err := a.read(r, store.Part{Keys: waterfall.Reads, All: true})
 	if err != nil {
 		return nil, err
 	}
 	td := found.Traces
 	answer.NoteTrace(r.Context(), td)
-	if n := (&ptrace.ProtoMarshaler{}).TracesSize(td); n > maxTrace {
-		return nil, answer.TooLarge("the trace has %d MiB, more than %d: read its spans by /spans/{span id}", n>>20, maxTrace>>20)
+	if c := found.Cut; c.Spans+c.Short > 0 { // a file would not say that it lacks them
+		return nil, answer.TooLarge("the trace is larger than what there is memory for: %d of its spans would be missing and %d lack attributes; "+
+			"read it with attributes=false, and its spans by /spans/{span id}", c.Spans, c.Short)
 	}
 	return otlp{td}, nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -27,7 +28,13 @@ func (a *api) services(r *http.Request) (any, error) {
 	for _, s := range found {
 		out = append(out, service{s.Name, s.Spans, timeText(s.Last)})
 	}
-	return map[string]any{"services": out}, nil
+	return listed("services", out)
+}
+
+// listed is an answer that is a list; left_out is how many elements did not fit.
+func listed[T any](name string, list []T) (any, error) {
+	fit, left, err := answer.Fit(list)
+	return map[string]any{name: fit, "left_out": left}, err
 }
 
 type operation struct {
@@ -54,7 +61,7 @@ func (a *api) operations(r *http.Request) (any, error) {
 	for _, o := range found {
 		out = append(out, operation{o.Name, kindName(o.Kind), o.Spans})
 	}
-	return map[string]any{"operations": out}, nil
+	return listed("operations", out)
 }
 
 type summary struct {
@@ -66,7 +73,8 @@ type summary struct {
 	Duration int64          `json:"duration_ns"`
 	Spans    int            `json:"spans"`
 	Errors   int            `json:"errors"`
-	Services []serviceCount `json:"services"`
+	Services []serviceCount `json:"services"`      // those with the most spans
+	More     int            `json:"more_services"` // beyond these
 	State    string         `json:"state"`
 	Reason   string         `json:"reason"`
 	Keep     string         `json:"keep"`
@@ -80,11 +88,12 @@ type serviceCount struct {
 }
 
 type page struct {
-	Traces    []summary `json:"traces"`
-	Next      string    `json:"next"`
-	Truncated bool      `json:"truncated"`
-	Reached   string    `json:"reached"`
-	Damaged   int       `json:"damaged"` // chunks of spans and traces that cannot be read, and may be missing here
+	Traces    []json.RawMessage `json:"traces"`   // of summary
+	LeftOut   int               `json:"left_out"` // traces that did not fit: ask for fewer by limit
+	Next      string            `json:"next"`
+	Truncated bool              `json:"truncated"`
+	Reached   string            `json:"reached"`
+	Damaged   int               `json:"damaged"` // chunks of spans and traces that cannot be read, and may be missing here
 }
 
 func (a *api) search(r *http.Request) (any, error) {
@@ -96,12 +105,13 @@ func (a *api) search(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := page{Traces: make([]summary, 0, len(found.Traces)), Next: found.Next,
+	list := make([]summary, 0, len(found.Traces))
+	out := page{Next: found.Next,
 		Truncated: found.Truncated, Reached: timeText(found.Reached), Damaged: found.Damaged}
 	for _, t := range found.Traces {
 		s := summary{
 			TraceID: t.TraceID.String(), Service: t.Service, Name: t.Root, Target: t.Target, Start: timeText(t.Start),
-			Duration: int64(t.Duration), Spans: t.Spans, Errors: t.Errors, Services: make([]serviceCount, 0, len(t.Services)),
+			Duration: int64(t.Duration), Spans: t.Spans, Errors: t.Errors, Services: make([]serviceCount, 0, len(t.Services)), More: t.More,
 			State: t.State, Reason: t.Reason, Keep: t.Keep, Weight: finite(t.Weight),
 		}
 		for _, c := range t.Services {
@@ -109,9 +119,10 @@ func (a *api) search(r *http.Request) (any, error) {
 			answer.Note(r.Context(), 0, c.Name)
 		}
 		answer.Note(r.Context(), 1)
-		out.Traces = append(out.Traces, s)
+		list = append(list, s)
 	}
-	return out, nil
+	out.Traces, out.LeftOut, err = answer.Fit(list)
+	return out, err
 }
 
 // searchQuery reads the conditions of a search.

@@ -35,6 +35,10 @@ func convert(f store.Found) trace {
 	if f.HiddenSpans > 0 {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%d spans are left out: the reader may not see their services", f.HiddenSpans))
 	}
+	if c := f.Cut; c.Any() {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("the trace is too large for this answer: %d spans are left out, %d lack attributes, events and links; "+
+			"%d attributes, events and links of others are left out, and %d long texts are cut", c.Spans, c.Short, c.Fields, c.Texts))
+	}
 	// By span, because ids may occur twice.
 	warnings := map[ptrace.Span][]string{}
 	for i := range t.Spans {

@@ -59,10 +59,7 @@ func shape(status int, text string) any {
 	return response{Errors: []responseError{{Code: status, Msg: text}}}
 }
 
-// Busy answers a request that waited too long for its turn.
-func Busy(w http.ResponseWriter) { Refuse(w, "too many queries at once: try again") }
-
 // Refuse answers a request that cannot be answered now.
-func Refuse(w http.ResponseWriter, text string) {
-	answer.JSON(w, http.StatusServiceUnavailable, shape(http.StatusServiceUnavailable, text))
+func Refuse(w http.ResponseWriter, status int, text string) {
+	answer.JSON(w, status, shape(status, text))
 }

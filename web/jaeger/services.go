@@ -1,6 +1,7 @@
 package jaeger
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -11,6 +12,16 @@ import (
 	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/internal/answer"
 )
+
+// listed is a response that is a list, as much of it as fits.
+func listed[T any](list []T) (response, error) {
+	fit, left, err := answer.Fit(list)
+	r := response{Data: fit, Total: len(list)}
+	if left > 0 {
+		r.Errors = []responseError{{Code: http.StatusRequestEntityTooLarge, Msg: fmt.Sprintf("only %d of %d are here", len(fit), len(list))}}
+	}
+	return r, err
+}
 
 // services is also Grafana's test whether the data source works.
 func (a *api) services(r *http.Request) (any, error) {
@@ -23,7 +34,7 @@ func (a *api) services(r *http.Request) (any, error) {
 		names = append(names, s.Name)
 	}
 	slices.Sort(names)
-	return response{Data: names, Total: len(names)}, nil
+	return listed(names)
 }
 
 // serviceOperations is /api/services/{service}/operations: names only.
@@ -49,7 +60,7 @@ func (a *api) serviceOperations(r *http.Request) (any, error) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names) // one of each kind
-	return response{Data: names, Total: len(names)}, nil
+	return listed(names)
 }
 
 type operation struct {
@@ -74,7 +85,7 @@ func (a *api) operations(r *http.Request) (any, error) {
 			out = append(out, operation{o.Name, k})
 		}
 	}
-	return response{Data: out, Total: len(out)}, nil
+	return listed(out)
 }
 
 type dependency struct {
@@ -97,7 +108,9 @@ func (a *api) dependencies(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return response{Data: links(m, service)}, nil
+	out, err := listed(links(m, service))
+	out.Total = 0 // as Jaeger has it
+	return out, err
 }
 
 func links(m store.Map, service string) []dependency {

@@ -13,11 +13,15 @@ import (
 
 	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/internal/answer"
+	"github.com/tare-trace/tare/web/waterfall"
 )
 
 // maxAnswer bounds the traces of one response, in bytes of OTLP; JSON is about three
 // times as large. Further traces are left out, and the response's errors say so.
 const maxAnswer = 128 << 20
+
+// part is what is read of a trace: all of it, and less where there is no memory for that.
+var part = store.Part{Keys: waterfall.Reads, All: true}
 
 // traces is a response that is written trace by trace.
 type traces struct {
@@ -35,17 +39,13 @@ func (a *api) trace(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.Store.Find(r.Context(), id)
+	found, err := a.Store.FindPart(r.Context(), id, part)
 	td := found.Traces
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, answer.NotFound("trace not found")
 	}
 	if err != nil && (!errors.Is(err, store.ErrCorrupt) || td.SpanCount() == 0) {
 		return nil, err
-	}
-	if n := (&ptrace.ProtoMarshaler{}).TracesSize(td); n > maxAnswer {
-		return nil, answer.TooLarge("the trace has %d MiB, more than %d: read it by /api/v1/traces/{trace id}?attributes=false",
-			n>>20, maxAnswer>>20)
 	}
 	answer.NoteTrace(r.Context(), td)
 	return traces{api: a, ids: []pcommon.TraceID{id}, strict: true, first: found, damaged: err}, nil
@@ -92,7 +92,7 @@ func (t traces) WriteJSON(ctx context.Context, w http.ResponseWriter) error {
 		found := t.first
 		if !t.strict {
 			var err error
-			found, err = t.api.Store.Find(ctx, id)
+			found, err = t.api.Store.FindPart(ctx, id, part)
 			if errors.Is(err, store.ErrNotFound) { // or expired since the search
 				problems = append(problems, responseError{Msg: "trace not found", TraceID: idText(id)})
 				continue

@@ -4,10 +4,11 @@ package rootcause
 type Diagnosis struct {
 	Share   float64 `json:"share"` // which traces are slow, of each entry operation
 	Traces  int     `json:"traces"`
-	NoRoot  int     `json:"no_root"` // traces that were left out, because their root is not known
-	More    bool    `json:"more"`    // more traces matched than were read
-	Entries []Entry `json:"entries"` // the busiest first
-	Others  int     `json:"others"`  // entry operations beyond those in Entries
+	NoRoot  int     `json:"no_root"`   // traces that were left out, because their root is not known
+	Large   int     `json:"too_large"` // traces that were left out, because there is no memory to read them as a whole
+	More    bool    `json:"more"`      // more traces matched than were read
+	Entries []Entry `json:"entries"`   // the busiest first
+	Others  int     `json:"others"`    // entry operations beyond those in Entries
 }
 
 // Entry is the traces of one entry operation.

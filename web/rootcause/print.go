@@ -35,6 +35,9 @@ func Print(out io.Writer, d Diagnosis) error {
 	if d.Others > 0 {
 		p.line("\n%d more entry operations, with fewer requests, are not shown", d.Others)
 	}
+	if d.Large > 0 {
+		p.line("\n%s left out that are too large for the memory of queries", plural(d.Large, "trace"))
+	}
 	if d.NoRoot > 0 {
 		p.line("\n%s without a known root left out", plural(d.NoRoot, "trace"))
 	}

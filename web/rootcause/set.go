@@ -7,7 +7,9 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/store"
+	"github.com/tare-trace/tare/web/waterfall"
 )
 
 // Set collects traces for a diagnosis. It keeps some hundred bytes of each, and not its
@@ -17,10 +19,17 @@ type Set struct {
 	traces  []observation
 	without int  // traces without a root
 	more    bool // there are more than were read
+	large   int  // traces that are too large to be read as a whole
 }
 
 // NewSet returns an empty Set.
 func NewSet() *Set { return &Set{places: newPlaces()} }
+
+// part is what a diagnosis reads of a trace's spans.
+var part = store.Part{Keys: func(key string) bool {
+	var p semconv.Peer
+	return waterfall.Reads(key) || key == semconv.Linking || p.Field(key) != nil
+}}
 
 // Add adds one trace, all of its spans. It moves times in td where clocks are wrong.
 func (s *Set) Add(td ptrace.Traces) {
@@ -60,15 +69,18 @@ func (s *Set) Read(ctx context.Context, from *store.Store, q store.Query, n int,
 				s.more = true
 				return nil
 			}
-			td, err := from.Trace(ctx, t.TraceID)
+			found, err := from.FindPart(ctx, t.TraceID, part)
 			if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 				continue // it expired meanwhile, or it is damaged, and what is left would mislead
 			}
 			if err != nil {
 				return err
 			}
-			s.Add(td)
-			read++
+			if read++; found.Cut.Spans > 0 {
+				s.large++
+				continue
+			}
+			s.Add(found.Traces)
 		}
 		if found.Next == "" {
 			return nil

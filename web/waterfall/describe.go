@@ -34,7 +34,7 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 			s.Behind = v.AsString()
 		case semconv.PeerTraced:
 			peerTraced = v.Type() == pcommon.ValueTypeBool && v.Bool()
-		case "http.response.status_code", "db.response.status_code":
+		case responseStatus, databaseStatus:
 			answer = true
 		default:
 			if v.Type() == pcommon.ValueTypeStr {

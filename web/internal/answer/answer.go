@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 
 	"github.com/tare-trace/tare/store"
 )
@@ -97,6 +98,9 @@ func Handler(log *slog.Logger, f Func, shape func(status int, text string) any) 
 					text = "the query failed: whoever runs this store finds in its log why"
 				}
 			}
+			if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+				w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+			}
 			JSON(w, status, shape(status, text))
 			return
 		}
@@ -123,6 +127,26 @@ func JSON(w http.ResponseWriter, status int, v any) {
 	header(w)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n')) // the peer may be gone
+}
+
+// MaxList is how long the list of an answer may become, in bytes of JSON.
+const MaxList = 8 << 20
+
+// Fit returns the first elements of a list as JSON, as many as fit into an answer, and how many are left out.
+func Fit[T any](list []T) (fit []json.RawMessage, left int, err error) {
+	fit = make([]json.RawMessage, 0, len(list))
+	size := 0
+	for i := range list {
+		b, err := json.Marshal(&list[i])
+		if err != nil {
+			return nil, 0, err
+		}
+		if size += len(b); size > MaxList {
+			return fit, len(list) - i, nil
+		}
+		fit = append(fit, b)
+	}
+	return fit, 0, nil
 }
 
 func header(w http.ResponseWriter) {

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -89,48 +88,6 @@ func TestABrokenAnswerCutsTheConnection(t *testing.T) {
 	if status, body, err := get(t, s.URL); err != nil || status != 200 || body != `{"spans":[` {
 		t.Errorf("%d %q %v", status, body, err)
 	}
-}
-
-func TestEachQueryHasADeadline(t *testing.T) {
-	var had bool
-	h := NewTurns(1).Limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, had = r.Context().Deadline() }), time.Minute, nil)
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-	if !had {
-		t.Error("no deadline")
-	}
-}
-
-func TestOnlySoManyAtOnce(t *testing.T) {
-	turns := NewTurns(2)
-	began, end := make(chan bool), make(chan bool)
-	busy := func(w http.ResponseWriter) { w.WriteHeader(503) }
-	long := turns.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { began <- true; <-end }), time.Hour, busy)
-	done := make(chan bool)
-	for range 2 {
-		go func() {
-			long.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-			done <- true
-		}()
-	}
-	<-began
-	<-began
-	short := turns.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a third ran") }), time.Millisecond, busy)
-	w := httptest.NewRecorder()
-	short.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	if w.Code != 503 || w.Header().Get("Retry-After") == "" {
-		t.Errorf("got %d", w.Code)
-	}
-	end <- true
-	<-done
-	// The turn that became free is taken, also by one that waits.
-	go func() {
-		long.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-		done <- true
-	}()
-	<-began
-	close(end)
-	<-done
-	<-done
 }
 
 func TestWhatJSONCannotHold(t *testing.T) {

@@ -14,6 +14,7 @@ function hintFor(status) {
   if (status === 401) return 'Reload the page and sign in.';
   if (status === 403) return 'This account, or this host name, may not read here. The log of tare says what was refused.';
   if (status === 404) return 'It may have expired: the store keeps traces for a limited time. Or it was not sampled.';
+  if (status === 429) return 'Other tabs, or programs at this address, ask at the same time. Try again when they are done.';
   if (status === 503 || status === 504) return 'The server is busy. A shorter time range or a service asks less of it.';
   return 'The log of tare says more.';
 }

@@ -21,10 +21,10 @@ export function pickers(services, toggled) {
   }));
 }
 
-// chips shows the first few; the rest is a number.
-export function chips(services, most = 8) {
+// chips shows the first few; the rest, and more that are not in the list, is a number.
+export function chips(services, more = 0, most = 8) {
   const shown = services.slice(0, most).map(chip);
   const rest = services.slice(most);
-  if (rest.length) shown.push(el('span', {class: 'chip', tip: rest.map((s) => s.name).join('\n')}, `and ${count(rest.length)} more`));
+  if (rest.length + more) shown.push(el('span', {class: 'chip', tip: rest.map((s) => s.name).join('\n')}, `and ${count(rest.length + more)} more`));
   return el('span', {class: 'chips'}, shown);
 }

@@ -80,6 +80,12 @@ function logsOf(tree, index) {
   return all.filter((record) => record.span_id === id || !known.has(record.span_id));
 }
 
+// droppedNote says what the span had more of.
+function droppedNote(dropped) {
+  const parts = ['attributes', 'events', 'links'].filter((kind) => dropped?.[kind]).map((kind) => plural(dropped[kind], kind.slice(0, -1)));
+  return parts.length ? el('p', {class: 'note'}, `Left out, by its sender or because it is too much: ${parts.join(', ')}.`) : '';
+}
+
 // details fills a panel with a span; load(index) gives the span with its
 // attributes, as a promise.
 export async function details(panel, tree, index, {load, close, mapHref}) {
@@ -117,7 +123,8 @@ export async function details(panel, tree, index, {load, close, mapHref}) {
       section('Attributes', attributeTable(full.attributes, true)),
       full.events?.length ? section(`Events (${full.events.length})`, events(full.events)) : '',
       full.links?.length ? section(`Links (${full.links.length})`, links(full.links)) : '',
-      section('Resource', attributeTable(resource?.attributes, true)));
+      section('Resource', attributeTable(resource?.attributes, true)),
+      droppedNote(full.dropped));
   } catch (err) {
     if (err.name === 'AbortError') return;
     replace(rest, message('error', err.message, err.hint ?? ''));

@@ -36,6 +36,18 @@ function copyable(id) {
   return el('span', {class: 'id-box'}, text, button);
 }
 
+// cutBadge says what of the trace is stored and did not fit into the answer.
+function cutBadge(cut) {
+  const parts = [
+    cut?.spans ? `${plural(cut.spans, 'span')} left out` : '',
+    cut?.bare_spans ? `${plural(cut.bare_spans, 'span')} without attributes` : '',
+    cut?.fields ? `${plural(cut.fields, 'attribute')} left out` : '',
+    cut?.texts ? `${plural(cut.texts, 'long text')} cut` : '',
+  ].filter(Boolean);
+  if (!parts.length) return '';
+  return el('span', {class: 'badge', tip: 'They are stored, and too much for one answer. Its limit follows the memory limit of the process.'}, `too large: ${parts.join(', ')}`);
+}
+
 export function summary(trace, tree, services, heading = 'h1') {
   const top = trace.spans[0];
   const errors = trace.spans.reduce((n, s) => n + (s.status === 'error'), 0);
@@ -47,6 +59,7 @@ export function summary(trace, tree, services, heading = 'h1') {
     stateBadge(trace),
     trace.hidden_spans ? el('span', {class: 'badge', tip: 'They are of services that you may not see.'}, `${plural(trace.hidden_spans, 'span')} left out`) : '',
     trace.damaged ? el('span', {class: 'badge bad', tip: trace.damaged}, 'damaged: some of its spans cannot be read') : '',
+    cutBadge(trace.cut),
     whyKept(trace.keep) ? el('span', {class: 'badge', tip: trace.keep}, `kept: ${whyKept(trace.keep)}`) : '',
     trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
   ];

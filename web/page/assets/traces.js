@@ -37,7 +37,7 @@ function item(trace, longest, pick) {
     el('div', {class: 'trace-facts'},
       el('label', {class: 'pick', tip: 'Compare this trace with another one.'}, el('input', {type: 'checkbox', 'aria-label': 'compare', prop: {checked: picked.includes(trace.trace_id)}, onchange: (event) => pick(trace.trace_id, event.currentTarget)})),
       el('time', {datetime: trace.start, tip: utc(trace.start)}, time(trace.start)),
-      el('span', {class: 'dim'}, ago(trace.start)), el('span', {}, plural(trace.spans, 'span')), labels, chips(trace.services ?? [])));
+      el('span', {class: 'dim'}, ago(trace.start)), el('span', {}, plural(trace.spans, 'span')), labels, chips(trace.services ?? [], trace.more_services)));
 }
 
 const isFiltered = (query) => [...query.keys()].some((key) => key !== 'last' && key !== 'start' && key !== 'end' && key !== 'sort' && key !== 'limit');
@@ -121,6 +121,7 @@ export function showTraces(root, {query, signal}) {
   const rest = () => {
     const parts = [];
     if (page?.damaged || overview?.damaged) parts.push(el('p', {class: 'note'}, 'A part of the store is damaged: traces may be missing here. ', el('a', {href: '#/health'}, 'The health view says more.')));
+    if (page?.left_out) parts.push(el('p', {class: 'note'}, `${plural(page.left_out, 'trace')} did not fit into the answer. A shorter time or more conditions find them.`));
     if (overview?.truncated) parts.push(el('p', {class: 'note'}, 'These attributes are compared span by span: only what began after ', el('time', {tip: utc(overview.reached)}, time(overview.reached)), ' is counted in full.'));
     if (page?.truncated && sort) parts.push(el('p', {class: 'note'}, 'The search stopped at its time limit: of what began before ', el('time', {tip: utc(page.reached)}, time(page.reached)), ' some may be missing.'));
     else if (page?.truncated) parts.push(el('p', {class: 'note'}, 'The search stopped at its time limit. It looked at everything newer than ', el('time', {tip: utc(page.reached)}, time(page.reached)), '.'));
