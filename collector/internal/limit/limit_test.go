@@ -111,8 +111,7 @@ var long = strings.Repeat("a", 900_000)
 // strs calls f for every text of the telemetry.
 func strs(v any, f func(about, s string, most int)) {
 	value := func(about string, v pcommon.Value) {}
-	var each func(about string, m pcommon.Map)
-	each = func(about string, m pcommon.Map) {
+	each := func(about string, m pcommon.Map) {
 		for key, v := range m.All() {
 			f(about+" key", key, text.MaxKey)
 			value(about+" "+key[:min(20, len(key))], v)
