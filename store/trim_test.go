@@ -51,7 +51,7 @@ func TestTrim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	if err := s.Write(t.Context(), long(20)); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	const n = maxAnswered + 500
 	td := ptrace.NewTraces()
 	for i := range n {
