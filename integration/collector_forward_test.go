@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,7 +119,8 @@ func TestCollectorPassesOddSpans(t *testing.T) {
 	t.Parallel()
 	sink := newGRPCSink(t)
 	grpcAddr, httpAddr := loopback(testkit.FreePort(t)), loopback(testkit.FreePort(t))
-	collect(t, forwarding(grpcAddr, httpAddr, sink.address))
+	limits := "extensions:\n  tare_limits: {value: 4194304, attributes: 20000}\nservice:\n  extensions: [tare_limits]"
+	collect(t, strings.Replace(forwarding(grpcAddr, httpAddr, sink.address), "service:", limits, 1))
 
 	odd := someTraces(7, 4, 2)
 	spans := odd.ResourceSpans().At(0).ScopeSpans().At(0).Spans()

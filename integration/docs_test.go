@@ -94,7 +94,7 @@ func TestDocuments(t *testing.T) {
 		case b.lang == "go":
 		case b.lang == "yaml" && b.why == "":
 			ran++
-			m.readAgentFile(b.where, text)
+			m.readFile(b.where, text)
 		case b.lang == "sh" && (b.why == "" || b.why == "slow" || b.why == "elsewhere"):
 			ran++
 			m.runBlock(b)
@@ -107,11 +107,16 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// readAgentFile reads the file as the agent in a collector does, which it does not start.
-func (m *machine) readAgentFile(where, text string) {
+// readFile reads the agent's file as the agent in a collector does, which it does not start; or a collector's extensions,
+// which end with its service.
+func (m *machine) readFile(where, text string) {
 	m.t.Helper()
-	config := "receivers:\n  tare_agent:\n    " + strings.ReplaceAll(text, "\n", "\n    ") +
-		"\nexporters: {nop: }\nservice: {telemetry: {metrics: {level: none}}, pipelines: {traces: {receivers: [tare_agent], exporters: [nop]}}}\n"
+	receivers, service := "receivers:\n  tare_agent:\n    "+strings.ReplaceAll(text, "\n", "\n    "), "service:"
+	if strings.HasPrefix(text, "extensions:") {
+		receivers, service = "receivers: {tare_agent: {services: [{ports: [8080]}]}}", text
+	}
+	config := receivers + "\nexporters: {nop: }\n" + service +
+		"\n  telemetry: {metrics: {level: none}}\n  pipelines: {traces: {receivers: [tare_agent], exporters: [nop]}}\n"
 	if out, err := m.output("tare", "collector", "validate", "--config", m.file("/tmp/agent.yaml", config)); err != nil {
 		m.t.Errorf("%s: %v: %s", where, err, out)
 	}
