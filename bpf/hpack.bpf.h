@@ -294,9 +294,11 @@ __noinline int hpack_event(u32 hook, u32 event)
 			goto lost;
 		r->name = e->name;
 		r->name_len = e->name_len;
-		if (event == HPACK_INDEXED && e->value)
+		if (event != HPACK_INDEXED)
+			return 0;
+		if (e->value)
 			hpack_found(h, e->value, (e->name & ~HPACK_TRACEPARENT) - 1);
-		if (event == HPACK_INDEXED && e->name & HPACK_TRACEPARENT)
+		if (e->name & HPACK_TRACEPARENT)
 			w->ended = h->traceparents < 2;
 	}
 	return 0;

@@ -128,19 +128,40 @@ __noinline int loop_has_put_off(struct thread_state *t)
 	return t->put_off;
 }
 
-/* Whatever a loop has received since ctx was set was seen. */
-INLINE bool turns_were_seen(const struct thread_state *t)
-{
-	u32 epoch = turns_epoch;
-	return turns_missed != epoch && t->epoch == (u16)epoch;
-}
-
 enum taken {
 	TAKEN_NOT = 0,
 	TAKEN = 1,
 	TAKEN_BY_NAME = 2, /* by look-ups of names: further ones have the same cause */
 	TAKEN_UNSEEN = 3,  /* what comes next has a cause that is not seen */
 };
+
+/*
+ * A loop receives over HTTP/2. That a call which receives goes on is not always known (call_goes_on); but what was
+ * received before was surely another call's if something was sent since, or received elsewhere, or the thread slept.
+ */
+INLINE void loop_receives_http2(struct conn *c, u32 write_seq)
+{
+	static const struct context none;
+	struct thread_state *t = thread_create(bpf_get_current_task_btf());
+	if (!t)
+		return;
+	bool apart = t->turn != c->http2.id || t->taken == TAKEN ||
+		     c->http2.turn_seq != write_seq || thread_slept(t);
+	if (apart && !c->call_at)
+		c->http2.turn = 0;
+	loops_http2 = true;
+	thread_set(&none, 0, true);
+	t->taken = TAKEN_UNSEEN;
+	t->turn = c->http2.id;
+	c->http2.turn_seq = write_seq;
+}
+
+/* Whatever a loop has received since ctx was set was seen. */
+INLINE bool turns_were_seen(const struct thread_state *t)
+{
+	u32 epoch = turns_epoch;
+	return turns_missed != epoch && t->epoch == (u16)epoch;
+}
 
 /* Loop linking: what the thread received last caused this. Returns 0, or enum unlinked. */
 INLINE int loop_take(struct context *ctx)

@@ -44,13 +44,10 @@ __noinline int parse_lines(u32 at, u32 len, struct payload_parent *out)
 		u8 *p = &sc->bytes[line];
 		if (p[-1] != '\n')
 			continue;
+		if (p[0] == '\n' || (p[0] == '\r' && p[1] == '\n')) /* the body begins */
+			return line + (p[0] == '\r') < len ? SCAN_END : SCAN_CUT;
 		if (line + 12 > len)
-			return (line < len && p[0] == '\n') ||
-				       (line + 1 < len && p[0] == '\r' && p[1] == '\n')
-				   ? SCAN_END
-				   : SCAN_CUT;
-		if (p[0] == '\n' || (p[0] == '\r' && p[1] == '\n'))
-			return SCAN_END; /* the body begins */
+			return SCAN_CUT;
 		if (payload_is_traceparent_key(p))
 			return parse_value(line + 12, len, out);
 	}

@@ -297,27 +297,6 @@ INLINE void worker_turned_unseen(void)
 	t->taken = TAKEN_UNSEEN;
 }
 
-/*
- * A loop receives over HTTP/2. That a call which receives goes on is not always known (call_goes_on); but what was
- * received before was surely another call's if something was sent since, or received elsewhere, or the thread slept.
- */
-INLINE void loop_receives_http2(struct conn *c, u32 write_seq)
-{
-	static const struct context none;
-	struct thread_state *t = thread_create(bpf_get_current_task_btf());
-	if (!t)
-		return;
-	bool apart = t->turn != c->http2.id || t->taken == TAKEN ||
-		     c->http2.turn_seq != write_seq || thread_slept(t);
-	if (apart && !c->call_at)
-		c->http2.turn = 0;
-	loops_http2 = true;
-	thread_set(&none, 0, true);
-	t->taken = TAKEN_UNSEEN;
-	t->turn = c->http2.id;
-	c->http2.turn_seq = write_seq;
-}
-
 /* HTTP/2 was received: what a loop sends next is of nothing that it has received before. */
 INLINE void worker_received_http2(struct conn *c, u32 write_seq)
 {
