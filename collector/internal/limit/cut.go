@@ -3,6 +3,7 @@ package limit
 import (
 	"crypto/sha256"
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 
@@ -103,6 +104,20 @@ func (c *cutter) attributes(m pcommon.Map) (dropped uint32) {
 		return true
 	})
 	return dropped
+}
+
+// counted has attributes, and OTLP's count of those that were dropped.
+type counted interface {
+	Attributes() pcommon.Map
+	DroppedAttributesCount() uint32
+	SetDroppedAttributesCount(uint32)
+}
+
+// cutCounted cuts the attributes of o, and adds what was dropped to its count.
+func cutCounted[T counted](c *cutter, o T) {
+	if n := c.attributes(o.Attributes()); n > 0 {
+		o.SetDroppedAttributesCount(o.DroppedAttributesCount() + n)
+	}
 }
 
 // exceeded is a quick no for almost all attributes.
@@ -230,9 +245,7 @@ func (c *cutter) nested(v pcommon.Value, left *int) {
 // resource cuts what telemetry of one sender shares.
 func (c *cutter) resource(r pcommon.Resource, schema string, setSchema func(string)) {
 	c.name(schema, setSchema)
-	if n := c.attributes(r.Attributes()); n > 0 {
-		r.SetDroppedAttributesCount(r.DroppedAttributesCount() + n)
-	}
+	cutCounted(c, r)
 	if refs := entity.ResourceEntityRefs(r); refs.Len() > 0 {
 		refs.RemoveIf(func(e entity.EntityRef) bool {
 			size := len(e.Type()) + len(e.SchemaUrl())
@@ -255,9 +268,7 @@ func (c *cutter) scope(s pcommon.InstrumentationScope, schema string, setSchema 
 	c.name(schema, setSchema)
 	c.name(s.Name(), s.SetName)
 	c.name(s.Version(), s.SetVersion)
-	if n := c.attributes(s.Attributes()); n > 0 {
-		s.SetDroppedAttributesCount(s.DroppedAttributesCount() + n)
-	}
+	cutCounted(c, s)
 	c.mark(s.Attributes())
 }
 
@@ -277,9 +288,7 @@ func (c *cutter) span(s ptrace.Span) {
 	c.name(s.Name(), s.SetName)
 	c.state(s.TraceState())
 	c.text(s.Status().Message(), c.Value, s.Status().SetMessage)
-	if n := c.attributes(s.Attributes()); n > 0 {
-		s.SetDroppedAttributesCount(s.DroppedAttributesCount() + n)
-	}
+	cutCounted(c, s)
 	if s.Events().Len() > 0 {
 		c.events(s)
 	}
@@ -298,9 +307,7 @@ func (c *cutter) events(s ptrace.Span) {
 	}
 	for _, e := range s.Events().All() {
 		c.name(e.Name(), e.SetName)
-		if n := c.attributes(e.Attributes()); n > 0 {
-			e.SetDroppedAttributesCount(e.DroppedAttributesCount() + n)
-		}
+		cutCounted(c, e)
 	}
 }
 
@@ -313,9 +320,7 @@ func (c *cutter) links(s ptrace.Span) {
 	}
 	for _, l := range s.Links().All() {
 		c.state(l.TraceState())
-		if n := c.attributes(l.Attributes()); n > 0 {
-			l.SetDroppedAttributesCount(l.DroppedAttributesCount() + n)
-		}
+		cutCounted(c, l)
 	}
 }
 
@@ -329,9 +334,7 @@ func (c *cutter) logs(ld plog.Logs) {
 				c.name(r.SeverityText(), r.SetSeverityText)
 				left := c.body()
 				c.nested(r.Body(), &left)
-				if n := c.attributes(r.Attributes()); n > 0 {
-					r.SetDroppedAttributesCount(r.DroppedAttributesCount() + n)
-				}
+				cutCounted(c, r)
 				c.mark(r.Attributes())
 			}
 		}
@@ -360,25 +363,13 @@ func (c *cutter) metrics(md pmetric.Metrics) {
 func (c *cutter) points(m pmetric.Metric) {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
-		for _, p := range m.Gauge().DataPoints().All() {
-			c.labels(p.Attributes())
-			c.exemplars(p.Exemplars())
-		}
+		cutPoints(c, m.Gauge().DataPoints().All())
 	case pmetric.MetricTypeSum:
-		for _, p := range m.Sum().DataPoints().All() {
-			c.labels(p.Attributes())
-			c.exemplars(p.Exemplars())
-		}
+		cutPoints(c, m.Sum().DataPoints().All())
 	case pmetric.MetricTypeHistogram:
-		for _, p := range m.Histogram().DataPoints().All() {
-			c.labels(p.Attributes())
-			c.exemplars(p.Exemplars())
-		}
+		cutPoints(c, m.Histogram().DataPoints().All())
 	case pmetric.MetricTypeExponentialHistogram:
-		for _, p := range m.ExponentialHistogram().DataPoints().All() {
-			c.labels(p.Attributes())
-			c.exemplars(p.Exemplars())
-		}
+		cutPoints(c, m.ExponentialHistogram().DataPoints().All())
 	case pmetric.MetricTypeSummary:
 		for _, p := range m.Summary().DataPoints().All() {
 			c.labels(p.Attributes())
@@ -386,9 +377,18 @@ func (c *cutter) points(m pmetric.Metric) {
 	}
 }
 
-func (c *cutter) exemplars(all pmetric.ExemplarSlice) {
-	for _, e := range all.All() {
-		c.attributes(e.FilteredAttributes())
+// point is of a metric that has exemplars.
+type point interface {
+	Attributes() pcommon.Map
+	Exemplars() pmetric.ExemplarSlice
+}
+
+func cutPoints[P point](c *cutter, points iter.Seq2[int, P]) {
+	for _, p := range points {
+		c.labels(p.Attributes())
+		for _, e := range p.Exemplars().All() {
+			c.attributes(e.FilteredAttributes())
+		}
 	}
 }
 

@@ -22,25 +22,13 @@ import (
 func Receivers(f receiver.Factory) receiver.Factory {
 	return receiver.NewFactory(f.Type(), f.CreateDefaultConfig,
 		receiver.WithTraces(func(ctx context.Context, set receiver.Settings, cfg component.Config, next consumer.Traces) (receiver.Traces, error) {
-			l, err := newLimiter(set)
-			if err != nil {
-				return nil, err
-			}
-			return bounded(l)(f.CreateTraces(ctx, set, cfg, traces{next, l}))
+			return bounded(set, func(l *limiter) (component.Component, error) { return f.CreateTraces(ctx, set, cfg, traces{next, l}) })
 		}, f.TracesStability()),
 		receiver.WithMetrics(func(ctx context.Context, set receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {
-			l, err := newLimiter(set)
-			if err != nil {
-				return nil, err
-			}
-			return bounded(l)(f.CreateMetrics(ctx, set, cfg, metrics{next, l}))
+			return bounded(set, func(l *limiter) (component.Component, error) { return f.CreateMetrics(ctx, set, cfg, metrics{next, l}) })
 		}, f.MetricsStability()),
 		receiver.WithLogs(func(ctx context.Context, set receiver.Settings, cfg component.Config, next consumer.Logs) (receiver.Logs, error) {
-			l, err := newLimiter(set)
-			if err != nil {
-				return nil, err
-			}
-			return bounded(l)(f.CreateLogs(ctx, set, cfg, logs{next, l}))
+			return bounded(set, func(l *limiter) (component.Component, error) { return f.CreateLogs(ctx, set, cfg, logs{next, l}) })
 		}, f.LogsStability()))
 }
 
@@ -75,14 +63,17 @@ func newLimiter(set receiver.Settings) (*limiter, error) {
 	return l, nil
 }
 
-// bounded is a receiver that finds its limits when it starts.
-func bounded(l *limiter) func(component.Component, error) (component.Component, error) {
-	return func(r component.Component, err error) (component.Component, error) {
-		if err != nil || r == nil {
-			return nil, err
-		}
-		return &limited{r, l}, nil
+// bounded creates a receiver that finds its limits when it starts.
+func bounded(set receiver.Settings, create func(*limiter) (component.Component, error)) (component.Component, error) {
+	l, err := newLimiter(set)
+	if err != nil {
+		return nil, err
 	}
+	r, err := create(l)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	return &limited{r, l}, nil
 }
 
 type limited struct {
