@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/receiver"
 	"go.uber.org/zap"
 )
 
@@ -27,27 +28,7 @@ func TestKafka(t *testing.T) {
 		{"zipkin_thrift", "malformed", many, zipkin},
 	} {
 		t.Run(c.encoding, func(t *testing.T) {
-			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "spans"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cluster.Close) // after the receiver
-			client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("spans"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
-			if err := client.ProduceSync(t.Context(), &kgo.Record{Value: c.bad}, &kgo.Record{Value: c.good}).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-
-			p := &peers{sink: new(consumertest.TracesSink), telemetry: componenttest.NewTelemetry()}
-			t.Cleanup(func() { _ = p.telemetry.Shutdown(context.WithoutCancel(t.Context())) })
-			f := Kafka(func(l *zap.Logger) *zap.Logger { return l })
-			cfg := f.CreateDefaultConfig().(*kafkareceiver.Config)
-			cfg.ClientConfig.Brokers, cfg.ConsumerConfig.InitialOffset = cluster.ListenAddrs(), "earliest"
-			cfg.Traces.Topics, cfg.Traces.Encoding = []string{"spans"}, c.encoding
-			p.run(t, f, cfg)
+			p := fromKafka(t, Kafka(func(l *zap.Logger) *zap.Logger { return l }), c.encoding, c.bad, c.good)
 			for end := time.Now().Add(time.Minute); len(p.sink.AllTraces()) == 0; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("the message behind the refused one has not come")
@@ -61,4 +42,31 @@ func TestKafka(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fromKafka starts a receiver, by its factory, that reads these messages from a broker.
+func fromKafka(t *testing.T, f receiver.Factory, encoding string, messages ...[]byte) *peers {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "spans"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close) // after the receiver
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("spans"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, m := range messages {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: m}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &peers{sink: new(consumertest.TracesSink), telemetry: componenttest.NewTelemetry()}
+	t.Cleanup(func() { _ = p.telemetry.Shutdown(context.WithoutCancel(t.Context())) })
+	cfg := f.CreateDefaultConfig().(*kafkareceiver.Config)
+	cfg.ClientConfig.Brokers, cfg.ConsumerConfig.InitialOffset = cluster.ListenAddrs(), "earliest"
+	cfg.Traces.Topics, cfg.Traces.Encoding = []string{"spans"}, encoding
+	p.run(t, f, cfg)
+	return p
 }

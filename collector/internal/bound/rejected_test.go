@@ -2,7 +2,6 @@ package bound
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"net/http"
@@ -10,11 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/kafkareceiver"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"go.opentelemetry.io/collector/component/componenttest"
-	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/zap"
@@ -250,27 +244,8 @@ func TestLongNames(t *testing.T) {
 
 // From a broker nobody can be told: the spans are counted, and the others arrive, cut.
 func TestKafkaIsLimited(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "spans"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close) // after the receiver
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("spans"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	body := otlpProto(strings.Repeat("x", 400_000), ids{1, 0}, ids{1, 1}) // a broker takes 1 MB
-	if err := client.ProduceSync(t.Context(), &kgo.Record{Value: otlpProto("n", ids{})}, &kgo.Record{Value: body}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	p := &peers{sink: new(consumertest.TracesSink), telemetry: componenttest.NewTelemetry()}
-	t.Cleanup(func() { _ = p.telemetry.Shutdown(context.WithoutCancel(t.Context())) })
-	f := limit.Receivers(Kafka(func(l *zap.Logger) *zap.Logger { return l }))
-	cfg := f.CreateDefaultConfig().(*kafkareceiver.Config)
-	cfg.ClientConfig.Brokers, cfg.ConsumerConfig.InitialOffset = cluster.ListenAddrs(), "earliest"
-	cfg.Traces.Topics, cfg.Traces.Encoding = []string{"spans"}, "otlp_proto"
-	p.run(t, f, cfg)
+	p := fromKafka(t, limit.Receivers(Kafka(func(l *zap.Logger) *zap.Logger { return l })), "otlp_proto", otlpProto("n", ids{}), body)
 	testkit.Until(t, time.Minute, "the span has come", func() bool { return p.sink.SpanCount() > 0 })
 	name := p.sink.AllTraces()[0].ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Name()
 	if n := p.rejected(t); n != 2 || len(name) > text.MaxName || p.sink.SpanCount() != 1 {
