@@ -100,7 +100,7 @@ func TestHTTP2(t *testing.T) {
 	})
 }
 
-// wantAllSaid requires that each request that is not linked to its call says so, and that its call begins a trace.
+// wantAllSaid requires that each request without its call has the reason, and that the call begins a trace.
 func wantAllSaid(t *testing.T, spans []span.Span, requests, linked int) {
 	t.Helper()
 	calls, said, behind := map[span.ID]bool{}, 0, 0

@@ -5,12 +5,12 @@ import "context"
 type asked struct{}
 
 // Ask is asked before a query takes much memory: more than a mebibyte. spans is how many bytes of a trace's spans, in
-// OTLP and 150 more for each, are to be read, beside what else is held meanwhile, in bytes. It waits until there is so much, and returns
+// OTLP and 150 more for each, are to be read, and beside is what else is held at that time, in bytes. It waits until there is so much, and returns
 // how many bytes of the spans may be read; of the others the trace has less, or nothing ([Found.Cut]). What it
 // allowed the same query before is not held any more. Its error is the query's.
 type Ask = func(ctx context.Context, spans, beside int64) (int64, error)
 
-// WithAsk returns a context with which a [Store] calls ask. So whoever serves queries decides how much memory they
+// WithAsk returns a context with which a [Store] calls ask. So a server decides how much memory its queries
 // take together. A trace takes about three times the size of its spans.
 func WithAsk(ctx context.Context, ask Ask) context.Context {
 	return context.WithValue(ctx, asked{}, ask)
@@ -22,8 +22,8 @@ func AskOf(ctx context.Context) Ask {
 	return f
 }
 
-// unasked is the most, in bytes, that is taken without asking.
-const unasked = 1 << 20
+// freeBytes is the most, in bytes, that a query takes without asking.
+const freeBytes = 1 << 20
 
 // askOf asks the context's Ask; nil if it has none.
 func askOf(ctx context.Context) func(spans, beside int64) (int64, error) {
@@ -78,7 +78,7 @@ func (h *holding) more() error {
 	for _, n := range h.sizes {
 		sum += n
 	}
-	if h.ask == nil || sum <= max(h.granted, unasked) {
+	if h.ask == nil || sum <= max(h.granted, freeBytes) {
 		return nil
 	}
 	h.granted = sum

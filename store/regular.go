@@ -18,7 +18,7 @@ func refuseSpecial(dir string) error {
 		return nil
 	}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) || path == dir { // removed meanwhile; the directory itself may be a link
+		if errors.Is(err, fs.ErrNotExist) || path == dir { // removed since; the directory itself may be a link
 			return nil
 		}
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // maxAnswered is how many services, operations or calls an answer has. The others are counted as one
-// (OtherServices, OtherOperations): how many there are is up to whoever sends spans.
+// (OtherServices, OtherOperations): the senders of spans choose how many there are.
 const maxAnswered = 10_000
 
 // OtherOperations stands for all operations beyond those that an answer has.

@@ -137,7 +137,7 @@ func (v *view) askFor(places []place) (budget int64, fits bool, err error) {
 		return math.MaxInt64, true, nil
 	}
 	if spans <= largePart {
-		return unasked, true, nil
+		return freeBytes, true, nil
 	}
 	for _, p := range places {
 		n, size, err := v.sizeOf(p)
@@ -150,8 +150,8 @@ func (v *view) askFor(places []place) (budget int64, fits bool, err error) {
 	if block <= largePart {
 		block = 0
 	}
-	if block += v.sizes[holdsGroups]; spans+block <= unasked {
-		return unasked, true, nil
+	if block += v.sizes[holdsGroups]; spans+block <= freeBytes {
+		return freeBytes, true, nil
 	}
 	v.granted = block
 	budget, err = v.ask(spans, block)

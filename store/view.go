@@ -217,7 +217,7 @@ func (c *chunkData) readNames() (*names, error) {
 			return n, nil
 		}
 	}
-	if n := int64(min(c.zone.bytes, maxRawNames)); n > unasked { //nolint:gosec // bounded
+	if n := int64(min(c.zone.bytes, maxRawNames)); n > freeBytes { //nolint:gosec // bounded
 		if err := rawNames.Acquire(context.Background(), n); err != nil {
 			return nil, err
 		}
@@ -398,7 +398,7 @@ func (c *chunkData) block(n uint32) ([]byte, error) {
 
 // blockSize is the size of a block, decompressed, in bytes.
 func (c *chunkData) blockSize(n uint32) (int64, error) {
-	if c.zone.uncompressed <= unasked {
+	if c.zone.uncompressed <= freeBytes {
 		return int64(c.zone.uncompressed), nil //nolint:gosec // small
 	}
 	if i := slices.Index(c.blockNums[:], int64(n)); i >= 0 {
@@ -406,7 +406,7 @@ func (c *chunkData) blockSize(n uint32) (int64, error) {
 	}
 	b, closer, err := c.v.parts.Get(partKey(c.zone.chunk, partBlock, n))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil // whoever reads it finds out
+		return 0, nil // its reader finds the damage
 	}
 	if err != nil {
 		return 0, engineError("reading", err)

@@ -54,7 +54,7 @@ func (a *auditing) WriteHeader(status int) {
 	if err := a.audit(status); err != nil {
 		a.refused = true
 		a.Header().Del("Content-Disposition")
-		a.refuse(a.ResponseWriter, http.StatusServiceUnavailable, "queries are refused while what is asked cannot be recorded: whoever runs this store finds in its log why")
+		a.refuse(a.ResponseWriter, http.StatusServiceUnavailable, "queries are refused while what is asked cannot be recorded: the log of this store has the reason")
 		return
 	}
 	a.ResponseWriter.WriteHeader(status)

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,23 +78,7 @@ func TestLargeTracesWaitForEachOther(t *testing.T) {
 		"/api/v1/traces/0a000000000000000000000000000001", "/api/v1/traces/0a000000000000000000000000000001/otlp",
 		"/api/traces/0a000000000000000000000000000001",
 	}
-	var most atomic.Int64
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			time.Sleep(5 * time.Millisecond) // otherwise collecting garbage is all that happens
-			runtime.GC()
-			metrics.Read(sample)
-			most.Store(max(most.Load(), int64(sample[0].Value.Uint64())))
-		}
-	}()
+	most := peak(t)
 	var asking sync.WaitGroup
 	for i := range 16 {
 		asking.Go(func() {
@@ -114,12 +95,11 @@ func TestLargeTracesWaitForEachOther(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	close(stop)
-	<-done
-	t.Logf("%d MiB at most", most.Load()>>20)
+	n := most()
+	t.Logf("%d MiB at most", n>>20)
 	// One of them takes about 100 MiB, with what the garbage collector has not seen yet up to
 	// 200; all at once take 440.
-	if most.Load() > limit*5/8 {
-		t.Errorf("%d MiB in use", most.Load()>>20)
+	if n > limit*5/8 {
+		t.Errorf("%d MiB in use", n>>20)
 	}
 }

@@ -65,7 +65,7 @@ func status(ctx context.Context, t *testing.T, url, client string) (int, int64) 
 	return res.StatusCode, n
 }
 
-// One reader asks for a large trace fifty times at once. Everything that another asks for meanwhile is answered, and
+// One reader asks for a large trace fifty times at once. Everything that another asks for at that time is answered, and
 // the small queries of the same reader, too.
 func TestAReaderOfLargeTracesDoesNotStarveOthers(t *testing.T) {
 	if testing.Short() {
@@ -233,7 +233,7 @@ func TestQueriesDoNotCostWhatASenderWrote(t *testing.T) {
 	}
 }
 
-// A trace that is larger than the memory of queries is answered as far as that goes, and says so.
+// A trace that is larger than the memory of queries is answered as far as that goes, and marked.
 func TestATraceThatDoesNotFit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")

@@ -124,7 +124,7 @@ func readPython(dir string, a *reading.Account, t *bpf.TaskProgram) error {
 }
 
 func readGreenlets(dir string, a *reading.Account, t *bpf.TaskProgram) error {
-	code, codeErr := native.CodePages(dir, a) // before: what is loaded meanwhile must show
+	code, codeErr := native.CodePages(dir, a) // before the rest, so that what is loaded later differs
 	l, err := greenlet.Read(dir, a)
 	if errors.Is(err, greenlet.ErrAbsent) {
 		t.Code = code

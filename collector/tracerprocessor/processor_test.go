@@ -329,7 +329,7 @@ func TestOptionsFollowTheConfig(t *testing.T) {
 	}
 }
 
-// Without a journal, what is acknowledged and waits is lost when the process is killed: the start says so, in one line.
+// Without a journal, what is acknowledged and waits is lost when the process is killed: one line of the log warns of it at the start.
 func TestStartSaysWhatIsAtStake(t *testing.T) {
 	e := storeIn(t, t.TempDir(), false)
 	defer func() { _ = e.Shutdown(t.Context()) }()

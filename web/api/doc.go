@@ -34,7 +34,7 @@
 // answered with 400 and what is allowed, because ignoring a filter would give a wrong
 // result that looks right. An error is {"error": "text"}.
 //
-// What does not fit into an answer is left out, and the answer says so: left_out of a list, more_services of a trace in a
+// What does not fit into an answer is left out, and counted in the answer: left_out of a list, more_services of a trace in a
 // list, cut of a trace, dropped of a span, too_large of a diagnosis. Texts that are very long end with a mark (package
 // span/text). Queries that cannot run now are answered with 429 (the client has too many) or 503, and Retry-After.
 //

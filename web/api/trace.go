@@ -77,7 +77,7 @@ type details struct {
 	Dropped    dropped     `json:"dropped,omitzero"`
 }
 
-// dropped is what a span had more of: whoever sent it left it out, or it did not fit into the answer.
+// dropped is what a span had more of: its sender left it out, or it did not fit into the answer.
 type dropped struct {
 	Attributes uint32 `json:"attributes"`
 	Events     uint32 `json:"events"`
@@ -96,7 +96,7 @@ type link struct {
 	Attributes []attribute `json:"attributes"`
 }
 
-// cut is what of a trace is stored and is not in the answer. What is cut of a text says so itself: see package text.
+// cut is what of a trace is stored and is not in the answer. A text that is cut has a mark of its own: see package text.
 type cut struct {
 	Spans  int `json:"spans"`
 	Bare   int `json:"bare_spans"` // spans without attributes, events and links

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span/semconv"
 )
 
@@ -30,7 +31,7 @@ func one(t testing.TB, s *Set) Entry {
 // meshes is how many random ones a test tries: fewer with the race detector, which makes
 // their arithmetic ten times slower.
 func meshes(n int) int {
-	if raced {
+	if testkit.Race {
 		return n / 5
 	}
 	return n

@@ -1,11 +1,12 @@
-// Package reading bounds what the agent reads of traced processes. Whoever runs in one
+// Package reading bounds what the agent reads of traced processes. The code in one
 // decides what is in its memory, its executable and the files that it maps, how many
 // mappings it has, and whether a file answers at all.
 //
-// Each process has one account of bytes and of work, whatever reads it: for its runtime, its
-// tables, its SDK. One process is read at a time, for a limited time. Beyond that nothing
-// more of the process is read for a while: its runtime is not known, and a counter says so. So
-// it is with all processes of a container, which may begin as many as it likes.
+// Each process has one account of bytes and of work, which all its readers share: of its
+// runtime, its tables, its SDK. One process is read at a time, for a limited time. When the
+// account is spent, nothing more of the process is read until it is refilled: its runtime is
+// not known, and that is counted. A container has an account too, since it may start any
+// number of processes.
 package reading
 
 import (

@@ -24,7 +24,7 @@ var processes atomic.Int64
 // process is one that no other test has read.
 func process() ID { return ID{PID: int(processes.Add(1)), StartTime: 1} }
 
-// A process is read as far as its account allows, whoever reads it, and again when there is
+// A process is read as far as its account allows, by all readers together, and again when there is
 // enough in it; each time that it is not is counted.
 func TestAccount(t *testing.T) {
 	for limit, spend := range map[Limit]func(*Account){

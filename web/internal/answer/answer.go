@@ -95,7 +95,7 @@ func Handler(log *slog.Logger, f Func, shape func(status int, text string) any) 
 			if status == http.StatusInternalServerError {
 				log.Error("query failed", "path", r.URL.Path, "query", r.URL.RawQuery, "error", err)
 				if store.ScopeOf(r.Context()) != nil { // the error may be of what the reader may not see
-					text = "the query failed: whoever runs this store finds in its log why"
+					text = "the query failed: the log of this store has the reason"
 				}
 			}
 			if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {

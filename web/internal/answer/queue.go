@@ -196,7 +196,7 @@ func (p *place) enter(ctx context.Context, l lane, need int64) error {
 		case <-ctx.Done():
 			q.mu.Lock()
 			select {
-			case <-w.in: // meanwhile
+			case <-w.in: // at the same time
 				q.give(p)
 			default:
 				c.waits[l] = without(c.waits[l], w)
@@ -258,7 +258,7 @@ func (q *Queue) short() bool {
 	return float64(used) > pressed*float64(limit)
 }
 
-// dispatch lets in whoever may run.
+// dispatch lets in the queries that may run.
 func (q *Queue) dispatch() {
 	if q.waits == 0 {
 		return

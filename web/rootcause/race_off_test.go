@@ -1,5 +1,0 @@
-//go:build !race
-
-package rootcause
-
-const raced = false
