@@ -26,6 +26,11 @@ export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc || command -v clang),-race)
 
+# Tests of this name work through much data in one goroutine. With the race detector they take ten times as long, so
+# they run without it.
+HEAVY := ^TestHeavy
+HEAVY_IN = $(sort $(dir $(shell grep -rl --include='*_test.go' 'func TestHeavy' .)))
+
 # The commit in the binary, for the manifests of tare bench; not where git refuses.
 VCS := $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=true,-buildvcs=false)
 
@@ -181,7 +186,9 @@ test-unit: check-go $(GOTESTSUM) ## unit tests only
 	@echo "unit tests: the first time, what they import is compiled for minutes before the first of them can run"
 	@mkdir -p $(TESTS)
 	@for m in $(MODULES); do (cd $$m && $(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(TESTS)/unit-$${m/./tare}.json -- \
-		-vet=off -timeout 30m $(FRESH) $(RACE) $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
+		-vet=off -timeout 30m $(FRESH) $(RACE) $(if $(RACE),-skip '$(HEAVY)') $$(go list -f '$(WITH_TESTS)' ./... | grep -v /integration$$)); done
+	@[[ -z "$(RACE)" ]] || $(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(TESTS)/unit-heavy.json -- \
+		-vet=off -timeout 30m $(FRESH) -run '$(HEAVY)' $(HEAVY_IN)
 
 # They run what build made, and are compiled with its flags, so that nothing is compiled for them again. In the
 # package's own directory, go test passes on what they say while they run.

@@ -34,7 +34,7 @@ func without(td ptrace.Traces, keep func(r pcommon.Resource, s ptrace.Span) bool
 
 // What a scope or a rule leaves out is, in every query, as if it had never been stored: a store that only got the
 // rest gives the same answers. Afterwards the same holds when it has been removed from the disk.
-func TestLeftOutIsAsIfNeverStored(t *testing.T) {
+func TestHeavyLeftOutIsAsIfNeverStored(t *testing.T) {
 	const limit = hour0 + 25_000_000
 	all := context.Background()
 	for name, c := range map[string]struct {

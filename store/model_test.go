@@ -371,7 +371,7 @@ func lines(list []Summary) string {
 	return b.String()
 }
 
-func TestSearchIsWhatTheModelFinds(t *testing.T) {
+func TestHeavySearchIsWhatTheModelFinds(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			m := &model{r: rand.New(rand.NewPCG(seed, 3)), chunks: map[*zone][]*modelSpan{}, stated: map[pcommon.TraceID]bool{}}

@@ -13,7 +13,7 @@ import (
 )
 
 // Beyond its size the store removes the oldest, and the disk gets the space.
-func TestRetentionBySize(t *testing.T) {
+func TestHeavyRetentionBySize(t *testing.T) {
 	s := open(t, Options{NoSync: true, byHand: true, MaxBytes: MinBytes})
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(1, 1))

@@ -37,7 +37,7 @@ func large(n int) *trace {
 	return t
 }
 
-func TestATraceOf100000Spans(t *testing.T) {
+func TestHeavyTrace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
@@ -66,7 +66,7 @@ func TestATraceOf100000Spans(t *testing.T) {
 // Many queries for a large trace at once take as much memory as one after the other: each
 // waits until it fits beside the others. Without that, 16 took 3.2 GB, and what was sent
 // meanwhile was refused.
-func TestLargeTracesWaitForEachOther(t *testing.T) {
+func TestHeavyTracesWaitForEachOther(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}

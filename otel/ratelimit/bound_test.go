@@ -20,7 +20,9 @@ func checkBound(t *testing.T, times []int64, limit float64, burst int) {
 		// A stretch that breaks the bound begins and ends with a token.
 		for j := i; j < len(times); j++ {
 			n, most := float64(j-i+1), limit*float64(times[j]-times[i])/float64(second)+float64(burst)
-			require.LessOrEqual(t, n, most+1e-6, "limit %g, burst %d: tokens in %v", limit, burst, time.Duration(times[j]-times[i]))
+			if n > most+1e-6 { // testify takes a hundred times as long, and there are millions
+				require.Failf(t, "too many tokens", "limit %g, burst %d: %g in %v", limit, burst, n, time.Duration(times[j]-times[i]))
+			}
 		}
 	}
 }

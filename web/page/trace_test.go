@@ -189,7 +189,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-func TestHugeTrace(t *testing.T) {
+func TestHeavyTraceOnThePage(t *testing.T) {
 	const spans = 100_000
 	td, id := large(spans, time.Now())
 	if td.SpanCount() != spans {

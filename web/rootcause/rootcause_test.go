@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/tare-trace/tare/internal/testkit"
 	"github.com/tare-trace/tare/span/semconv"
 )
 
@@ -28,20 +27,11 @@ func one(t testing.TB, s *Set) Entry {
 	return d.Entries[0]
 }
 
-// meshes is how many random ones a test tries: fewer with the race detector, which makes
-// their arithmetic ten times slower.
-func meshes(n int) int {
-	if testkit.Race {
-		return n / 5
-	}
-	return n
-}
-
 // The cause is found wherever it is: 25 to 30 ms in 3% of the requests, in a random
 // operation of a random mesh, with 1,500 sampled traces.
-func TestOneCause(t *testing.T) {
+func TestHeavyOneCause(t *testing.T) {
 	right, told := 0, 0
-	n := meshes(100)
+	const n = 100
 	for seed := range uint64(n) {
 		r := seeded(seed)
 		root, all := mesh(r, 4+r.IntN(12))
@@ -71,8 +61,8 @@ func TestOneCause(t *testing.T) {
 }
 
 // Where no operation differs from the others, none is named.
-func TestNoCause(t *testing.T) {
-	named, n := 0, meshes(40)
+func TestHeavyNoCause(t *testing.T) {
+	named, n := 0, 40
 	for seed := range uint64(n) {
 		r := seeded(seed)
 		root, all := mesh(r, 8+r.IntN(8))
@@ -90,8 +80,8 @@ func TestNoCause(t *testing.T) {
 	}
 }
 
-func TestTwoCauses(t *testing.T) {
-	both, n := 0, meshes(30)
+func TestHeavyTwoCauses(t *testing.T) {
+	both, n := 0, 30
 	for seed := range uint64(n) {
 		r := seeded(seed)
 		root, all := mesh(r, 12)
@@ -113,16 +103,16 @@ func TestTwoCauses(t *testing.T) {
 }
 
 // An interval holds what many more requests show, about as often as it says.
-func TestIntervals(t *testing.T) {
+func TestHeavyIntervals(t *testing.T) {
 	r := seeded(1)
 	root, all := mesh(r, 8)
 	all[5].inject(0.03)
 	truth := map[string]float64{}
-	for _, row := range one(t, requests(r, root, 1000*meshes(40))).Operations {
+	for _, row := range one(t, requests(r, root, 40_000)).Operations {
 		truth[row.Name()] = row.Explains.Value
 	}
 	held, n := 0, 0
-	for seed := range uint64(meshes(40)) {
+	for seed := range uint64(40) {
 		for _, row := range one(t, requests(seeded(1000+seed), root, 1500)).Operations {
 			n++
 			if want := truth[row.Name()]; row.Explains.Lo <= want && want <= row.Explains.Hi {
@@ -137,8 +127,8 @@ func TestIntervals(t *testing.T) {
 }
 
 // What each operation explains adds up.
-func TestSharesAddUp(t *testing.T) {
-	for seed := range uint64(meshes(20)) {
+func TestHeavySharesAddUp(t *testing.T) {
+	for seed := range uint64(20) {
 		r := seeded(seed)
 		root, all := mesh(r, 10)
 		all[r.IntN(10)].inject(0.03)
@@ -157,8 +147,8 @@ func TestSharesAddUp(t *testing.T) {
 }
 
 // Clocks that differ move no cause: not into the network, and not to the caller.
-func TestSkewedClocks(t *testing.T) {
-	for seed := range uint64(meshes(15)) {
+func TestHeavySkewedClocks(t *testing.T) {
+	for seed := range uint64(15) {
 		r := seeded(seed)
 		root, all := mesh(r, 10)
 		x := all[1+r.IntN(9)]
@@ -213,8 +203,8 @@ func TestClockMoves(t *testing.T) {
 const client = ptrace.SpanKindClient
 
 // Traces with a lost span are left out, so that its caller is not blamed.
-func TestLostSpans(t *testing.T) {
-	for seed := range uint64(meshes(10)) {
+func TestHeavyLostSpans(t *testing.T) {
+	for seed := range uint64(10) {
 		r := seeded(seed)
 		root, all := mesh(r, 10)
 		var inner []*node

@@ -24,7 +24,7 @@ const (
 	// small is the memory, in bytes, that a query in the small lane may take.
 	small = 8 << 20
 	// factor is how much memory a query takes for each byte of a trace, and of what the store
-	// counts beside it for each span, with what is made of it; TestLargeTracesWaitForEachOther
+	// counts beside it for each span, with what is made of it; TestHeavyTracesWaitForEachOther
 	// measures it.
 	factor = 6
 	// leastPart is the part of that memory, in bytes of spans, that a query reads in any case.
