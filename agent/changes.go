@@ -29,6 +29,7 @@ type changes struct {
 
 type told struct {
 	pids    map[int]bool        // false: it has ended
+	helpers map[int]uint16      // of those that run: the index of the service of which a request may have started it
 	listens map[bpf.PortKey]int // ports that processes listen on which were not traced, with their pids
 	missed  bool                // there were more
 }
@@ -39,7 +40,9 @@ func newChanges() *changes {
 	return c
 }
 
-func (c *changes) reset() { c.told = told{pids: map[int]bool{}, listens: map[bpf.PortKey]int{}} }
+func (c *changes) reset() {
+	c.told = told{pids: map[int]bool{}, helpers: map[int]uint16{}, listens: map[bpf.PortKey]int{}}
+}
 
 // control takes a record of the control ring.
 func (c *changes) control(r bpf.Control) {
@@ -55,7 +58,9 @@ func (c *changes) control(r bpf.Control) {
 			c.told.missed = true
 			break
 		}
-		c.add(pid, true)
+		if c.add(pid, true) && r.Service != 0 {
+			c.told.helpers[pid] = r.Service
+		}
 	case bpf.TareControlTypeTARE_LISTEN:
 		c.add(pid, true)
 		c.told.listens[bpf.PortKey{Netns: r.Netns, Port: uint32(r.Port)}] = pid
@@ -70,12 +75,14 @@ func (c *changes) control(r bpf.Control) {
 	}
 }
 
-func (c *changes) add(pid int, runs bool) {
+func (c *changes) add(pid int, runs bool) (added bool) {
 	if len(c.told.pids) >= maxChanges || len(c.told.listens) >= maxChanges {
 		c.told.missed = true
-		return
+		return false
 	}
 	c.told.pids[pid] = runs
+	delete(c.told.helpers, pid)
+	return true
 }
 
 // take empties it.

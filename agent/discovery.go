@@ -337,7 +337,12 @@ func (d *discovery) follow(t told) error {
 		case err != nil:
 			d.log.Debug("inspect a process", "pid", pid, "error", err)
 		case ok:
+			if t.helpers[pid] != 0 {
+				d.forget(pid) // the kernel side takes it for a helper, and is told what it is
+			}
 			found = append(found, p)
+		case t.helpers[pid] != 0:
+			d.forget(pid) // it stays its parent's to the kernel side
 		default:
 			d.leave(pid)
 		}

@@ -403,6 +403,16 @@ func TestDiscoveryWatch(t *testing.T) {
 		if got := f.names(); !slices.Equal(got, []string{"store", "web"}) {
 			t.Errorf("%v", got)
 		}
+		f.kernel.processes[12] = bpf.Service{Index: 1}
+		f.kernel.control <- bpf.Control{Type: uint32(bpf.TareControlTypeTARE_EXEC), Tgid: 12, Service: 1}
+		synctest.Wait()
+		if _, stays := f.kernel.processes[12]; !stays {
+			t.Error("a program that a request started, and that no rule selects, is not traced any more")
+		}
+		record(bpf.TareControlTypeTARE_EXEC, 12)
+		if _, stays := f.kernel.processes[12]; stays {
+			t.Error("any other program that no rule selects is still traced")
+		}
 		delete(f.host.processes, 10)
 		record(bpf.TareControlTypeTARE_EXIT, 10)
 		record(0xff, 12) // from a kernel side that is newer than this test

@@ -249,7 +249,7 @@ struct control_record {
 	__u32 tgid;
 	__u32 netns;   /* inode number, TARE_LISTEN, TARE_DISARMED */
 	__u16 port;    /* TARE_LISTEN; TARE_LINKS by a header: its index */
-	__u16 service; /* of decisions: its index */
+	__u16 service; /* of decisions; TARE_EXEC: a request of it may have started that */
 	__u32 reason;  /* TARE_REFUSED: enum unlinked; TARE_LINKS: enum worker_kind; TARE_UNREAD */
 };
 

@@ -239,6 +239,17 @@ __noinline int go_asks(struct conn *c, u32 stream, struct context *ctx)
 	return TARE_UNLINKED_NO_REQUEST;
 }
 
+/* The goroutine starts a process: is it one that serves a request? Also one that is not sampled. */
+__noinline int go_starts_for(struct context *ctx)
+{
+	struct go_scratch *s = go_scratch_of(HOOK_SENDS);
+	u32 tgid = go_tgid();
+	struct go_program *p = bpf_map_lookup_elem(&go_programs, &tgid);
+	if (!ctx || !p || !s || !goroutine_here(p, &s->goroutine))
+		return 0;
+	return go_request(s->goroutine.id, tgid, ctx);
+}
+
 /* The name of the gRPC call that was just asked for; false if it is not known. */
 INLINE bool go_method(struct bytes *b)
 {

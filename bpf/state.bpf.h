@@ -382,6 +382,12 @@ struct stack {
 	u64 end; /* who works on it; or enum stack_place, if that cannot be told */
 };
 
+enum inherited {
+	INHERITED_NOT = 0,
+	INHERITED_THREAD = 1,
+	INHERITED_PROCESS = 2,
+};
+
 struct thread_state {
 	struct context ctx;
 	u64 started;	 /* inherited: when the thread was, ns */
@@ -393,10 +399,10 @@ struct thread_state {
 	u8 loop : 1;	 /* ctx was set by loop linking */
 	u8 held : 1;	 /* its last sleep before that was uninterruptible */
 	u8 off_held : 1; /* the same of off_nvcsw */
-	u8 inherited;	 /* ctx is of the request that started this thread */
-	u8 put_off;	 /* loop: requests over HTTP/2 may be; loop_puts_off() */
-	u8 taken;	 /* loop: enum taken, by what was sent first */
-	u16 epoch;	 /* loop: turns_epoch when ctx was set */
+	u8 inherited; /* ctx is of the request that started this thread, or its process: enum inherited */
+	u8 put_off; /* loop: requests over HTTP/2 may be; loop_puts_off() */
+	u8 taken;   /* loop: enum taken, by what was sent first */
+	u16 epoch;  /* loop: turns_epoch when ctx was set */
 	struct proof proof;
 	u64 receipt;	   /* shim.bpf.h: that which the last bytes of a request were bound to */
 	struct stack left; /* proof.bpf.h: on which it sent a request; end 0: none */
@@ -449,7 +455,7 @@ struct service {
 	u8 linking;
 	u8 thread_stack; /* of a process: forked by another thread than the main one */
 	u8 armed;	 /* of a process: what it had open when it began to be traced is armed */
-	u8 pad;
+	u8 helper; /* of a process: a request may have started it, or one that has forked it */
 };
 
 #define PORTS_WATCHED	   4
@@ -673,6 +679,12 @@ INLINE struct thread_state *thread_of(struct task_struct *task)
 INLINE struct thread_state *thread_find(void)
 {
 	return thread_of(bpf_get_current_task_btf());
+}
+
+/* All that a process does which a request has started, in whatever task, is for that request. */
+INLINE bool is_helper(const struct thread_state *t)
+{
+	return t && t->inherited == INHERITED_PROCESS;
 }
 
 INLINE struct thread_state *thread_create(struct task_struct *task)

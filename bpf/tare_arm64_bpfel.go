@@ -968,7 +968,7 @@ type TareService struct {
 	Linking     uint8
 	ThreadStack uint8
 	Armed       uint8
-	Pad         uint8
+	Helper      uint8
 }
 
 type TareServiceState struct {

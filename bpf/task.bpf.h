@@ -418,7 +418,7 @@ __noinline int task_sends(struct worker *w)
 {
 	struct task_program *p = task_program();
 	struct task_find *f = find_here();
-	if (!w || !f)
+	if (!w || !f || is_helper(thread_find()))
 		return 0;
 	if (!p)
 		return TARE_UNLINKED_TASK;

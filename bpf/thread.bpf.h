@@ -218,7 +218,7 @@ INLINE int bound_take(struct conn *c, struct context *ctx)
 	return c->client.why;
 }
 
-/* ---- a thread that a request starts ---- */
+/* ---- a thread or a process that a request starts ---- */
 
 /*
  * It works for that request, if the service's threads end with the requests that start them: JOINED
@@ -233,27 +233,39 @@ INLINE bool children_are_joined(struct service_state *svc)
 	return svc->joined >= JOINED && !svc->outlived;
 }
 
-/* A thread is cloned. */
-INLINE void worker_cloned(struct task_struct *parent, struct task_struct *child)
+/* Whose request the current thread works for when it starts another one, or a process; false: for none. */
+INLINE bool starts_for(const struct service *svc, struct thread_state *from, struct context *ctx)
 {
-	u32 tgid = parent->tgid;
-	struct worker w = {.id = parent->pid};
-	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
-	if (!svc || !links_threads(svc->linking))
-		return;
+	if (svc->linking == TARE_LINK_GOROUTINE)
+		return go_starts_for(ctx);
+	struct worker w = this_thread();
 	struct guard *g = guard_of(&w);
-	struct thread_state *from = thread_of(parent);
 	bool grandchild = from && from->inherited;
 	if (!grandchild && (!g || g->open <= 0))
+		return false;
+	if (from)
+		*ctx = from->ctx;
+	return true;
+}
+
+/* A thread is cloned, or a process forked. */
+INLINE void worker_cloned(struct service *svc, struct task_struct *parent,
+			  struct task_struct *child)
+{
+	bool forked = parent->tgid != child->tgid;
+	if (!links_threads(svc->linking) && !(forked && svc->linking == TARE_LINK_GOROUTINE))
+		return;
+	struct context ctx = {};
+	struct thread_state *from = thread_of(parent);
+	if (!starts_for(svc, from, &ctx))
 		return;
 	struct thread_state *t = thread_create(child);
 	if (!t)
 		return;
-	t->inherited = 1;
-	t->service = svc->index;
+	t->inherited = forked || is_helper(from) ? INHERITED_PROCESS : INHERITED_THREAD;
+	t->service = from && from->inherited ? from->service : svc->index;
 	t->started = bpf_ktime_get_ns();
-	if (from)
-		t->ctx = from->ctx;
+	t->ctx = ctx;
 }
 
 /* A thread ends. */

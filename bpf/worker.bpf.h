@@ -437,20 +437,23 @@ INLINE void worker_connects(struct conn *c)
 	c->client.why = loop_take(&c->client.x.caller);
 }
 
-/* By a thread that a request started. */
-INLINE int inherited_asks(struct thread_state *t, struct context *ctx)
+/* By a thread or a process that a request started. */
+__noinline int inherited_asks(struct thread_state *t, u32 service, struct context *ctx)
 {
-	struct service_state *svc = service_of(t->service);
-	if (!svc)
+	struct service_state *svc = t ? service_of(t->service) : 0;
+	if (!svc || !ctx)
 		return TARE_UNLINKED_CHILD;
 	if (t->ctx.span && !in_flight(&t->ctx))
 		svc->outlived = 1;
-	if (!t->ctx.span && bpf_ktime_get_ns() - t->started > SHORT)
-		return TARE_UNLINKED_CHILD; /* of a request that was not sampled, and may be over */
-	if (!children_are_joined(svc))
-		return TARE_UNLINKED_CHILD;
-	*ctx = t->ctx;
-	return 0;
+	/* A request that was not sampled may be over. */
+	bool over = !t->ctx.span && bpf_ktime_get_ns() - t->started > SHORT;
+	if (!over && children_are_joined(svc)) {
+		*ctx = t->ctx;
+		return 0;
+	}
+	if (t->service != service)
+		service_not_linked(t->service, TARE_UNLINKED_CHILD);
+	return TARE_UNLINKED_CHILD;
 }
 
 /*
@@ -468,11 +471,10 @@ INLINE bool passed_on(struct conn *c, struct thread_state *t, struct service_sta
 	return watched;
 }
 
-/* The thread works for a request: will it wait for the answer to what it sends? */
-INLINE enum unlinked waits(struct conn *c, const struct tcp_view *v,
-			   const struct service_state *svc)
+/* The thread works for a request: will it wait for the answer to what it sends? Returns 0, or enum unlinked. */
+__noinline int waits(struct conn *c, const struct tcp_view *v, const struct service_state *svc)
 {
-	if (!guarded(c))
+	if (!c || !v || !svc || !guarded(c))
 		return 0;
 	if (v->watched == WATCHED_ONCE || loop_waits(c, v, svc))
 		return TARE_UNLINKED_EPOLL;
@@ -541,14 +543,14 @@ INLINE int thread_asks(struct conn *c, const struct tcp_view *v, struct guard *g
 {
 	struct thread_state *t = thread_find();
 	if (t && t->inherited && (!g || g->open <= 0))
-		return waits(c, v, svc) ?: inherited_asks(t, ctx);
+		return (is_helper(t) ? 0 : waits(c, v, svc)) ?: inherited_asks(t, c->service, ctx);
 	bool sampled = t && t->ctx.span && in_flight(&t->ctx);
 	if (!sampled && (!g || g->open <= 0)) {
 		if (stack && stack->end < STACK_KNOWN)
 			return stack_unknown(c, svc);
 		return t && t->ctx.span ? TARE_UNLINKED_STALE : TARE_UNLINKED_NO_REQUEST;
 	}
-	enum unlinked why = waits(c, v, svc);
+	int why = waits(c, v, svc);
 	if (why)
 		return why;
 	bool half = g && g->open > 0 && g->complete <= 0;

@@ -11,7 +11,7 @@ var unlinked = [bpf.TareUnlinkedTARE_UNLINKED_MAX]struct{ name, why string }{
 	bpf.TareUnlinkedTARE_UNLINKED_STACK:       {"stack", "a thread runs on stacks that are not its own, and not told apart: coroutines"},
 	bpf.TareUnlinkedTARE_UNLINKED_EPOLL:       {"epoll", "sent on a socket that an event loop watches"},
 	bpf.TareUnlinkedTARE_UNLINKED_NO_REQUEST:  {"no_request", "sent by a thread that works for no request"},
-	bpf.TareUnlinkedTARE_UNLINKED_CHILD:       {"child_thread", "sent by a thread that a request started, and that may be a pool's"},
+	bpf.TareUnlinkedTARE_UNLINKED_CHILD:       {"child_thread", "sent by a thread or a process that a request started, and that may be a pool's"},
 	bpf.TareUnlinkedTARE_UNLINKED_STALE:       {"stale", "sent after the response, or after the event loop slept"},
 	bpf.TareUnlinkedTARE_UNLINKED_OVERFLOW:    {"overflow", "too many requests waited on a thread"},
 	bpf.TareUnlinkedTARE_UNLINKED_AMBIGUOUS:   {"ambiguous", "several waiting requests look the same"},

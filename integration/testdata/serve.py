@@ -292,6 +292,40 @@ def early(listener):
     each_connection(listener, handle)
 
 
+def forked(n):
+    if (child := os.fork()) == 0:
+        Backend("BACKEND").ask(n)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def shell(n):
+    """A program that is not this one, and that asks itself."""
+    request = f"GET /n/{n} HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n"
+    return ["bash", "-c", f"exec 3<>/dev/tcp/{HOST}/{os.environ['BACKEND']}; printf '{request}' >&3; read -r <&3"]
+
+
+HELPERS = {
+    b"/fork": forked,
+    b"/program": lambda n: subprocess.run([sys.executable, __file__, "ask", str(n)], check=True),
+    b"/shell": lambda n: subprocess.run(shell(n), check=True),
+    b"/shells": lambda n: subprocess.run(["sh", "-c", 'bash -c "$1"; :', "sh", shell(n)[2]], check=True),
+    b"/later": lambda n: subprocess.Popen(["bash", "-c", "sleep 0.5; " + shell(n + LATER)[2]]),
+}
+
+
+def helpers(listener):
+    """A thread for each connection, which has another process ask."""
+
+    def handle(sock):
+        request = Request(sock)
+        while (n := request.next()) is not None:
+            HELPERS[request.way](n)
+            answer(sock)
+
+    each_connection(listener, handle)
+
+
 def forks(listener):
     """A process for each connection, forked by a thread that is not the main one: it goes on on
     that thread's stack."""
@@ -587,11 +621,14 @@ def passed(fd):
         threading.Thread(target=serve, args=(socket.socket(fileno=fds[0]),), daemon=True).start()
 
 
-MODES = (threads, passing, unmapping, generators, early, jobs, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
+MODES = (threads, passing, unmapping, generators, early, jobs, helpers, forks, handover, asking_pool, children, waking, loop, spawning, pausing, late, forwarding_late, forwarding_twice, short, resetting)
 
 
 def main():
     mode, port = sys.argv[1:]
+    if mode == "ask":
+        Backend("BACKEND").ask(int(port))
+        return
     if mode == "passed":
         passed(int(port))
         return

@@ -60,7 +60,7 @@ export const unlinked = {
   stack: 'the service’s threads run coroutines that cannot be told apart',
   epoll: 'sent on a socket that an event loop watches',
   no_request: 'sent by a thread that works for no request',
-  child_thread: 'sent by a thread that a request started, and that may be a pool’s',
+  child_thread: 'sent by a thread or a process that a request started, and that may be a pool’s',
   stale: 'sent after the response, or after the event loop slept',
   overflow: 'too many requests waited on one thread',
   ambiguous: 'several requests that waited look the same',
