@@ -247,6 +247,12 @@ func TestJava(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh("javac", append([]string{"-d", dir, "-cp", dir + "/lib/*", "../java/test/Service.java", "../java/test/Unseen.java"}, sources...)...)
+	libraries, err := filepath.Glob(filepath.Join(dir, "lib", "*.jar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh("java", "-cp", dir+"/lib/*", "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-no-reflect", "-no-stdlib", "-jvm-target", "17",
+		"-cp", strings.Join(append(libraries, dir), ":"), "-d", dir, "../java/test/coroutines")
 	jdks := []string{"java"}
 	if list := os.Getenv("TARE_JDKS"); list != "" {
 		jdks = nil
@@ -280,13 +286,16 @@ func onJDK(t *testing.T, java string, virtual bool, dir, jar string) {
 	services := []service{
 		{kind: "pools", calls: 3, command: of("pools")},
 		{kind: "client", calls: 3, command: of("client")},
-		{kind: "completion", calls: 3, command: of("completion")},
+		{kind: "completion", calls: 5, command: of("completion")},
 		{kind: "fork", calls: 16, command: of("fork")},
 		{kind: "threads", calls: 1, none: true, noBody: true, command: of("threads")},
 		{kind: "queue", calls: 1, none: true, command: of("queue")},
 		{kind: "loop", calls: 1, none: true, noBody: true, command: of("loop")},
 		{kind: "tomcat", calls: 2, command: jvm("TomcatService", "sync", agent)},
 		{kind: "tomcat, asynchronous", calls: 1, some: true, command: jvm("TomcatService", "async", agent)},
+		{kind: "spring", calls: 3, command: jvm("SpringService", "", agent)},
+		{kind: "coroutines", calls: 5, command: jvm("CoroutineServiceKt", "requests", agent)},
+		{kind: "coroutines, one that works for all", calls: 1, none: true, command: jvm("CoroutineServiceKt", "worker", agent)},
 		{kind: "jetty", calls: 3, command: jvm("JettyService", "sync", agent)},
 		{kind: "jetty, its client", calls: 4, command: jvm("JettyService", "client", agent)},
 		{kind: "reactor", calls: 5, command: jvm("ReactorService", "", agent, "-Dreactor.netty.native=false")},

@@ -155,10 +155,17 @@ public class Service {
         });
         break;
       }
-      case "completion": // invokeAll, and the tasks of a pool of one thread that the caller runs
+      case "completion": // invokeAll, futures of one's own and those that somebody completes later
         serve(Executors.newFixedThreadPool(16), (n, answer) -> {
           for (var f : p1.invokeAll(List.<Callable<Object>>of(Executors.callable(() -> call(n)), Executors.callable(() -> call(n))))) f.get();
           fj.submit(() -> call(n)).join();
+          var promise = new Unseen.Promise(() -> call(n));
+          p1.execute(promise);
+          promise.get();
+          new CompletableFuture<Void>().completeAsync(() -> {
+            call(n);
+            return null;
+          }, p1).get();
           answer.send(null);
         });
         break;

@@ -12,6 +12,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.PriorityBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.RunnableFuture;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
@@ -27,6 +28,20 @@ public class Unseen {
 
     @Override public void run() {
       ran = true;
+    }
+  }
+
+  /** A future that is no FutureTask, as libraries have them. */
+  static class Promise extends CompletableFuture<Void> implements RunnableFuture<Void> {
+    final Runnable task;
+
+    Promise(Runnable task) {
+      this.task = task;
+    }
+
+    @Override public void run() {
+      task.run();
+      complete(null);
     }
   }
 
@@ -89,6 +104,11 @@ public class Unseen {
     pool.execute(a);
     pool.execute(b);
     is(pool.remove(a) && !pool.remove(a) && pool.getQueue().size() == 1, "remove");
+    Promise cancelled = new Promise(() -> {});
+    pool.execute(cancelled);
+    cancelled.cancel(false);
+    pool.purge();
+    is(pool.getQueue().size() == 1, "purge");
     List<Runnable> left = pool.shutdownNow();
     is(left.size() == 1 && left.get(0) == b, "shutdownNow " + left);
     is(pool.awaitTermination(9, TimeUnit.SECONDS) && !a.ran && !b.ran, "not run");

@@ -1,6 +1,8 @@
 package tare.shim;
 
 import java.util.concurrent.Callable;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
@@ -74,6 +76,33 @@ class Carried implements Runnable, Callable, Supplier, Function, Consumer, BiCon
 
   @Override public String toString() {
     return task.toString();
+  }
+
+  /** A pool's purge() looks for futures that are cancelled. */
+  static final class OfFuture extends Carried implements Future {
+    OfFuture(Future task, long token) {
+      super(task, token);
+    }
+
+    @Override public boolean cancel(boolean interrupt) {
+      return ((Future) task).cancel(interrupt);
+    }
+
+    @Override public boolean isCancelled() {
+      return ((Future) task).isCancelled();
+    }
+
+    @Override public boolean isDone() {
+      return ((Future) task).isDone();
+    }
+
+    @Override public Object get() {
+      throw new UnsupportedOperationException(); // nobody sees a task that is queued
+    }
+
+    @Override public Object get(long limit, TimeUnit unit) {
+      throw new UnsupportedOperationException();
+    }
   }
 
   /** Of its own, because its andThen is not Function's. */

@@ -5,6 +5,8 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ForkJoinTask;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingDeque;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.LinkedTransferQueue;
@@ -28,6 +30,7 @@ public final class Shim {
     }
     // What the woven code needs is loaded here, and not within a socket's first read.
     new Carried("", 0);
+    new Carried.OfFuture(null, 0);
     Work.get().begin(0);
     Work.get().end();
     wrap((Runnable) () -> {});
@@ -170,7 +173,8 @@ public final class Shim {
       Class<?> q = queue.getClass();
       boolean plain = q == LinkedBlockingQueue.class || q == SynchronousQueue.class || q == ArrayBlockingQueue.class
           || q == LinkedBlockingDeque.class || q == LinkedTransferQueue.class;
-      return plain ? (Runnable) wrap(task) : task;
+      if (!plain || task instanceof FutureTask || task instanceof Carried || task instanceof ForkJoinTask) return task;
+      return task instanceof Future ? new Carried.OfFuture((Future<?>) task, Work.get().token()) : (Runnable) wrap(task);
     } catch (Throwable e) {
       return task;
     }

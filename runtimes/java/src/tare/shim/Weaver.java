@@ -33,6 +33,10 @@ final class Weaver implements ClassFileTransformer, Opcodes {
   private static final String BUFFER = "io/netty/channel/ChannelOutboundBuffer";
   private static final String PROMISE = "io/netty/util/concurrent/DefaultPromise";
   private static final String FORK_JOIN = "java/util/concurrent/ForkJoinTask";
+  /** What a dispatcher of Kotlin's runs: a coroutine's object from one suspension to the next, made by who starts it or by itself. */
+  private static final String COROUTINE = "kotlinx/coroutines/DispatchedTask";
+  /** It consumes what many publish. */
+  private static final String CONSUMER = "java/util/concurrent/SubmissionPublisher$ConsumerTask";
   /** The part of java.net.http's client that writes a request; its scheduler runs it for whoever comes by. */
   private static final String WRITE = "jdk/internal/net/http/Http1Exchange$Http1Publisher$WriteTask";
   /** Of sockets: the JDK's, and those of Netty's native transport. */
@@ -69,9 +73,12 @@ final class Weaver implements ClassFileTransformer, Opcodes {
       entry("sun/nio/ch/SocketDispatcher", Weaver::socket),
       entry("sun/nio/ch/SelectorImpl", (c, a, name, d, m) -> name.equals("lockAndDoSelect") ? new Begin(m, "selecting") : m),
       entry("java/util/concurrent/FutureTask", (c, a, name, d, m) -> name.equals("<init>") ? new Wrap(m, a, d) : m),
-      entry("java/util/concurrent/CompletableFuture", (c, a, name, d, m) -> name.endsWith("Stage") ? new Wrap(m, a, d) : m),
+      entry("java/util/concurrent/CompletableFuture", (c, a, name, d, m) -> name.endsWith("Stage") || name.equals("completeAsync") ? new Wrap(m, a, d) : m),
       entry("java/util/concurrent/ForkJoinPool", (c, a, name, d, m) -> name.equals("execute") || name.equals("submit") ? new Wrap(m, a, d) : m),
       entry(FORK_JOIN, (c, a, name, d, m) -> name.equals("doExec") ? new Owner(m, c, d, 0) : m),
+      entry(CONSUMER, (c, a, name, d, m) -> name.equals("exec") ? new Begin(m, "selecting") : m),
+      entry(COROUTINE, (c, a, name, d, m) -> name.equals("run") ? new Owner(m, c, d, 0) : m),
+      entry("org/springframework/core/task/SimpleAsyncTaskExecutor", (c, a, name, d, m) -> name.equals("doExecute") ? new Wrap(m, a, d) : m),
       entry("java/lang/VirtualThread", (c, a, name, d, m) -> name.equals("<init>") ? new Wrap(m, a, d) : m),
       entry(POOL, Weaver::pool),
       entry(TOMCAT, Weaver::pool),
@@ -105,7 +112,7 @@ final class Weaver implements ClassFileTransformer, Opcodes {
 
   /** Classes whose objects have their maker's token; and those that others put a token into. */
   private static boolean made(String cls) {
-    return cls.equals(FORK_JOIN) || cls.equals(WRITE) || cls.equals(EXCHANGE) || reactor(cls) && !PARTS.containsKey(cls);
+    return cls.equals(FORK_JOIN) || cls.equals(COROUTINE) || cls.equals(WRITE) || cls.equals(EXCHANGE) || reactor(cls) && !PARTS.containsKey(cls);
   }
 
   private static boolean owned(String cls) {
