@@ -175,7 +175,7 @@ polyglot: check-go ## get and build a service of every runtime and framework (wo
 FRESH := $(if $(CI_ALL),-count=1)
 
 .PHONY: test
-test: test-unit ## unit tests with the race detector; as root, integration tests too (three quarters of an hour on two cores)
+test: test-unit ## unit tests with the race detector; as root, integration tests too (half an hour on two cores)
 	@if [[ $$(id -u) == 0 ]]; then $(MAKE) --no-print-directory test-integration; else \
 		echo "not root: integration tests were left out; run them with: sudo env PATH=\"\$$PATH\" make test-integration"; fi
 
