@@ -119,7 +119,7 @@ func TestUnix(t *testing.T) {
 					for _, connections := range []int{1, 64} {
 						before, roots := s.count(), a.mustMetrics().sampled()
 						requests := few(1500)
-						if rate < 1 {
+						if rate < 1 && b.pass != "" {
 							requests = few(4500) // one receive that comes too early is 1% of 100 that are sampled
 						}
 						drive(connections, requests)
