@@ -27,9 +27,17 @@ type changes struct {
 	execs  int // within it
 }
 
+// fate is what happened to a process.
+type fate uint8
+
+const (
+	ended fate = iota
+	runs
+	helps // runs a program that a request may have started: the kernel side traces it as its parent
+)
+
 type told struct {
-	pids    map[int]bool        // false: it has ended
-	helpers map[int]uint16      // of those that run: the index of the service of which a request may have started it
+	pids    map[int]fate
 	listens map[bpf.PortKey]int // ports that processes listen on which were not traced, with their pids
 	missed  bool                // there were more
 }
@@ -40,9 +48,7 @@ func newChanges() *changes {
 	return c
 }
 
-func (c *changes) reset() {
-	c.told = told{pids: map[int]bool{}, helpers: map[int]uint16{}, listens: map[bpf.PortKey]int{}}
-}
+func (c *changes) reset() { c.told = told{pids: map[int]fate{}, listens: map[bpf.PortKey]int{}} }
 
 // control takes a record of the control ring.
 func (c *changes) control(r bpf.Control) {
@@ -58,14 +64,16 @@ func (c *changes) control(r bpf.Control) {
 			c.told.missed = true
 			break
 		}
-		if c.add(pid, true) && r.Service != 0 {
-			c.told.helpers[pid] = r.Service
+		if r.Service != 0 {
+			c.add(pid, helps)
+		} else {
+			c.add(pid, runs)
 		}
 	case bpf.TareControlTypeTARE_LISTEN:
-		c.add(pid, true)
+		c.add(pid, runs)
 		c.told.listens[bpf.PortKey{Netns: r.Netns, Port: uint32(r.Port)}] = pid
 	case bpf.TareControlTypeTARE_EXIT:
-		c.add(pid, false)
+		c.add(pid, ended)
 	default:
 		return
 	}
@@ -75,14 +83,12 @@ func (c *changes) control(r bpf.Control) {
 	}
 }
 
-func (c *changes) add(pid int, runs bool) (added bool) {
+func (c *changes) add(pid int, f fate) {
 	if len(c.told.pids) >= maxChanges || len(c.told.listens) >= maxChanges {
 		c.told.missed = true
-		return false
+		return
 	}
-	c.told.pids[pid] = runs
-	delete(c.told.helpers, pid)
-	return true
+	c.told.pids[pid] = f
 }
 
 // take empties it.

@@ -320,9 +320,11 @@ func (d *discovery) follow(t told) error {
 		return nil // the first scan comes, and finds them
 	}
 	var pids []int
-	for pid, runs := range t.pids {
-		if !runs {
-			d.forget(pid)
+	for pid, f := range t.pids {
+		if f != runs {
+			d.forget(pid) // of a helper, the kernel side is told anew if a rule selects it
+		}
+		if f == ended {
 			continue
 		}
 		pids = append(pids, pid)
@@ -337,12 +339,8 @@ func (d *discovery) follow(t told) error {
 		case err != nil:
 			d.log.Debug("inspect a process", "pid", pid, "error", err)
 		case ok:
-			if t.helpers[pid] != 0 {
-				d.forget(pid) // the kernel side takes it for a helper, and is told what it is
-			}
 			found = append(found, p)
-		case t.helpers[pid] != 0:
-			d.forget(pid) // it stays its parent's to the kernel side
+		case t.pids[pid] == helps: // it stays its parent's to the kernel side
 		default:
 			d.leave(pid)
 		}

@@ -325,7 +325,7 @@ func TestListenerOfAnother(t *testing.T) {
 	f.must(f.start())
 	mine, gone := bpf.PortKey{Netns: 1, Port: 80}, bpf.PortKey{Netns: 1, Port: 81}
 	f.kernel.listeners[mine], f.kernel.listeners[gone] = f.kernel.processes[10], f.kernel.processes[10]
-	f.must(f.follow(told{pids: map[int]bool{90: true, 91: true}, listens: map[bpf.PortKey]int{mine: 90, gone: 91}}))
+	f.must(f.follow(told{pids: map[int]fate{90: runs, 91: runs}, listens: map[bpf.PortKey]int{mine: 90, gone: 91}}))
 	if _, ok := f.kernel.listeners[mine]; !ok || len(f.kernel.listeners) != 1 {
 		t.Errorf("%v", f.kernel.listeners)
 	}

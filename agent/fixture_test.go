@@ -275,9 +275,9 @@ func (f *fixture) must(err error) {
 
 func (f *fixture) told(pids ...int) {
 	f.t.Helper()
-	t := told{pids: map[int]bool{}}
+	t := told{pids: map[int]fate{}}
 	for _, pid := range pids {
-		t.pids[pid] = true
+		t.pids[pid] = runs
 	}
 	f.must(f.follow(t))
 }
@@ -286,7 +286,7 @@ func (f *fixture) exits(pid int) {
 	f.t.Helper()
 	delete(f.host.processes, pid)
 	delete(f.kernel.processes, uint32(pid)) // the kernel side does so by itself
-	f.must(f.follow(told{pids: map[int]bool{pid: false}}))
+	f.must(f.follow(told{pids: map[int]fate{pid: ended}}))
 }
 
 // container is that of the spans of a process, as its index names it.

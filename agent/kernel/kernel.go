@@ -128,7 +128,7 @@ func (t *Tracer) AddProcess(pid uint32, s bpf.Service) error {
 	if err := t.objs.Processes.Lookup(pid, &have); err == nil && have.Index == s.Index && have.Linking == s.Linking {
 		return nil
 	}
-	s.Helper = have.Helper // of none that is not known
+	s.Helper = have.Helper // 0 if the kernel side does not know the process
 	if err := t.traces(s); err != nil {
 		return err
 	}
