@@ -26,8 +26,8 @@ export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc || command -v clang),-race)
 
-# Tests of this name work through much data in one goroutine. With the race detector they take ten times as long, so
-# they run without it.
+# Tests of this name work through much data. With the race detector they take ten times as long, so they run without it;
+# the same code under concurrent use is tested by others, with it.
 HEAVY := ^TestHeavy
 HEAVY_IN = $(sort $(dir $(shell grep -rl --include='*_test.go' 'func TestHeavy' .)))
 

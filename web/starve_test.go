@@ -67,7 +67,7 @@ func status(ctx context.Context, t *testing.T, url, client string) (int, int64) 
 
 // One reader asks for a large trace fifty times at once. Everything that another asks for at that time is answered, and
 // the small queries of the same reader, too.
-func TestHeavyTracesDoNotStarveOthers(t *testing.T) {
+func TestAReaderOfLargeTracesDoesNotStarveOthers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
@@ -140,7 +140,7 @@ func longNames(n int) *trace {
 // Very long names, attributes with very many keys and a large trace are stored, as by versions that cut nothing. A
 // burst of every kind of query is answered: no query takes more memory than its part, none is refused, and the answers
 // say what is cut.
-func TestHeavyNamesDoNotCostQueries(t *testing.T) {
+func TestQueriesDoNotCostWhatASenderWrote(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
