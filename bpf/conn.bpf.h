@@ -80,13 +80,10 @@ INLINE void view_read(struct tcp_view *v, struct sock *sk)
 	VIEW(v, sk, tp, BPF_CORE_READ);
 }
 
-/* Linux 6.2. The verifier makes a move of it, where bpf_skc_to_tcp_sock is a call. */
-extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
-
-/* The same socket, of which the hook knows that it is TCP's. */
+/* The same socket, of which the hook knows that it is TCP's: a move, where bpf_skc_to_tcp_sock is a call. */
 INLINE struct tcp_sock *tcp_of(struct sock *sk)
 {
-	if (bpf_rdonly_cast) /* weak: 0 where there is none */
+	if (bpf_rdonly_cast)
 		return bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));
 	return bpf_skc_to_tcp_sock(sk);
 }

@@ -33,7 +33,7 @@ INLINE bool is_closing(u8 state)
 /* A call that has received something goes on with what has come meanwhile. */
 INLINE bool blocks(struct sock *sk)
 {
-	struct socket *socket = sk->sk_socket;
+	struct socket *socket = READ_ONLY(sk)->sk_socket;
 	struct file *file = socket ? socket->file : 0;
 	return file && !(file->f_flags & NONBLOCK);
 }
@@ -166,7 +166,7 @@ static __noinline enum watched watched_in(u64 entry)
 
 INLINE enum watched watched(struct sock *sk)
 {
-	struct socket *socket = sk->sk_socket;
+	struct socket *socket = READ_ONLY(sk)->sk_socket;
 	struct file *file = socket ? socket->file : 0;
 	struct hlist_head *sets = file ? file->f_ep : 0;
 	if (sets && sets->first)

@@ -56,7 +56,7 @@ INLINE bool on_foreign_stack(void)
 		return false;
 	if (task->pid != tgid)
 		return thread_pointer(task) - sp > STACK_MAX;
-	if (task->mm->start_stack - sp <= STACK_MAX)
+	if (READ_ONLY(task)->mm->start_stack - sp <= STACK_MAX)
 		return false;
 	struct service *svc = bpf_map_lookup_elem(&processes, &tgid);
 	return !(svc && svc->thread_stack && thread_pointer(task) - sp <= STACK_MAX);

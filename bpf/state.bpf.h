@@ -635,12 +635,25 @@ INLINE struct conn *conn_create_at(u64 address)
 	return conn_at(address);
 }
 
+/* Linux 6.2; weak: 0 where there is none. The verifier makes a move of it. */
+extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
+
+/*
+ * The same object, for reading alone. Where a program follows a pointer out of an object that the verifier trusts, the
+ * verifier searches all types of the kernel by name, up to four times (btf_nested_type_is_trusted, Linux 6.3): a
+ * millisecond for each path on which the program may come there.
+ */
+#define READ_ONLY(object)                                                                          \
+	((typeof(object))(bpf_rdonly_cast ? bpf_rdonly_cast(object, bpf_core_type_id_kernel(       \
+									typeof(*(object))))        \
+					  : (object)))
+
 /* The connection of a socket; 0 if it is not traced. */
 INLINE struct conn *conn_of(struct sock *sk)
 {
 	if (cfg_by_address)
 		return conn_at((u64)sk);
-	if (!sk->sk_bpf_storage)
+	if (!READ_ONLY(sk)->sk_bpf_storage)
 		return 0;
 	return bpf_sk_storage_get(&conns, sk, 0, 0);
 }
@@ -671,14 +684,17 @@ INLINE void conn_forget(struct sock *sk)
 
 INLINE struct thread_state *thread_of(struct task_struct *task)
 {
-	if (!task->bpf_storage)
+	if (!READ_ONLY(task)->bpf_storage)
 		return 0;
 	return bpf_task_storage_get(&threads, task, 0, 0);
 }
 
+/* The task is asked for twice, so that no register holds it between. */
 INLINE struct thread_state *thread_find(void)
 {
-	return thread_of(bpf_get_current_task_btf());
+	if (!READ_ONLY(bpf_get_current_task_btf())->bpf_storage)
+		return 0;
+	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 }
 
 /* All that a process does which a request has started, in whatever task, is for that request. */

@@ -339,7 +339,7 @@ __noinline int task_coroutine(const struct task_python *p, struct task_find *f)
 /* It has loaded code since it was read: there may be greenlets now. */
 INLINE bool task_loaded(const struct task_program *p)
 {
-	return p->code && p->code != bpf_get_current_task_btf()->mm->exec_vm;
+	return p->code && p->code != READ_ONLY(bpf_get_current_task_btf())->mm->exec_vm;
 }
 
 /* What the agent has read of the current process; 0: nothing yet, and it is asked to. */

@@ -122,7 +122,7 @@ INLINE void unix_release(struct unix_end *e)
 
 INLINE struct unix_end *unix_end(struct sock *sk)
 {
-	if (!sk->sk_bpf_storage)
+	if (!READ_ONLY(sk)->sk_bpf_storage)
 		return 0;
 	return bpf_sk_storage_get(&unix_ends, sk, 0, 0);
 }
