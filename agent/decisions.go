@@ -59,7 +59,7 @@ func (d *decisions) control(r bpf.Control) {
 		if int(r.Reason) >= len(workers) {
 			return
 		}
-	case bpf.TareControlTypeTARE_REFUSED:
+	case bpf.TareControlTypeTARE_REFUSED, bpf.TareControlTypeTARE_MPTCP:
 	default:
 		return
 	}
@@ -77,14 +77,18 @@ func (d *decisions) control(r bpf.Control) {
 		clear(d.logged)
 	}
 	d.logged[of] = true
-	if of.kind == bpf.TareControlTypeTARE_LINKS {
+	switch of.kind {
+	case bpf.TareControlTypeTARE_LINKS:
 		how := []any{"service", of.service, "linking", workers[of.reason].linking, "why", workers[of.reason].why}
 		if of.reason == workerHeader {
 			how = append(how, "header", d.header(r.Port))
 		}
 		d.log.Info("calls are linked", how...)
-		return
+	case bpf.TareControlTypeTARE_MPTCP:
+		d.log.Warn("connections over MPTCP are counted, and not traced; where clients may use TCP: sysctl net.mptcp.enabled=0",
+			"service", of.service)
+	default:
+		d.log.Warn("calls are not linked any more", "service", of.service, "reason", event.UnlinkedName(of.reason),
+			"why", event.UnlinkedWhy(of.reason))
 	}
-	d.log.Warn("calls are not linked any more", "service", of.service, "reason", event.UnlinkedName(of.reason),
-		"why", event.UnlinkedWhy(of.reason))
 }

@@ -151,6 +151,7 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_STREAMS_APART, descApart, nil},
 	{bpf.TareCounterTARE_C_PIPELINED, descPipelined, nil},
 	{bpf.TareCounterTARE_C_UNIX_OLD, descConnections, []string{"unix_unknown"}},
+	{bpf.TareCounterTARE_C_MPTCP, descConnections, []string{"mptcp"}},
 	{bpf.TareCounterTARE_C_UNIX_LOST, descLost, []string{"unix_given_up"}},
 	{bpf.TareCounterTARE_C_TAG_NO_PATH, descLost, []string{"tag_no_path"}},
 	{bpf.TareCounterTARE_C_PATH_PASSES, descPaths, []string{"pass"}},

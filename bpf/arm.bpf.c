@@ -171,6 +171,8 @@ int tare_arm(struct bpf_iter__tcp *ctx)
 	}
 	c->service = svc->index;
 	c->linking = svc->linking;
+	if (conn_is_subflow(c, tp))
+		return 0;
 	u32 trust = trust_of(k);
 	if (accepted) {
 		conn_accepted(c, tp, trust, OPENING_OLD);

@@ -241,6 +241,27 @@ INLINE void conn_accepted(struct conn *c, const struct tcp_sock *tp, u32 trust,
 	c->msg_end = tp->write_seq;
 }
 
+/* What a process sends and receives over MPTCP passes none of the hooks. So its subflows are not followed. */
+__noinline int conn_ignored(struct conn *c)
+{
+	if (!c)
+		return 0;
+	c->flags = C_IGNORED; /* promises no tags */
+	count(TARE_C_MPTCP);
+	struct service_state *svc = service_of(c->service);
+	if (!svc || svc->mptcp)
+		return 1;
+	svc->mptcp = 1;
+	struct control_record r = {.type = TARE_MPTCP, .service = c->service};
+	control_tell(&r);
+	return 1;
+}
+
+INLINE bool conn_is_subflow(struct conn *c, const struct tcp_sock *tp)
+{
+	return bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp && conn_ignored(c);
+}
+
 /* A connection that a traced process opens, before it is established. */
 INLINE void conn_connecting(struct conn *c)
 {

@@ -43,6 +43,7 @@ enum control_type {
 	    10, /* connections of netns have lost their sock_ops flags to another program */
 	TARE_TURNS =
 	    11, /* an event loop may receive what is not TCP's: the hooks for that are wanted */
+	TARE_MPTCP = 12, /* a service has a connection over MPTCP; once for each service */
 };
 
 enum role {
@@ -353,6 +354,7 @@ enum counter {
 	TARE_C_DISARMED,      /* connections whose sock_ops flags another program has cleared */
 	TARE_C_RECORDS,	      /* records that found room */
 	TARE_C_CONTROL_FULL,  /* control records that found none */
+	TARE_C_MPTCP,	      /* subflows of MPTCP connections, which are not followed */
 	TARE_C_MAX,
 };
 

@@ -228,6 +228,7 @@ struct tcp_sock {
 	u32 lsndtime; /* jiffies: when data was sent last; at first, when the connection was opened */
 	u64 tcp_mstamp; /* CLOCK_MONOTONIC, µs: of the last packet, whether it came or went */
 	u8 bpf_sock_ops_cb_flags;
+	bool is_mptcp; /* Linux 5.6, with CONFIG_MPTCP */
 };
 
 enum iter_type { ITER_UBUF, ITER_IOVEC };

@@ -78,7 +78,7 @@ INLINE void on_active(struct bpf_sock_ops *o, struct bpf_sock *sk)
 {
 	struct conn *c = conn_find(sk);
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	if (!c || !tp || !(c->flags & C_CLIENT))
+	if (!c || !tp || !(c->flags & C_CLIENT) || conn_is_subflow(c, tp))
 		return;
 	connected(c, tp, trust_of(common_of(tp)));
 	arm_here(o, c);
@@ -201,6 +201,8 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		c->service = svc->index;
 		c->linking = svc->linking;
 	}
+	if (conn_is_subflow(c, tp))
+		return;
 	conn_accepted(c, tp, trust_of(common_of(tp)), OPENING_NEW);
 	if (worker_wakes_itself(c)) {
 		c->flags = C_IGNORED;

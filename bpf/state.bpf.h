@@ -496,6 +496,7 @@ struct service_state {
 	u8 handovers;	   /* requests answered by who inquired about them, up to HANDOVERS */
 	u8 misled;	   /* one was answered by another */
 	u8 apart;	   /* a worker received a request while its answer to another went on */
+	u8 mptcp;	   /* it had a connection over MPTCP: reported */
 	u32 stack_size;
 	u32 watched[PORTS_WATCHED]; /* where event loops watch connections to; watched.bpf.h */
 	u32 shared;		    /* sends on stacks that were not told apart; stack.bpf.h */

@@ -197,6 +197,7 @@ const (
 	TareControlTypeTARE_UNIX     TareControlType = 9
 	TareControlTypeTARE_DISARMED TareControlType = 10
 	TareControlTypeTARE_TURNS    TareControlType = 11
+	TareControlTypeTARE_MPTCP    TareControlType = 12
 )
 
 type TareCounter uint32
@@ -239,12 +240,13 @@ const (
 	TareCounterTARE_C_DISARMED        TareCounter = 34
 	TareCounterTARE_C_RECORDS         TareCounter = 35
 	TareCounterTARE_C_CONTROL_FULL    TareCounter = 36
-	TareCounterTARE_C_MAX             TareCounter = 37
+	TareCounterTARE_C_MPTCP           TareCounter = 37
+	TareCounterTARE_C_MAX             TareCounter = 38
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [37]uint64
+	N        [38]uint64
 	Unlinked [32]uint64
 	Slots    uint64
 }
@@ -995,7 +997,7 @@ type TareServiceState struct {
 	Handovers     uint8
 	Misled        uint8
 	Apart         uint8
-	_             [1]byte
+	Mptcp         uint8
 	StackSize     uint32
 	Watched       [4]uint32
 	Shared        uint32

@@ -1,7 +1,7 @@
 """Small servers for HTTP/1.1 that differ in who works for a request:
 serve.py MODE PORT, and the ports of what it asks in BACKEND, REDIS, MEMCACHED,
 POSTGRES and MARIADB. GET /n/5 asks each of them about number 5, so that every
-message tells its request.
+message tells its request. With MPTCP=1, it listens and connects over MPTCP.
 """
 
 import errno
@@ -21,10 +21,12 @@ from contextlib import contextmanager
 
 HOST = "127.0.0.1"
 UNIX = os.environ.get("UNIX")  # the directory of databases that are asked over unix sockets
+PROTOCOL = socket.IPPROTO_MPTCP if "MPTCP" in os.environ else 0
 
 
 def connect(name):
-    sock = socket.create_connection((HOST, int(os.environ[name])))
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, PROTOCOL)
+    sock.connect((HOST, int(os.environ[name])))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
@@ -632,7 +634,10 @@ def main():
     if mode == "passed":
         passed(int(port))
         return
-    listener = socket.create_server((HOST, int(port)), backlog=8192)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, PROTOCOL)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((HOST, int(port)))
+    listener.listen(8192)
     {m.__name__: m for m in MODES}[mode](listener)
 
 
