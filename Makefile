@@ -46,7 +46,7 @@ MODULES  := . otel packaging
 
 C_FILES  := $(wildcard bpf/*.h bpf/*.c)
 # What is built of them; see go generate in bpf/bpf.go.
-OBJECTS  := bpf/tare_x86_bpfel.go bpf/tare_x86_bpfel.o bpf/tare_arm64_bpfel.go bpf/tare_arm64_bpfel.o
+OBJECTS  := bpf/claim_x86_bpfel.go bpf/claim_x86_bpfel.o bpf/claim_arm64_bpfel.go bpf/claim_arm64_bpfel.o bpf/tare_x86_bpfel.go bpf/tare_x86_bpfel.o bpf/tare_arm64_bpfel.go bpf/tare_arm64_bpfel.o
 # The chains and sampling rates that `make cost` measures.
 COST_RUNS := nginx:0.01 nginx:1 shop:0.01 shop:1
 

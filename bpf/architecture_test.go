@@ -12,23 +12,25 @@ import (
 // The same C is compiled for both architectures: the same programs at the same
 // hooks, maps and variables of the same names, types and sizes.
 func TestArchitecturesAgree(t *testing.T) {
-	var sides [2]map[string]string
-	for i, file := range []string{"tare_x86_bpfel.o", "tare_arm64_bpfel.o"} {
-		spec, err := ebpf.LoadCollectionSpec(file)
-		if err != nil {
-			t.Fatal(err)
+	for _, object := range []string{"tare", "claim"} {
+		var sides [2]map[string]string
+		for i, arch := range []string{"x86", "arm64"} {
+			spec, err := ebpf.LoadCollectionSpec(object + "_" + arch + "_bpfel.o")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sides[i] = describe(spec)
 		}
-		sides[i] = describe(spec)
-	}
-	if len(sides[0]) == 0 {
-		t.Fatal("nothing to compare")
-	}
-	names := slices.Collect(maps.Keys(sides[0]))
-	names = slices.AppendSeq(names, maps.Keys(sides[1]))
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if x86, arm64 := sides[0][name], sides[1][name]; x86 != arm64 {
-			t.Errorf("%s: %q for x86, %q for arm64", name, x86, arm64)
+		if len(sides[0]) == 0 {
+			t.Fatal("nothing to compare")
+		}
+		names := slices.Collect(maps.Keys(sides[0]))
+		names = slices.AppendSeq(names, maps.Keys(sides[1]))
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			if x86, arm64 := sides[0][name], sides[1][name]; x86 != arm64 {
+				t.Errorf("%s, %s: %q for x86, %q for arm64", object, name, x86, arm64)
+			}
 		}
 	}
 }

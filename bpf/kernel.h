@@ -32,6 +32,8 @@ typedef _Bool bool;
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 
+#define INLINE static __always_inline
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct in6_addr {

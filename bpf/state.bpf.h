@@ -597,8 +597,6 @@ struct {
 	__type(value, struct scratch);
 } scratch SEC(".maps");
 
-#define INLINE static __always_inline
-
 /*
  * Hides what is known of a number from the compiler, which would make branches of arithmetic, or
  * drop a bound that the verifier needs.

@@ -62,13 +62,11 @@
 #include "process.bpf.c"
 #include "dns.bpf.c"
 #include "unix.bpf.c"
-#include "claim.bpf.c"
 
 /* bpf2go makes Go types of what is named here. */
 const struct start_record *unused_start __attribute__((unused));
 const struct data_record *unused_data __attribute__((unused));
 const struct end_record *unused_end __attribute__((unused));
-const struct claim *unused_claim __attribute__((unused));
 const struct published_record *unused_published __attribute__((unused));
 const struct publisher *unused_publisher __attribute__((unused));
 const struct path_record *unused_path __attribute__((unused));

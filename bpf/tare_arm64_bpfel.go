@@ -1444,7 +1444,6 @@ const (
 	TareProgTareAsksName        = "tare_asks_name"
 	TareProgTareCallReceived    = "tare_call_received"
 	TareProgTareCallSends       = "tare_call_sends"
-	TareProgTareClaim           = "tare_claim"
 	TareProgTareConnect4        = "tare_connect4"
 	TareProgTareConnect6        = "tare_connect6"
 	TareProgTareDestroy         = "tare_destroy"
@@ -1502,7 +1501,6 @@ const (
 	TareVarTurnsTold            = "turns_told"
 	TareVarUnixEpoch            = "unix_epoch"
 	TareVarUnixTold             = "unix_told"
-	TareVarUnusedClaim          = "unused_claim"
 	TareVarUnusedControl        = "unused_control"
 	TareVarUnusedControlType    = "unused_control_type"
 	TareVarUnusedCounter        = "unused_counter"
@@ -1584,7 +1582,6 @@ type TareProgramSpecs struct {
 	TareAsksName        *ebpf.ProgramSpec `ebpf:"tare_asks_name"`
 	TareCallReceived    *ebpf.ProgramSpec `ebpf:"tare_call_received"`
 	TareCallSends       *ebpf.ProgramSpec `ebpf:"tare_call_sends"`
-	TareClaim           *ebpf.ProgramSpec `ebpf:"tare_claim"`
 	TareConnect4        *ebpf.ProgramSpec `ebpf:"tare_connect4"`
 	TareConnect6        *ebpf.ProgramSpec `ebpf:"tare_connect6"`
 	TareDestroy         *ebpf.ProgramSpec `ebpf:"tare_destroy"`
@@ -1711,7 +1708,6 @@ type TareVariableSpecs struct {
 	TurnsTold           *ebpf.VariableSpec `ebpf:"turns_told"`
 	UnixEpoch           *ebpf.VariableSpec `ebpf:"unix_epoch"`
 	UnixTold            *ebpf.VariableSpec `ebpf:"unix_told"`
-	UnusedClaim         *ebpf.VariableSpec `ebpf:"unused_claim"`
 	UnusedControl       *ebpf.VariableSpec `ebpf:"unused_control"`
 	UnusedControlType   *ebpf.VariableSpec `ebpf:"unused_control_type"`
 	UnusedCounter       *ebpf.VariableSpec `ebpf:"unused_counter"`
@@ -1918,7 +1914,6 @@ type TareVariables struct {
 	TurnsTold           *ebpf.Variable `ebpf:"turns_told"`
 	UnixEpoch           *ebpf.Variable `ebpf:"unix_epoch"`
 	UnixTold            *ebpf.Variable `ebpf:"unix_told"`
-	UnusedClaim         *ebpf.Variable `ebpf:"unused_claim"`
 	UnusedControl       *ebpf.Variable `ebpf:"unused_control"`
 	UnusedControlType   *ebpf.Variable `ebpf:"unused_control_type"`
 	UnusedCounter       *ebpf.Variable `ebpf:"unused_counter"`
@@ -1962,7 +1957,6 @@ type TarePrograms struct {
 	TareAsksName        *ebpf.Program `ebpf:"tare_asks_name"`
 	TareCallReceived    *ebpf.Program `ebpf:"tare_call_received"`
 	TareCallSends       *ebpf.Program `ebpf:"tare_call_sends"`
-	TareClaim           *ebpf.Program `ebpf:"tare_claim"`
 	TareConnect4        *ebpf.Program `ebpf:"tare_connect4"`
 	TareConnect6        *ebpf.Program `ebpf:"tare_connect6"`
 	TareDestroy         *ebpf.Program `ebpf:"tare_destroy"`
@@ -2002,7 +1996,6 @@ func (p *TarePrograms) Close() error {
 		p.TareAsksName,
 		p.TareCallReceived,
 		p.TareCallSends,
-		p.TareClaim,
 		p.TareConnect4,
 		p.TareConnect6,
 		p.TareDestroy,

@@ -35,7 +35,7 @@ const (
 )
 
 // MaxInstance is the longest name of an instance.
-const MaxInstance = len(bpf.TareClaim{}.Instance)
+const MaxInstance = len(bpf.HostClaim{}.Instance)
 
 // Options are what an agent claims.
 type Options struct {
@@ -56,7 +56,7 @@ type Claim struct {
 // state is the value of a claim's map, which two agents write: a field at a time, in place.
 type state struct{ memory *ebpf.Memory }
 
-func (s state) read() (v bpf.TareClaim, err error) {
+func (s state) read() (v bpf.HostClaim, err error) {
 	raw := make([]byte, unsafe.Sizeof(v))
 	if _, err := s.memory.ReadAt(raw, 0); err != nil {
 		return v, fmt.Errorf("read a claim: %w", err)
@@ -77,19 +77,19 @@ func (s state) write(offset uintptr, value any) error {
 	return nil
 }
 
-var layout bpf.TareClaim
+var layout bpf.HostClaim
 
 // Private is a claim that no other agent sees, for who only tries whether programs load.
 func Private() (*Claim, error) {
-	spec, err := bpf.LoadTare()
+	spec, err := bpf.LoadHost()
 	if err != nil {
-		return nil, fmt.Errorf("read the embedded kernel programs: %w", err)
+		return nil, fmt.Errorf("read the embedded kernel program: %w", err)
 	}
-	return newClaim(spec, bpf.TareClaim{})
+	return newClaim(spec, bpf.HostClaim{})
 }
 
-func newClaim(spec *ebpf.CollectionSpec, v bpf.TareClaim) (*Claim, error) {
-	claims, err := ebpf.NewMap(spec.Maps[bpf.TareMapClaims])
+func newClaim(spec *ebpf.CollectionSpec, v bpf.HostClaim) (*Claim, error) {
+	claims, err := ebpf.NewMap(spec.Maps[bpf.HostMapClaims])
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +107,11 @@ func newClaim(spec *ebpf.CollectionSpec, v bpf.TareClaim) (*Claim, error) {
 
 // New makes a claim, whoever else has one; Take asks.
 func New(o Options) (*Claim, error) {
-	spec, err := bpf.LoadTare()
+	spec, err := bpf.LoadHost()
 	if err != nil {
-		return nil, fmt.Errorf("read the embedded kernel programs: %w", err)
+		return nil, fmt.Errorf("read the embedded kernel program: %w", err)
 	}
-	var v bpf.TareClaim
+	var v bpf.HostClaim
 	if o.Replaceable {
 		v.Replaceable = 1
 	}
@@ -137,10 +137,7 @@ func New(o Options) (*Claim, error) {
 }
 
 func (c *Claim) load(spec *ebpf.CollectionSpec) error {
-	spec.Maps = map[string]*ebpf.MapSpec{bpf.TareMapClaims: spec.Maps[bpf.TareMapClaims]}
-	spec.Programs = map[string]*ebpf.ProgramSpec{program: spec.Programs[program]}
-	spec.Variables = nil
-	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{bpf.TareMapClaims: c.claims}})
+	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{bpf.HostMapClaims: c.claims}})
 	if err != nil {
 		return err
 	}
@@ -193,7 +190,7 @@ func (c *Claim) Close() error {
 type Other struct {
 	PID uint32 // in the host's namespace of processes; 0: it has just begun
 	id  ebpf.ProgramID
-	v   bpf.TareClaim
+	v   bpf.HostClaim
 	m   *ebpf.Map
 }
 
@@ -266,13 +263,13 @@ func find(id ebpf.ProgramID) (*Other, error) {
 }
 
 // overlap: the control group of one is, or is above, that of the other.
-func overlap(a, b *bpf.TareClaim) bool {
+func overlap(a, b *bpf.HostClaim) bool {
 	return a.Cgroup == root || b.Cgroup == root || within(a, b.Cgroup) || within(b, a.Cgroup)
 }
 
 // within: the control group of a claim is that of an id, or below it. The agent is usually
 // in its control group, or below it; else nothing but equality is known.
-func within(v *bpf.TareClaim, id uint64) bool {
+func within(v *bpf.HostClaim, id uint64) bool {
 	at := slices.Index(v.Above[:], v.Cgroup)
 	return v.Cgroup == id || slices.Contains(v.Above[:max(at, 0)], id)
 }

@@ -14,15 +14,15 @@ import (
 
 // The control groups of two agents overlap if one is the other, or below it, or the root.
 func TestOverlap(t *testing.T) {
-	agent := func(cgroup uint64, above ...uint64) *bpf.TareClaim {
-		v := &bpf.TareClaim{Cgroup: cgroup}
+	agent := func(cgroup uint64, above ...uint64) *bpf.HostClaim {
+		v := &bpf.HostClaim{Cgroup: cgroup}
 		copy(v.Above[:], above)
 		return v
 	}
 	node1, node2 := agent(20, 1, 10, 20, 30), agent(21, 1, 10, 21) // two nodes of kind, each a container
 	for _, tt := range []struct {
 		name string
-		a, b *bpf.TareClaim
+		a, b *bpf.HostClaim
 		want bool
 	}{
 		{"the whole host, twice", agent(1, 1, 10), agent(1, 1, 11), true},
