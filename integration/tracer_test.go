@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/internal/testkit"
 )
@@ -89,27 +90,23 @@ func wantTestProcessUntraced(t *testing.T, argv []string) {
 	}
 }
 
-// listensOn are the TCP ports on which the test process listens.
+// listensOn are the ports on which the test process listens.
 func listensOn() map[string]bool {
 	open, _ := os.ReadDir("/proc/self/fd")
-	own := map[string]bool{} // sockets
-	for _, e := range open {
-		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
-			own[to] = true
-		}
-	}
 	ports := map[string]bool{}
-	for _, table := range []string{"tcp", "tcp6"} {
-		text, _ := os.ReadFile("/proc/self/net/" + table)
-		for line := range strings.Lines(string(text)) {
-			f := strings.Fields(line)
-			if len(f) < 10 || f[3] != "0A" || !own["socket:["+f[9]+"]"] { // TCP_LISTEN
-				continue
-			}
-			_, port, _ := strings.Cut(f[1], ":")
-			if n, err := strconv.ParseUint(port, 16, 16); err == nil {
-				ports[strconv.FormatUint(n, 10)] = true
-			}
+	for _, e := range open {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || listens == 0 {
+			continue
+		}
+		switch at, _ := unix.Getsockname(fd); at := at.(type) {
+		case *unix.SockaddrInet4:
+			ports[itoa(at.Port)] = true
+		case *unix.SockaddrInet6:
+			ports[itoa(at.Port)] = true
 		}
 	}
 	return ports
