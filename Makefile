@@ -387,6 +387,30 @@ weight: build ## measure what each stage of the agent weighs (root; a quarter of
 weight-report: ## write docs/cost.md's table of stages again from docs/results
 	go run ./lab/costdoc weight docs/results/weight docs/cost.md
 
+# Instructions are the same whatever else the machine does. AGAINST=COMMIT shows what changed since then, and records nothing.
+EXACT_KERNELS ?= 6.18-amd64 6.12-amd64 6.1-amd64
+EXACT := bin/tare-kernels -count -parallel $(PARALLEL) -kernels "$(EXACT_KERNELS)"
+.PHONY: weight-exact
+weight-exact: build ## count the instructions of a request in emulated kernels, by part (20 minutes; AGAINST=COMMIT TOP=30 EXACT_KERNELS=6.12-amd64)
+	@go build -o bin/tare-kernels ./integration/kernels
+ifdef AGAINST
+	@rm -rf bin/against && git worktree prune && git worktree add -q --detach $(CURDIR)/bin/against $(AGAINST)
+	@cd bin/against && go build -o ../against-tare-agent ./cmd/tare-agent; status=$$?; git worktree remove --force $(CURDIR)/bin/against; exit $$status
+	$(EXACT) -against bin/against-tare-agent $(if $(TOP),-top $(TOP))
+else
+	$(EXACT) -record docs/results/instructions.json $(if $(TOP),-top $(TOP))
+	@$(MAKE) --no-print-directory weight-exact-report
+endif
+
+.PHONY: weight-exact-report
+weight-exact-report: ## write docs/cost.md's table of instructions again from docs/results
+	go run ./lab/costdoc instructions docs/results/instructions.json docs/cost.md
+
+.PHONY: check-weight
+check-weight: build ## count the instructions of a request at 1%, and fail if they are 0.3% more than those committed (two minutes)
+	@go build -o bin/tare-kernels ./integration/kernels
+	bin/tare-kernels -count -parallel $(PARALLEL) -kernels 6.12-amd64 -connections 1 -check docs/results/instructions.json
+
 # The benchmarks of the libraries that their README shows: package, pattern, numbers of CPUs.
 OTEL_BENCHMARKS := \
 	lean:SetAttributes|TypedSetters|UnsampledRoot|UnsampledChild:2 \

@@ -1500,6 +1500,7 @@ const (
 	TareVarTurnsMissed          = "turns_missed"
 	TareVarTurnsTold            = "turns_told"
 	TareVarUnixEpoch            = "unix_epoch"
+	TareVarUnixKnown            = "unix_known"
 	TareVarUnixTold             = "unix_told"
 	TareVarUnusedControl        = "unused_control"
 	TareVarUnusedControlType    = "unused_control_type"
@@ -1707,6 +1708,7 @@ type TareVariableSpecs struct {
 	TurnsMissed         *ebpf.VariableSpec `ebpf:"turns_missed"`
 	TurnsTold           *ebpf.VariableSpec `ebpf:"turns_told"`
 	UnixEpoch           *ebpf.VariableSpec `ebpf:"unix_epoch"`
+	UnixKnown           *ebpf.VariableSpec `ebpf:"unix_known"`
 	UnixTold            *ebpf.VariableSpec `ebpf:"unix_told"`
 	UnusedControl       *ebpf.VariableSpec `ebpf:"unused_control"`
 	UnusedControlType   *ebpf.VariableSpec `ebpf:"unused_control_type"`
@@ -1913,6 +1915,7 @@ type TareVariables struct {
 	TurnsMissed         *ebpf.Variable `ebpf:"turns_missed"`
 	TurnsTold           *ebpf.Variable `ebpf:"turns_told"`
 	UnixEpoch           *ebpf.Variable `ebpf:"unix_epoch"`
+	UnixKnown           *ebpf.Variable `ebpf:"unix_known"`
 	UnixTold            *ebpf.Variable `ebpf:"unix_told"`
 	UnusedControl       *ebpf.Variable `ebpf:"unused_control"`
 	UnusedControlType   *ebpf.Variable `ebpf:"unused_control_type"`

@@ -283,18 +283,21 @@ int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 static long unix_sweep(void *map, const u64 *key, struct unix_conn *uc, void *unused)
 {
 	u64 at = *key;
-	if (uc->cookie && !unix_gone(uc, at))
-		return 0;
-	if (uc->cookie)
+	if (uc->cookie && unix_gone(uc, at))
 		unix_bury(uc);
-	if (!uc->cookie)
-		bpf_map_delete_elem(&unix_conns, &at);
+	if (uc->cookie)
+		unix_known = 1;
+	else
+		unix_remove(uc, at);
 	return 0;
 }
 
 SEC("syscall")
 int tare_unix_sweep(void *unused)
 {
+	if (!unix_known)
+		return 0;
+	unix_known = 0;
 	bpf_for_each_map_elem(&unix_conns, unix_sweep, 0, 0);
 	return 0;
 }

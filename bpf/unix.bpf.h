@@ -61,11 +61,15 @@ struct {
 } unix_ends SEC(".maps");
 
 struct unix_conn {
-	u64 cookie; /* of the socket; 0: it is over */
+	u64 cookie; /* of the socket, or one of these */
 	struct conn c;
 };
 
-static const struct unix_conn unix_conn_empty;
+#define UNIX_OVER   0ULL
+#define UNIX_BEGINS ~0ULL	/* is being filled */
+#define UNIX_ENDS   (~0ULL - 1) /* is being removed */
+
+static const struct unix_conn unix_conn_empty = {.cookie = UNIX_BEGINS};
 
 /* Ends of traced services, by the address of the struct sock. */
 struct {
@@ -78,6 +82,9 @@ struct {
 
 /* Number of the period in which all hooks are attached; 0 while they are not. */
 volatile u32 unix_epoch = 0;
+
+/* There may be entries in unix_conns: a walk of the empty map takes a millisecond. */
+volatile u32 unix_known = 0;
 
 /* When the agent was last asked for the hooks, ns. */
 u64 unix_told SEC(".data.live");
@@ -213,10 +220,18 @@ __noinline int unix_bury(struct unix_conn *uc)
 	if (!uc)
 		return 0;
 	u64 cookie = uc->cookie;
-	if (!cookie || __sync_val_compare_and_swap(&uc->cookie, cookie, 0) != cookie)
+	if (!cookie || cookie >= UNIX_ENDS ||
+	    __sync_val_compare_and_swap(&uc->cookie, cookie, UNIX_OVER) != cookie)
 		return 0;
 	unix_over(&uc->c, 0);
 	return 1;
+}
+
+/* Removes what is over, unless another end begins in its place. */
+INLINE void unix_remove(struct unix_conn *uc, u64 at)
+{
+	if (__sync_val_compare_and_swap(&uc->cookie, UNIX_OVER, UNIX_ENDS) == UNIX_OVER)
+		bpf_map_delete_elem(&unix_conns, &at);
 }
 
 /* The socket is closed, or another one has its place. */
@@ -232,8 +247,9 @@ INLINE struct conn *unix_begins(u64 at, u64 cookie, const struct service *svc, u
 {
 	struct unix_conn *uc = bpf_map_lookup_elem(&unix_conns, &at);
 	if (uc) {
-		if (!unix_bury(uc)) { /* somebody else does, and removes it */
-			count(TARE_C_UNIX_LOST);
+		unix_bury(uc);
+		if (__sync_val_compare_and_swap(&uc->cookie, UNIX_OVER, UNIX_BEGINS) != UNIX_OVER) {
+			count(TARE_C_UNIX_LOST); /* somebody else removes it */
 			return 0;
 		}
 	} else {
@@ -252,6 +268,7 @@ INLINE struct conn *unix_begins(u64 at, u64 cookie, const struct service *svc, u
 	c->flags = flags | (unix_trusted() ? C_TRUSTED : 0);
 	c->opening = OPENING_NEW;
 	uc->cookie = cookie;
+	unix_known = 1;
 	return c;
 }
 
@@ -292,7 +309,7 @@ INLINE void unix_thread_receives(struct sock *sk)
 	u64 at = t->unix_at;
 	struct unix_conn *uc = at ? bpf_map_lookup_elem(&unix_conns, &at) : 0;
 	if (uc && unix_gone(uc, at) && unix_bury(uc))
-		bpf_map_delete_elem(&unix_conns, &at);
+		unix_remove(uc, at);
 	t->unix_at = (u64)sk;
 }
 

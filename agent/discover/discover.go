@@ -50,7 +50,8 @@ type Process struct {
 	Turns       bool             // an event loop that may receive something that is not TCP's, by the same; of Scan only
 	Runtime     *runtime.Runtime // nil if a rule says how it is linked
 
-	run *runtime.Process // as the runtime sees it
+	parent int              // its process
+	run    *runtime.Process // as the runtime sees it
 }
 
 // Attach tells the kernel side what the process's runtime has to tell of it
@@ -369,7 +370,7 @@ func (s *Scanner) matchOnce(p *process, t *tables) (Process, bool, error) {
 	return Process{
 		Rule: i,
 		PID:  p.pid, StartTime: of.start, Exe: p.exe, Cgroup: cgroup, Unit: unit, ContainerID: container,
-		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, run: run,
+		NetNS: netns, Sockets: sockets, Listening: listening, Runtime: on, parent: of.parent, run: run,
 		Needs: s.needsOf(sockets),
 		Service: Service{
 			Name:    cmp.Or(r.Name, s.config.ServiceName, name, nameOfUnit(unit), by.program()),
@@ -392,6 +393,10 @@ func (s *Scanner) needsOf(sockets []uint64) (all []tier.Demand) {
 // turns finds the event loops that may receive something that is not TCP's.
 func (s *Scanner) turns(found []Process) {
 	var holders map[uint64]int // of unix sockets without a name
+	parents := map[int]bool{}
+	for i := range found {
+		parents[found[i].parent] = true
+	}
 	for i := range found {
 		p := &found[i]
 		if p.Service.Linking != config.Loop {
@@ -406,7 +411,8 @@ func (s *Scanner) turns(found []Process) {
 		}
 		p.Turns = slices.ContainsFunc(p.Sockets, func(inode uint64) bool {
 			kind, ok := s.others[inode]
-			return ok && (kind == otherNamed || holders[inode] == 1)
+			// A parent alone has its end of the channel to its only worker, and works for no requests.
+			return ok && (kind == otherNamed || holders[inode] == 1 && !parents[p.PID])
 		})
 	}
 }

@@ -143,7 +143,8 @@ cut off
 
 // An event loop may receive what is not TCP's if it has UDP, a unix socket with a name, or one
 // without that no other process has: a connection. What is inherited is a channel between its
-// own processes, where its runtime has such. Where nothing is known, it may.
+// own processes, where its runtime has such; a parent alone has its end of that to its only worker. Where nothing is
+// known, it may.
 func TestTurns(t *testing.T) {
 	channels, pairs := &runtime.Runtime{Channels: true}, &runtime.Runtime{}
 	others := map[uint64]other{1: otherUnnamed, 2: otherUnnamed, 3: otherUnnamed, 4: otherNamed}
@@ -152,22 +153,24 @@ func TestTurns(t *testing.T) {
 		linking config.Linking
 		others  map[uint64]other
 		sockets []uint64 // beside those of another process: 1, 2, 9
+		parent  int      // of the other process; 7 is this one
 		want    bool
 	}{
-		"channels":            {channels, config.Loop, others, []uint64{1, 2, 9}, false},
-		"a connection":        {channels, config.Loop, others, []uint64{1, 3}, true},
-		"a name":              {channels, config.Loop, others, []uint64{1, 4}, true},
-		"nothing":             {channels, config.Loop, others, nil, false},
-		"not listed":          {channels, config.Loop, nil, nil, true},
-		"another runtime":     {pairs, config.Loop, others, nil, true},
-		"by a rule":           {nil, config.Loop, others, nil, true},
-		"not an event loop":   {channels, config.Thread, others, []uint64{3, 4}, false},
-		"TCP of one's own, 9": {channels, config.Loop, others, []uint64{9, 10}, false},
+		"channels":            {channels, config.Loop, others, []uint64{1, 2, 9}, 1, false},
+		"a connection":        {channels, config.Loop, others, []uint64{1, 3}, 1, true},
+		"a name":              {channels, config.Loop, others, []uint64{1, 4}, 1, true},
+		"nothing":             {channels, config.Loop, others, nil, 1, false},
+		"not listed":          {channels, config.Loop, nil, nil, 1, true},
+		"another runtime":     {pairs, config.Loop, others, nil, 1, true},
+		"by a rule":           {nil, config.Loop, others, nil, 1, true},
+		"not an event loop":   {channels, config.Thread, others, []uint64{3, 4}, 1, false},
+		"TCP of one's own, 9": {channels, config.Loop, others, []uint64{9, 10}, 1, false},
+		"the only worker's":   {channels, config.Loop, others, []uint64{1, 3}, 7, false},
 	} {
 		s := Scanner{others: c.others}
 		found := []Process{
-			{Sockets: c.sockets, Runtime: c.runtime, Service: Service{Linking: c.linking}},
-			{Sockets: []uint64{1, 2, 9}, Service: Service{Linking: config.Thread}},
+			{PID: 7, Sockets: c.sockets, Runtime: c.runtime, Service: Service{Linking: c.linking}},
+			{PID: 8, parent: c.parent, Sockets: []uint64{1, 2, 9}, Service: Service{Linking: config.Thread}},
 		}
 		s.turns(found)
 		if found[0].Turns != c.want || found[1].Turns {

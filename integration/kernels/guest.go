@@ -24,11 +24,6 @@ var bootModules = []string{"virtio_pci", "virtio_console", "9pnet_virtio", "9p",
 
 // initrd packs the first process, a shell and the modules it loads.
 func (a *archive) initrd(ctx context.Context, i *image, dir string) (string, error) {
-	const shell = "busybox-static"
-	unpacked := filepath.Join(a.dir, shell)
-	if err := a.fetch(ctx, shell, unpacked); err != nil {
-		return "", err
-	}
 	work := filepath.Join(dir, "initrd.d")
 	for _, d := range []string{"bin", "proc", "sys", "dev", "modules"} {
 		if err := os.MkdirAll(filepath.Join(work, d), 0o755); err != nil {
@@ -38,14 +33,35 @@ func (a *archive) initrd(ctx context.Context, i *image, dir string) (string, err
 	if err := os.WriteFile(filepath.Join(work, "init"), initScript, 0o755); err != nil {
 		return "", err
 	}
-	if _, err := output(exec.CommandContext(ctx, "cp", filepath.Join(unpacked, "bin/busybox"), filepath.Join(work, "bin"))); err != nil {
+	shell, err := a.shell(ctx)
+	if err != nil {
 		return "", err
 	}
+	if _, err := output(exec.CommandContext(ctx, "cp", shell, filepath.Join(work, "bin"))); err != nil {
+		return "", err
+	}
+	if err := i.modules(ctx, bootModules, filepath.Join(work, "modules")); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "initrd")
+	return path, pack(ctx, work, path)
+}
+
+// shell is a busybox that needs no libraries.
+func (a *archive) shell(ctx context.Context) (string, error) {
+	const name = "busybox-static"
+	dir := filepath.Join(a.dir, name)
+	return filepath.Join(dir, "bin/busybox"), a.fetch(ctx, name, dir)
+}
+
+// modules copies modules and what they need to a directory, and the order in which they are to be loaded to its file
+// "order".
+func (i *image) modules(ctx context.Context, names []string, to string) error {
 	var order []string
-	for _, m := range bootModules {
+	for _, m := range names {
 		needs, err := output(exec.CommandContext(ctx, "modprobe", "-d", i.base, "-S", i.release, "--show-depends", m))
 		if err != nil {
-			return "", err
+			return err
 		}
 		for line := range strings.Lines(needs) {
 			path, ok := strings.CutPrefix(strings.TrimSpace(line), "insmod ")
@@ -59,22 +75,23 @@ func (a *archive) initrd(ctx context.Context, i *image, dir string) (string, err
 			}
 			module, err := output(exec.CommandContext(ctx, read[0], read[1:]...))
 			if err != nil {
-				return "", err
+				return err
 			}
-			if err := os.WriteFile(filepath.Join(work, "modules", name), []byte(module), 0o644); err != nil {
-				return "", err
+			if err := os.WriteFile(filepath.Join(to, name), []byte(module), 0o644); err != nil {
+				return err
 			}
 			order = append(order, name)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(work, "modules/order"), []byte(strings.Join(order, "\n")), 0o644); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "initrd")
-	cmd := exec.CommandContext(ctx, "sh", "-c", `find . | cpio --quiet -o -H newc >"$0"`, path)
-	cmd.Dir = work
+	return os.WriteFile(filepath.Join(to, "order"), []byte(strings.Join(order, "\n")), 0o644)
+}
+
+// pack makes an initial root file system of a directory.
+func pack(ctx context.Context, dir, path string) error {
+	cmd := exec.CommandContext(ctx, "sh", "-c", `find . | LC_ALL=C sort | cpio --quiet -o -H newc --reproducible >"$0"`, path)
+	cmd.Dir = dir
 	_, err := output(cmd)
-	return path, err
+	return err
 }
 
 // A guest is one boot of a kernel.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +18,9 @@ type kernel struct {
 }
 
 var kernels = []kernel{{"6.1", "amd64"}, {"6.12", "amd64"}, {"6.1", "arm64"}, {"6.12", "arm64"}}
+
+// others are there for who asks for them by their names.
+var others = []kernel{{"6.18", "amd64"}, {"7.3", "amd64"}}
 
 func (k kernel) String() string { return k.series + "-" + k.arch }
 
@@ -44,7 +49,33 @@ func (a *archive) image(ctx context.Context, k kernel) (*image, error) {
 		i := &image{kernel: k, version: version, release: strings.TrimPrefix(name, "linux-image-")}
 		return i, a.unpack(ctx, name, i)
 	}
-	return nil, fmt.Errorf("no %s of Linux %s in Debian any more", meta, k.series)
+	return a.superseded(ctx, k)
+}
+
+// superseded finds the newest kernel of a series that is not Debian's choice any more, and that its archive still has.
+func (a *archive) superseded(ctx context.Context, k kernel) (*image, error) {
+	names, err := output(a.command(ctx, "apt-cache", "pkgnames", "linux-image-"+k.series+"."))
+	if err != nil {
+		return nil, err
+	}
+	of := regexp.MustCompile(`^linux-image-` + regexp.QuoteMeta(k.series) + `\.(\d+)\+deb\d+-` + k.arch + `$`)
+	name, newest := "", -1
+	for line := range strings.FieldsSeq(names) {
+		if m := of.FindStringSubmatch(line); m != nil {
+			if patch, err := strconv.Atoi(m[1]); err == nil && patch > newest {
+				name, newest = line, patch
+			}
+		}
+	}
+	if name == "" {
+		return nil, fmt.Errorf("no linux-image-%s of Linux %s in Debian any more", k.arch, k.series)
+	}
+	text, err := output(a.command(ctx, "apt-cache", "show", name))
+	if err != nil {
+		return nil, err
+	}
+	i := &image{kernel: k, version: field(text, "Version"), release: strings.TrimPrefix(name, "linux-image-")}
+	return i, a.unpack(ctx, name, i)
 }
 
 func field(stanza, name string) string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -40,6 +41,11 @@ func run(ctx context.Context, args []string) (int, error) {
 	flags.BoolVar(&o.update, "update", false, "write anew what doctor is expected to say")
 	flags.IntVar(&o.parallel, "parallel", 1, "guests at once")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "for one guest")
+	flags.BoolVar(&o.count, "count", false, "count the instructions of a request, exactly, in place of the tests")
+	flags.StringVar(&o.connections, "connections", "1,32", "with -count: how many at once")
+	flags.StringVar(&o.check, "check", "", "with -count: file of results that must not be exceeded; counts untraced requests and a rate of 1% only")
+	flags.StringVar(&o.against, "against", "", "with -count: another executable tare-agent, to show what has changed since")
+	flags.IntVar(&o.top, "top", 0, "with -count: print this many symbols of the kernel and functions of the agent, too")
 	if err := flags.Parse(args); err != nil {
 		return 2, err
 	}
@@ -54,12 +60,18 @@ func run(ctx context.Context, args []string) (int, error) {
 	if o.system && (o.exec == "" || slices.ContainsFunc(kernels, func(k kernel) bool { return k.arch != runtime.GOARCH })) {
 		return 2, errors.New("-system needs -exec, and kernels of this machine's architecture: -kernels 6.1-" + runtime.GOARCH)
 	}
-	if err := tools(kernels, o.system); err != nil {
+	if err := tools(kernels, o); err != nil {
 		return 2, err
 	}
 	cache, err := cacheDir()
 	if err != nil {
 		return 2, err
+	}
+	if o.count {
+		if err := count(ctx, cache, kernels, o); err != nil {
+			return 1, err
+		}
+		return 0, nil
 	}
 	if o.exec != "" {
 		for _, k := range kernels {
@@ -84,7 +96,9 @@ func run(ctx context.Context, args []string) (int, error) {
 // options are what was asked for.
 type options struct {
 	kernels, tests, exec, record string
-	update, system               bool
+	update, system, count        bool
+	connections, check, against  string
+	top                          int
 	parallel                     int
 	timeout                      time.Duration
 }
@@ -111,11 +125,12 @@ func execute(ctx context.Context, cache string, k kernel, o options) (int, error
 func choose(names string) ([]kernel, error) {
 	var chosen []kernel
 	for _, name := range strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' }) {
-		i := slices.IndexFunc(kernels, func(k kernel) bool { return k.String() == name })
+		all := slices.Concat(kernels, others)
+		i := slices.IndexFunc(all, func(k kernel) bool { return k.String() == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no kernel %q: there are %v", name, kernels)
+			return nil, fmt.Errorf("no kernel %q: there are %v", name, all)
 		}
-		chosen = append(chosen, kernels[i])
+		chosen = append(chosen, all[i])
 	}
 	if len(chosen) == 0 {
 		chosen = kernels
@@ -124,10 +139,13 @@ func choose(names string) ([]kernel, error) {
 }
 
 // tools are what this command runs, and the Debian packages that have them.
-func tools(chosen []kernel, system bool) error {
+func tools(chosen []kernel, o options) error {
 	needs := map[string]string{"apt-get": "apt", "dpkg": "dpkg", "depmod": "kmod", "cpio": "cpio", "xz": "xz-utils"}
-	if system {
+	if o.system {
 		needs["mmdebstrap"] = "mmdebstrap"
+	}
+	if o.count {
+		maps.Copy(needs, map[string]string{"gcc": "gcc libc6-dev", "nginx": "nginx-light"})
 	}
 	for _, k := range chosen {
 		switch k.arch {
@@ -168,6 +186,18 @@ func cacheDir() (string, error) {
 	return dir, nil
 }
 
+// lock lets one process at a time use the cache.
+func lock(cache string) (unlock func(), err error) {
+	f, err := os.Create(filepath.Join(cache, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil // unlocks
+}
+
 // prepare makes a guest ready to boot. One at a time downloads.
 func prepare(ctx context.Context, cache string, k kernel, system bool) (*guest, error) {
 	tree, err := filepath.Abs(".")
@@ -177,14 +207,11 @@ func prepare(ctx context.Context, cache string, k kernel, system bool) (*guest, 
 	if err != nil {
 		return nil, fmt.Errorf("run me in the repository's directory: %w", err)
 	}
-	lock, err := os.Create(filepath.Join(cache, "lock"))
+	unlock, err := lock(cache)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = lock.Close() }() // unlocks
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, err
-	}
+	defer unlock()
 	a, err := open(ctx, cache, k.arch)
 	if err != nil {
 		return nil, err

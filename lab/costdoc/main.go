@@ -5,6 +5,7 @@
 //	runtimes   docs/linking.md, docs/runtimes.md   of `make runtimes`
 //	shims      docs/runtimes.md   of `make shims-cost`
 //	weight     docs/cost.md   of `make weight`
+//	instructions   docs/cost.md   of `make weight-exact`
 //	kernels    docs/kernels.md   of `make test-kernels`
 //	collector  docs/collector.md, docs/cost.md   of `make collector-cost`
 //	otel       otel/README.md   of `make otel-cost`
@@ -31,15 +32,16 @@ var parts = map[string]struct {
 	args []string
 	run  func(args []string) error
 }{
-	"agent":     {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
-	"otel":      {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
-	"go":        {[]string{"CALLS", "docs/results", "docs/runtimes.md", "docs/cost.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2], a[3]) }},
-	"runtimes":  {[]string{"RESULTS-DIRECTORY", "RESULTS-DIRECTORY", "docs/linking.md", "docs/runtimes.md"}, func(a []string) error { return runtimes(a[0], a[1], a[2], a[3]) }},
-	"results":   {[]string{"RESULTS-DIRECTORY", "docs/results/README.md"}, func(a []string) error { return resultsIndex(a[0], a[1]) }},
-	"shims":     {[]string{"RESULTS-DIRECTORY", "docs/runtimes.md"}, func(a []string) error { return shims(a[0], a[1]) }},
-	"weight":    {[]string{"RESULTS-DIRECTORY", "docs/cost.md"}, func(a []string) error { return weight(a[0], a[1]) }},
-	"kernels":   {[]string{"RESULTS", "docs/kernels.md"}, func(a []string) error { return matrix(a[0], a[1]) }},
-	"collector": {[]string{"BENCHMARKS", "FLOODS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3], a[4]) }},
+	"agent":        {[]string{"RESULTS-DIRECTORY", "docs/cost.md", "README.md"}, func(a []string) error { return run(a[0], a[1], a[2]) }},
+	"otel":         {[]string{"BENCHMARKS", "docs/results", "otel/README.md"}, func(a []string) error { return libraries(a[0], a[1], a[2]) }},
+	"go":           {[]string{"CALLS", "docs/results", "docs/runtimes.md", "docs/cost.md"}, func(a []string) error { return goLinking(a[0], a[1], a[2], a[3]) }},
+	"runtimes":     {[]string{"RESULTS-DIRECTORY", "RESULTS-DIRECTORY", "docs/linking.md", "docs/runtimes.md"}, func(a []string) error { return runtimes(a[0], a[1], a[2], a[3]) }},
+	"results":      {[]string{"RESULTS-DIRECTORY", "docs/results/README.md"}, func(a []string) error { return resultsIndex(a[0], a[1]) }},
+	"shims":        {[]string{"RESULTS-DIRECTORY", "docs/runtimes.md"}, func(a []string) error { return shims(a[0], a[1]) }},
+	"weight":       {[]string{"RESULTS-DIRECTORY", "docs/cost.md"}, func(a []string) error { return weight(a[0], a[1]) }},
+	"instructions": {[]string{"RESULTS", "docs/cost.md"}, func(a []string) error { return instructions(a[0], a[1]) }},
+	"kernels":      {[]string{"RESULTS", "docs/kernels.md"}, func(a []string) error { return matrix(a[0], a[1]) }},
+	"collector":    {[]string{"BENCHMARKS", "FLOODS", "docs/results", "docs/collector.md", "docs/cost.md"}, func(a []string) error { return collector(a[0], a[1], a[2], a[3], a[4]) }},
 }
 
 func main() {
