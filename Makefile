@@ -389,9 +389,9 @@ weight-report: ## write docs/cost.md's table of stages again from docs/results
 
 # Instructions are the same whatever else the machine does. AGAINST=COMMIT shows what changed since then, and records nothing.
 EXACT_KERNELS ?= 6.18-amd64 6.12-amd64 6.1-amd64
-EXACT := bin/tare-kernels -count -parallel $(PARALLEL) -kernels "$(EXACT_KERNELS)"
+EXACT = bin/tare-kernels -count -parallel $(PARALLEL) -kernels "$(EXACT_KERNELS)" $(if $(CONNECTIONS),-connections $(CONNECTIONS))
 .PHONY: weight-exact
-weight-exact: build ## count the instructions of a request in emulated kernels, by part (20 minutes; AGAINST=COMMIT TOP=30 EXACT_KERNELS=6.12-amd64)
+weight-exact: build ## count the instructions of a request in emulated kernels, by part (20 minutes; AGAINST=COMMIT TOP=30 EXACT_KERNELS=6.12-amd64 CONNECTIONS=1)
 	@go build -o bin/tare-kernels ./integration/kernels
 ifdef AGAINST
 	@rm -rf bin/against && git worktree prune && git worktree add -q --detach $(CURDIR)/bin/against $(AGAINST)
@@ -407,9 +407,9 @@ weight-exact-report: ## write docs/cost.md's table of instructions again from do
 	go run ./lab/costdoc instructions docs/results/instructions.json docs/cost.md
 
 .PHONY: check-weight
-check-weight: build ## count the instructions of a request at 1%, and fail if they are 0.3% more than those committed (two minutes)
+check-weight: build ## count what tracing at 1% adds to the instructions of a request, and fail if that is more than what is committed (two minutes)
 	@go build -o bin/tare-kernels ./integration/kernels
-	bin/tare-kernels -count -parallel $(PARALLEL) -kernels 6.12-amd64 -connections 1 -check docs/results/instructions.json
+	bin/tare-kernels -count -parallel 1 -kernels 6.12-amd64 -connections 1 -check docs/results/instructions.json
 
 # The benchmarks of the libraries that their README shows: package, pattern, numbers of CPUs.
 OTEL_BENCHMARKS := \

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -14,21 +15,27 @@ func instructions(results, doc string) error {
 		return err
 	}
 	type counted struct {
-		Kernel, Release, Tracing string
-		Connections              int
-		Instructions             float64
-		Parts                    map[string]float64
+		Commit, Kernel, Release, Tracing string
+		Connections                      int
+		Instructions                     float64
+		Parts                            map[string]float64
 	}
 	var all struct {
-		Commit, QEMU, Nginx string
-		Runs                []counted
+		QEMU, Nginx string
+		Runs        []counted
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
 		return fmt.Errorf("%s: %w", results, err)
 	}
 	columns := []string{"programs", "calling programs", "helpers", "agent", "receiver", "rest of the kernel"}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Commit %s, %s.\n\n", all.Commit, strings.TrimPrefix(all.Nginx, "nginx version: "))
+	var commits []string
+	for _, r := range all.Runs {
+		if !slices.Contains(commits, r.Commit) {
+			commits = append(commits, r.Commit)
+		}
+	}
+	fmt.Fprintf(&b, "Commit %s, %s.\n\n", strings.Join(commits, " and "), strings.TrimPrefix(all.Nginx, "nginx version: "))
 	fmt.Fprintf(&b, "| Linux | connections | tracing | instructions per request | against untraced | %s |\n", strings.Join(columns, " | "))
 	b.WriteString(strings.Repeat("|---", 5+len(columns)) + "|\n")
 	untraced := map[string]counted{}
