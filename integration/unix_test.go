@@ -117,7 +117,8 @@ func TestUnix(t *testing.T) {
 					a.sample(t, ratioSampler, rate)
 					a.proven(t, func() { drive(8, 200) })
 					for _, connections := range []int{1, 64} {
-						before, roots := s.count(), a.mustMetrics().sampled()
+						began := a.mustMetrics()
+						before, roots := s.count(), began.sampled()
 						requests := few(1500)
 						if rate < 1 && b.pass != "" {
 							requests = few(4500) // one receive that comes too early is 1% of 100 that are sampled
@@ -126,11 +127,13 @@ func TestUnix(t *testing.T) {
 						m := a.settle()
 						spans := s.since(before)
 						sampled := m.sampled() - roots
+						// On a busy machine more receives come before their tags, and the kernel refuses memory: each is counted.
+						share := max(0.9, 0.98-float64(m.lostAll()-began.lostAll())/float64(sampled))
 						if b.pass != "" { // FastCGI says no path in its first bytes
 							judge(t, spans, shapeOf(t, "nginx"))
-							wantBranches(t, spans, b.branches(), m, sampled, 0.98)
+							wantBranches(t, spans, b.branches(), m, sampled, share)
 						} else {
-							wantComplete(t, judge(t, spans, b.shape()), m, sampled, 0.98)
+							wantComplete(t, judge(t, spans, b.shape()), m, sampled, share)
 						}
 						wantRate(t, sampled, requests, rate)
 						wantNoErrors(t, spans)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -101,22 +100,23 @@ func count(ctx context.Context, cache string, kernels []kernel, o options) error
 	if err != nil {
 		return err
 	}
-	table(os.Stdout, runs)
+	var out bytes.Buffer
+	table(&out, runs)
 	if o.top > 0 {
-		topOf(os.Stdout, runs, o.top)
+		topOf(&out, runs, o.top)
 	}
 	if o.against != "" {
 		before, err := countAll(ctx, cache, o.against, kernels, connections, wanted[1:], o)
 		if err != nil {
 			return err
 		}
-		difference(os.Stdout, before, runs, o.top)
+		difference(&out, before, runs, o.top)
 	}
 	if o.check != "" {
-		return compare(os.Stdout, committed.Runs, runs)
+		err = compare(&out, committed.Runs, runs)
 	}
-	if o.record == "" {
-		return nil
+	if _, failed := out.WriteTo(os.Stdout); failed != nil || err != nil || o.record == "" {
+		return errors.Join(err, failed)
 	}
 	return recordCounts(ctx, o.record, runs)
 }
@@ -221,34 +221,36 @@ func base(runs []counted, of *counted) *counted {
 }
 
 // table prints instructions per request, and what tracing adds, by part.
-func table(to io.Writer, runs []counted) {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "kernel\tconnections\ttracing\tinstructions\tratio\t")
+func table(to *bytes.Buffer, runs []counted) {
+	var w bytes.Buffer
+	fmt.Fprint(&w, "kernel\tconnections\ttracing\tinstructions\tratio\t")
 	for _, p := range parts {
-		fmt.Fprintf(w, "%s\t", p)
+		fmt.Fprintf(&w, "%s\t", p)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(&w)
 	for i := range runs {
 		r := &runs[i]
 		b := base(runs, r)
 		if b == nil {
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%.0f\t%.4f\t", r.Release, r.Connections, r.Tracing, r.Instructions, r.Instructions/b.Instructions)
+		fmt.Fprintf(&w, "%s\t%d\t%s\t%.0f\t%.4f\t", r.Release, r.Connections, r.Tracing, r.Instructions, r.Instructions/b.Instructions)
 		for _, p := range parts {
 			if r == b {
-				fmt.Fprintf(w, "%.0f\t", r.Parts[p])
+				fmt.Fprintf(&w, "%.0f\t", r.Parts[p])
 			} else {
-				fmt.Fprintf(w, "%+.0f\t", r.Parts[p]-b.Parts[p])
+				fmt.Fprintf(&w, "%+.0f\t", r.Parts[p]-b.Parts[p])
 			}
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(&w)
 	}
-	_ = w.Flush() // of a terminal or a pipe
+	columns := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = columns.Write(w.Bytes()) // a buffer refuses nothing
+	_ = columns.Flush()
 }
 
 // topOf prints what tracing adds by symbol, and the agent's functions, the largest first.
-func topOf(to io.Writer, runs []counted, n int) {
+func topOf(to *bytes.Buffer, runs []counted, n int) {
 	for i := range runs {
 		r := &runs[i]
 		b := base(runs, r)
@@ -263,7 +265,7 @@ func topOf(to io.Writer, runs []counted, n int) {
 }
 
 // difference prints what has changed between two agents, by part and by symbol.
-func difference(to io.Writer, before, after []counted, n int) {
+func difference(to *bytes.Buffer, before, after []counted, n int) {
 	for i := range before {
 		b := &before[i]
 		k := slices.IndexFunc(after, func(r counted) bool { return r.is(b) })
@@ -289,7 +291,7 @@ func less(a, b map[string]float64) map[string]float64 {
 }
 
 // largest prints the n values that are farthest from 0, a line each.
-func largest(to io.Writer, of map[string]float64, n int) {
+func largest(to *bytes.Buffer, of map[string]float64, n int) {
 	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
 		return cmp.Or(cmp.Compare(math.Abs(of[b]), math.Abs(of[a])), cmp.Compare(a, b))
 	})
@@ -303,7 +305,7 @@ const tolerated = 0.003
 
 // compare fails if tracing adds more instructions to a request than what is committed of the same kernel: of another one,
 // numbers are others, and nothing can be told. What a request takes untraced changes with nginx and the C library.
-func compare(to io.Writer, committed, runs []counted) error {
+func compare(to *bytes.Buffer, committed, runs []counted) error {
 	var grown []string
 	for i := range runs {
 		r := &runs[i]
