@@ -162,18 +162,22 @@ INLINE bool unix_named(struct unix_sock *u)
 	return u->addr || BPF_CORE_READ((struct unix_sock *)peer, addr);
 }
 
+/* Who sends and who receives may both create it at once: the kernel refuses one of them, who then finds the other's. */
 INLINE struct unix_end *unix_create(struct sock *sk, u8 role)
 {
 	struct unix_end *e = bpf_sk_storage_get(&unix_ends, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!e)
+		e = bpf_sk_storage_get(&unix_ends, sk, 0, 0);
 	if (!e) {
 		count(TARE_C_STORAGE_FULL);
 		return 0;
 	}
-	if (e->epoch != unix_epoch) {
+	if (e->epoch == unix_epoch)
+		return e;
+	if (e->epoch) /* else it is new, all zeroes, and somebody may have written to it already */
 		__builtin_memset(e, 0, sizeof(*e));
-		e->role = role;
-		e->epoch = unix_epoch;
-	}
+	e->role = role;
+	e->epoch = unix_epoch;
 	return e;
 }
 
