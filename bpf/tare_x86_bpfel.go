@@ -1342,7 +1342,8 @@ type TareUnixEnd struct {
 	Next     uint8
 	Open     uint8
 	Behind   uint8
-	Pad      [3]uint8
+	Told     uint8
+	Pad      [2]uint8
 	Notes    [4]TareNote
 }
 

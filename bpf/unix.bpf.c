@@ -103,27 +103,10 @@ INLINE void unix_answers(struct conn *c, struct tcp_view *v, struct bytes *b)
 		server_next(c, v);
 }
 
-SEC("tp_btf/sk_data_ready")
-int BPF_PROG(tare_unix_sends, struct sock *sk)
+/* This thread sends at this end of a connection. */
+INLINE struct conn *unix_sends(struct sock *from, struct unix_end *e, struct sock *sk,
+			       struct unix_sock *u, struct unix_end *to)
 {
-	if (sk->__sk_common.skc_family != AF_UNIX || sk->sk_type != SOCK_STREAM ||
-	    sk->__sk_common.skc_state != TCP_ESTABLISHED)
-		return 0;
-	u64 began = weigh_begins();
-	struct unix_sock *u = bpf_skc_to_unix_sock(sk);
-	struct sock *from = u ? u->peer : 0;
-	if (!from)
-		return 0;
-	struct unix_end *e = unix_joined(from, sk), *to = unix_joined(sk, from);
-	if (!e || !to)
-		return 0;
-	u32 thread = thread_id();
-	if (e->calls) {
-		if (e->calls != thread) /* two at once: whose bytes came first is not known */
-			e->lost = to->lost = 1;
-		return 0;
-	}
-	e->calls = thread;
 	/*
 	 * In turns, what was sent before has been received by the next turn; else something was received
 	 * unseen: splice. Once may be a receive whose hook is the next thing to run.
@@ -159,7 +142,34 @@ int BPF_PROG(tare_unix_sends, struct sock *sk)
 	else
 		unix_answers(c, &v, &b);
 	unix_release(e);
-	weigh_ends(began, c);
+	return c;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(tare_unix_sends, struct sock *sk)
+{
+	if (sk->__sk_common.skc_family != AF_UNIX || sk->sk_type != SOCK_STREAM ||
+	    sk->__sk_common.skc_state != TCP_ESTABLISHED)
+		return 0;
+	u64 began = weigh_begins();
+	struct unix_sock *u = bpf_skc_to_unix_sock(sk);
+	struct sock *from = u ? u->peer : 0;
+	if (!from)
+		return 0;
+	struct unix_end *e = unix_joined(from, sk), *to = unix_joined(sk, from);
+	if (!e || !to)
+		return 0;
+	u32 thread = thread_id();
+	if (e->calls) {
+		if (e->calls != thread) /* two at once: whose bytes came first is not known */
+			e->lost = to->lost = 1;
+		return 0;
+	}
+	e->calls = thread;
+	struct conn *c = unix_sends(from, e, sk, u, to);
+	e->told = 1;
+	if (c)
+		weigh_ends(began, c);
 	return 0;
 }
 
@@ -186,6 +196,7 @@ int BPF_PROG(tare_unix_sent, struct sock *sk, int length)
 	if (length > 0)
 		e->sent += length;
 	e->calls = 0;
+	e->told = 0;
 	if (length == -EPIPE || length == -ECONNRESET)
 		unix_ends_here(sk, e);
 	return 0;
@@ -254,6 +265,8 @@ int BPF_PROG(tare_unix_received, struct sock *sk, int length)
 		return 0;
 	}
 	u32 from = e->received;
+	if (e->role == UNIX_SERVER)
+		unix_await(unix_end(peer), from + length);
 	e->received = from + length;
 	struct conn *c = unix_mine(sk, e);
 	if (!c || c->flags & C_IGNORED || !unix_hold(e))

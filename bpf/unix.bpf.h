@@ -8,8 +8,9 @@
  *		  where it begins; the sender leaves it at the end that receives
  *
  * The bytes are in the receiver's queue before the sender's hook leaves the note. A receiver that does
- * not sleep may read them first. Such a request counts as not sampled, because a traced client promises
- * notes; the late note is dropped and counted (TARE_C_TAG_STALE).
+ * not sleep may read them first, and then waits for the note. If the sender is off its CPU, it waits in vain:
+ * such a request counts as not sampled, because a traced client promises notes; the late note is dropped and
+ * counted (TARE_C_TAG_STALE).
  *
  *	connect       the client's end begins to count, of any process. What was open before is not
  *		      followed, since its positions are not known
@@ -31,6 +32,7 @@
 #define UNIX_TELL  1000000000 /* ns, at least, between requests for the hooks */
 /* Ten milliseconds: who holds it may be off its CPU, preempted or because the host takes the CPU of a virtual machine. */
 #define UNIX_SPINS 2000000
+#define UNIX_WAITS 10000 /* some ten microseconds: what a sender's hook takes */
 
 enum unix_role {
 	UNIX_CLIENT = 1,
@@ -49,7 +51,8 @@ struct unix_end {
 	u8 next;   /* place of the next note */
 	u8 open;   /* a bit for each that is not read */
 	u8 behind; /* at the last send, the other end had not counted all that had left its queue */
-	u8 pad[3];
+	u8 told;   /* the send that goes on has left its note, if it leaves one */
+	u8 pad[2];
 	struct note notes[UNIX_NOTES];
 };
 
@@ -153,6 +156,26 @@ INLINE bool unix_traced(struct sock *sk)
 	struct unix_end *e = unix_end(sk);
 	struct conn *c = unix_follows(e) ? unix_conn(sk) : 0;
 	return c && c->flags & (C_SERVER | C_CLIENT);
+}
+
+struct unix_wait {
+	const volatile struct unix_end *sender;
+	u32 to; /* position up to which bytes were received */
+};
+
+/* Stops where the note is there, or the send is over. */
+static int unix_awaits(u32 i, struct unix_wait *w)
+{
+	return w->sender->told || !before(w->sender->sent, w->to);
+}
+
+/* Bytes were received up to this position: waits, some ten microseconds at most, until their sender has left its note. */
+__noinline int unix_await(const struct unix_end *sender, u32 to)
+{
+	struct unix_wait w = {.sender = sender, .to = to};
+	if (sender && !unix_awaits(0, &w))
+		bpf_loop(UNIX_WAITS, unix_awaits, &w, 0);
+	return 0;
 }
 
 /* Nobody connects a pair of sockets, and neither has a name. */
