@@ -387,7 +387,7 @@ weight: build ## measure what each stage of the agent weighs (root; a quarter of
 weight-report: ## write docs/cost.md's table of stages again from docs/results
 	go run ./lab/costdoc weight docs/results/weight docs/cost.md
 
-# Instructions are the same whatever else the machine does. AGAINST=COMMIT shows what changed since then, and records nothing.
+# Two runs are the same on an idle machine, with PARALLEL=1. AGAINST=COMMIT shows what changed since then, and records nothing.
 EXACT_KERNELS ?= 6.18-amd64 6.12-amd64 6.1-amd64
 EXACT = bin/tare-kernels -count -parallel $(PARALLEL) -kernels "$(EXACT_KERNELS)" $(if $(CONNECTIONS),-connections $(CONNECTIONS))
 .PHONY: weight-exact

@@ -20,6 +20,7 @@
 
 /* What is remembered; connections, exchanges, workers: each in one place. */
 #include "state.bpf.h"
+#include "stores.bpf.h"
 #include "weigh.bpf.h"
 #include "claim.bpf.h"
 #include "path.bpf.h"

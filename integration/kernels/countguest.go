@@ -59,19 +59,12 @@ func (c *counter) compile(ctx context.Context) error {
 
 // prepare makes a kernel ready to boot.
 func (c *counter) prepare(ctx context.Context, cache string, k kernel) (*countGuest, error) {
-	unlock, err := lock(cache)
+	a, i, unlock, err := newest(ctx, cache, k)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	a, err := open(ctx, cache, k.arch)
-	if err != nil {
-		return nil, err
-	}
-	g := &countGuest{}
-	if g.image, err = a.image(ctx, k); err != nil {
-		return nil, err
-	}
+	g := &countGuest{image: i}
 	if g.initrd, err = c.root(ctx, a, g.image); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,20 @@ func (a *archive) image(ctx context.Context, k kernel) (*image, error) {
 	return a.superseded(ctx, k)
 }
 
+// newest finds the newest kernel of a series, in the archive of its architecture. The cache is this process's until unlock.
+func newest(ctx context.Context, cache string, k kernel) (a *archive, i *image, unlock func(), err error) {
+	if unlock, err = lock(cache); err != nil {
+		return nil, nil, nil, err
+	}
+	if a, err = open(ctx, cache, k.arch); err == nil {
+		i, err = a.image(ctx, k)
+	}
+	if err != nil {
+		unlock()
+	}
+	return a, i, unlock, err
+}
+
 // superseded finds the newest kernel of a series that is not Debian's choice any more, and that its archive still has.
 func (a *archive) superseded(ctx context.Context, k kernel) (*image, error) {
 	names, err := output(a.command(ctx, "apt-cache", "pkgnames", "linux-image-"+k.series+"."))

@@ -207,19 +207,11 @@ func prepare(ctx context.Context, cache string, k kernel, system bool) (*guest, 
 	if err != nil {
 		return nil, fmt.Errorf("run me in the repository's directory: %w", err)
 	}
-	unlock, err := lock(cache)
+	a, i, unlock, err := newest(ctx, cache, k)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	a, err := open(ctx, cache, k.arch)
-	if err != nil {
-		return nil, err
-	}
-	i, err := a.image(ctx, k)
-	if err != nil {
-		return nil, err
-	}
 	if err := os.MkdirAll(filepath.Join(tree, binaries(k.arch)), 0o755); err != nil {
 		return nil, err
 	}
