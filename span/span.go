@@ -80,8 +80,16 @@ type Span struct {
 	Status     Status
 	Resource   *Resource
 	Attrs      []Attr
-	Link       Link // zero: none
-	UTF8       bool // all of its text is known to be UTF-8: encoders need not look
+	Prefix     *Prefix // nil, or the attributes with which Attrs begins
+	Link       Link    // zero: none
+	UTF8       bool    // all of its text is known to be UTF-8: encoders need not look
+}
+
+// Prefix is attributes with which the spans of many requests begin, and how they are
+// encoded, which is done once. It does not change after its first use.
+type Prefix struct {
+	Attrs []Attr
+	OTLP  []byte // by [github.com/tare-trace/tare/span/otlp.NewPrefix]
 }
 
 // Link names another span, of any trace, to which a span is related.

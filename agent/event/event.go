@@ -4,6 +4,7 @@
 package event
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"unsafe"
@@ -29,13 +30,21 @@ var ErrMalformed = errors.New("malformed record")
 type Record struct {
 	Type  bpf.TareRecordType
 	Start *bpf.Start // where it lies, so valid as long as that, and not to be written
-	Data  bpf.Data
+	Data  Data
 	End   bpf.End
 
 	Published bpf.Published
 	Path      bpf.Path
 
 	start bpf.Start // of one that does not lie as its type has to
+}
+
+// Data is a bpf.Data, whose record may be shorter than that type.
+type Data struct {
+	Direction, Flags uint8
+	Bytes            uint32
+	TS, SpanID       uint64
+	Payload          []byte // where it lies
 }
 
 // Payload returns the message bytes in the record. They alias the record and are valid
@@ -45,7 +54,7 @@ func (r *Record) Payload() []byte {
 	case bpf.TareRecordTypeTARE_START:
 		return r.Start.Payload[:r.Start.PayloadLen]
 	case bpf.TareRecordTypeTARE_DATA:
-		return r.Data.Payload[:r.Data.PayloadLen]
+		return r.Data.Payload
 	}
 	return nil
 }
@@ -77,9 +86,17 @@ func (r *Record) Decode(raw []byte) error {
 		if len(raw) < bpf.DataShort {
 			return tooShort("data", len(raw), bpf.DataShort)
 		}
-		n := copy(bytesOf(&r.Data), raw)
-		if bpf.DataShort+int(r.Data.PayloadLen) > n {
-			return fmt.Errorf("%w: data with %d bytes of payload in %d", ErrMalformed, r.Data.PayloadLen, n)
+		var d bpf.Data
+		size := int(raw[unsafe.Offsetof(d.PayloadLen)])
+		if bpf.DataShort+size > len(raw) || size > len(d.Payload) {
+			return fmt.Errorf("%w: data with %d bytes of payload in %d", ErrMalformed, size, len(raw))
+		}
+		r.Data = Data{
+			Direction: raw[unsafe.Offsetof(d.Direction)], Flags: raw[unsafe.Offsetof(d.Flags)],
+			Bytes:   binary.NativeEndian.Uint32(raw[unsafe.Offsetof(d.Bytes):]),
+			TS:      binary.NativeEndian.Uint64(raw[unsafe.Offsetof(d.Ts):]),
+			SpanID:  binary.NativeEndian.Uint64(raw[unsafe.Offsetof(d.SpanId):]),
+			Payload: raw[bpf.DataShort : bpf.DataShort+size],
 		}
 	case bpf.TareRecordTypeTARE_END:
 		if len(raw) < EndSize {

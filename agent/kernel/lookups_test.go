@@ -66,7 +66,7 @@ func records(t *testing.T, tracer *Tracer, n int) (got []string, parents []uint6
 				parents = append(parents, r.Start.ParentId)
 				got = append(got, fmt.Sprintf("%d over %d to %d: %x", spans[r.Start.SpanId], r.Start.Transport, r.Start.RemotePort, r.Payload()))
 			case bpf.TareRecordTypeTARE_DATA:
-				got = append(got, fmt.Sprintf("%d %d %d bytes %x", spans[r.Data.SpanId], r.Data.Direction, r.Data.Bytes, r.Payload()))
+				got = append(got, fmt.Sprintf("%d %d %d bytes %x", spans[r.Data.SpanID], r.Data.Direction, r.Data.Bytes, r.Payload()))
 			case bpf.TareRecordTypeTARE_END:
 				got = append(got, fmt.Sprintf("%d ends by %d", spans[r.End.SpanId], r.End.Reason))
 			}

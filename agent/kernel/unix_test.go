@@ -72,7 +72,7 @@ func (s *said) take(t *testing.T) string {
 			case bpf.TareRecordTypeTARE_PATH:
 				words = append(words, fmt.Sprintf("%d at %s", s.spans[r.Path.SpanId], filepath.Base(strings.TrimRight(string(r.Path.Path[:r.Path.Len]), "\x00"))))
 			case bpf.TareRecordTypeTARE_DATA:
-				words = append(words, fmt.Sprintf("%d %d bytes", s.spans[r.Data.SpanId], r.Data.Bytes))
+				words = append(words, fmt.Sprintf("%d %d bytes", s.spans[r.Data.SpanID], r.Data.Bytes))
 			case bpf.TareRecordTypeTARE_END:
 				words = append(words, fmt.Sprintf("%d ends", s.spans[r.End.SpanId]))
 			}

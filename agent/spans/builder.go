@@ -87,13 +87,14 @@ const lookupTime = (time.Duration(bpf.TareLookupLimitTARE_LOOKUP_SECONDS) + 1) *
 // Builder is not safe for concurrent use.
 type Builder struct {
 	cfg    Config
-	open   map[uint64]*open
+	open   table
 	done   []*span.Span
 	owners []*open // of done
 	free   []*open
 	rec    event.Record
 	names  addressNames
 	texts  arena
+	first  prefixes
 	http2  connections
 	offset uint64 // wall clock minus CLOCK_MONOTONIC, ns
 	built  uint64
@@ -108,6 +109,12 @@ type Builder struct {
 
 // open is a span in progress.
 type open struct {
+	state
+	request  [bpf.TarePayloadStart]byte // requestN bytes of it
+	response [bpf.TarePayloadHead]byte  // responseN
+}
+
+type state struct {
 	span       span.Span
 	id         uint64
 	connection uint64 // id of the first span of those in a row on its connection
@@ -128,8 +135,6 @@ type open struct {
 	answered   uint64 // last byte of the response
 	sent       uint64 // bytes
 	received   uint64 // bytes
-	request    [bpf.TarePayloadStart]byte
-	response   [bpf.TarePayloadHead]byte
 	requestN   int
 	responseN  int
 	unlinked   uint32 // server: enum unlinked, why calls of it were not linked
@@ -171,12 +176,12 @@ func New(cfg Config) *Builder {
 	if cfg.TraceState == nil {
 		cfg.TraceState = func(uint64) string { return "" }
 	}
-	return &Builder{cfg: cfg, open: map[uint64]*open{}, names: addressNames{all: map[addressKey]string{}}, offset: clockOffset(),
+	return &Builder{cfg: cfg, names: addressNames{all: map[addressKey]string{}}, offset: clockOffset(),
 		http2: connections{}, connections: map[uint64]link{}, pushing: map[uint64]struct{}{}, statements: map[preparedKey]statement{}}
 }
 
 // Open is how many spans are in progress.
-func (b *Builder) Open() int { return len(b.open) }
+func (b *Builder) Open() int { return b.open.spans }
 
 // Built is how many spans were finished.
 func (b *Builder) Built() uint64 { return b.built }
@@ -198,15 +203,14 @@ func (b *Builder) Handle(raw []byte) {
 	case bpf.TareRecordTypeTARE_PUBLISHED:
 		b.published(&r.Published)
 	case bpf.TareRecordTypeTARE_END:
-		switch o, reason := b.open[r.End.SpanId], bpf.TareEndReason(r.End.Reason); {
+		switch o, reason := b.open.find(r.End.SpanId), bpf.TareEndReason(r.End.Reason); {
 		case o == nil:
 		case reason == bpf.TareEndReasonTARE_END_LOST:
 			b.unfinish(o, UnfinishedUnseen)
 		default:
 			b.finish(o, reason, r.End.Error)
 		}
-		delete(b.connections, r.End.SpanId)
-		delete(b.pushing, r.End.SpanId)
+		b.forget(r.End.SpanId)
 	}
 }
 
@@ -216,8 +220,7 @@ func (b *Builder) begin(s *bpf.Start) {
 		return
 	}
 	if s.Ends != 0 {
-		delete(b.pushing, s.Ends)
-		if o := b.open[s.Ends]; o != nil {
+		if o := b.open.find(s.Ends); o != nil {
 			b.finish(o, bpf.TareEndReasonTARE_END_NEXT, 0)
 		}
 	}
@@ -226,15 +229,15 @@ func (b *Builder) begin(s *bpf.Start) {
 		b.cfg.Lost(LostUnknownService, 1)
 		return
 	}
-	if len(b.open) >= b.cfg.MaxOpen {
+	if b.open.spans >= b.cfg.MaxOpen {
 		b.evict()
 	}
 	o := b.take()
 	o.id, o.connection = s.SpanId, s.SpanId
 	if before, ok := b.connections[s.Ends]; ok {
 		o.connection, o.awaits = before.connection, before.awaits
-		delete(b.connections, s.Ends)
 	}
+	b.forget(s.Ends)
 	o.role, o.service = bpf.TareRole(s.Role), s.Service
 	o.flags, o.family = s.Flags, s.Family
 	o.localPort, o.remotePort = s.LocalPort, s.RemotePort
@@ -262,7 +265,7 @@ func (b *Builder) begin(s *bpf.Start) {
 	} else {
 		sp.Kind = span.Client
 		o.sent = uint64(s.Bytes)
-		if caller := b.open[s.ParentId]; caller != nil {
+		if caller := b.open.find(s.ParentId); caller != nil {
 			caller.calls++
 			caller.byHeader = caller.byHeader || o.has(bpf.TareStartFlagsTARE_F_HEADER)
 		}
@@ -270,9 +273,19 @@ func (b *Builder) begin(s *bpf.Start) {
 	if s.Flags&uint8(bpf.TareStartFlagsTARE_F_ROOT) != 0 {
 		sp.TraceState = b.traceState(s.Threshold)
 	}
-	b.open[o.id] = o
+	b.open.add(o)
 	if b.cfg.Messages != NoMessages {
 		b.message(o, s.Ts, s.Bytes, o.role == bpf.TareRoleTARE_CLIENT)
+	}
+}
+
+// forget lets go of what was kept for the span after this one on its connection.
+func (b *Builder) forget(id uint64) {
+	if len(b.connections) > 0 {
+		delete(b.connections, id)
+	}
+	if len(b.pushing) > 0 {
+		delete(b.pushing, id)
 	}
 }
 
@@ -284,10 +297,10 @@ func (b *Builder) traceState(threshold uint64) string {
 	return b.state
 }
 
-func (b *Builder) data(d *bpf.Data) {
-	o := b.open[d.SpanId]
+func (b *Builder) data(d *event.Data) {
+	o := b.open.find(d.SpanID)
 	if o == nil {
-		if _, ok := b.pushing[d.SpanId]; !ok {
+		if _, ok := b.pushing[d.SpanID]; !ok {
 			b.cfg.Lost(LostOrphan, 1)
 		}
 		return
@@ -301,27 +314,27 @@ func (b *Builder) data(d *bpf.Data) {
 	} else {
 		o.received += uint64(d.Bytes)
 	}
-	o.last = d.Ts
+	o.last = d.TS
 	o.peerTraced = o.peerTraced || d.Flags&uint8(bpf.TareDataFlagsTARE_D_PEER_TRACED) != 0
 	if b.cfg.Messages != NoMessages {
-		b.message(o, d.Ts, d.Bytes, sent)
+		b.message(o, d.TS, d.Bytes, sent)
 	}
 	request := sent != (o.role == bpf.TareRoleTARE_SERVER)
 	if d.Flags&uint8(bpf.TareDataFlagsTARE_D_HEADERS) != 0 {
-		b.headers(o, d.Payload[:d.PayloadLen], request)
-		d.PayloadLen = 0
+		b.headers(o, d.Payload, request)
+		d.Payload = nil
 	}
 	if request {
 		// the beginning of the request came in pieces
-		o.requestN += copy(o.request[o.requestN:], d.Payload[:d.PayloadLen])
+		o.requestN += copy(o.request[o.requestN:], d.Payload)
 	} else {
-		o.answered = d.Ts
+		o.answered = d.TS
 		if reason := uint32(d.Flags >> bpf.UnlinkedShift); reason != 0 && o.role == bpf.TareRoleTARE_SERVER {
 			o.unlinked = reason
 		}
 		if !o.responded {
 			o.responded = true
-			o.responseN = copy(o.response[:], d.Payload[:d.PayloadLen])
+			o.responseN = copy(o.response[:], d.Payload)
 			if o.pushes = isSubscription(o.request[:o.requestN]); o.pushes && len(b.pushing) < b.cfg.MaxOpen {
 				b.pushing[o.id] = struct{}{}
 			}
@@ -334,7 +347,7 @@ func (b *Builder) data(d *bpf.Data) {
 
 // finish completes a span; reason 0 means that it was quiet for long enough.
 func (b *Builder) finish(o *open, reason bpf.TareEndReason, errno uint16) {
-	delete(b.open, o.id)
+	b.open.remove(o)
 	end := o.answered
 	if !o.responded {
 		end = o.last
@@ -360,8 +373,7 @@ func (b *Builder) Flush() {
 	b.cfg.Emit(b.done)
 	for i, o := range b.owners {
 		attrs := o.span.Attrs[:0]
-		*o = open{}
-		o.span.Attrs = attrs
+		o.state = state{span: span.Span{Attrs: attrs}}
 		if len(b.free) < 1024 {
 			b.free = append(b.free, o)
 		}
@@ -377,7 +389,7 @@ func (b *Builder) take() *open {
 		b.free = b.free[:n-1]
 		return o
 	}
-	return &open{span: span.Span{Attrs: make([]span.Attr, 0, 16)}}
+	return &open{state: state{span: span.Span{Attrs: make([]span.Attr, 0, 16)}}}
 }
 
 // unfinish emits a span before its request is over, as far as it is known.
@@ -392,9 +404,11 @@ func (b *Builder) unfinish(o *open, why string) {
 // evict emits some span so that another can be kept. Which one does not matter
 // much: the bound is for hosts where something goes wrong already.
 func (b *Builder) evict() {
-	for _, o := range b.open {
-		b.unfinish(o, UnfinishedEvicted)
-		return
+	for _, s := range b.open.slots {
+		if s.open != nil {
+			b.unfinish(s.open, UnfinishedEvicted)
+			return
+		}
 	}
 }
 
@@ -405,7 +419,7 @@ func (b *Builder) Sweep() {
 	if wall := clockOffset(); diff(wall, b.offset) > uint64(time.Millisecond) {
 		b.offset = wall // the wall clock was set
 	}
-	for _, o := range b.open {
+	b.open.each(func(o *open) {
 		idle := time.Duration(int64(now - o.last))
 		switch {
 		case o.responded && idle > b.cfg.Quiet && !o.has(bpf.TareStartFlagsTARE_F_HTTP2) && !o.goesOn(): // streams have an end
@@ -415,15 +429,14 @@ func (b *Builder) Sweep() {
 		case idle > b.cfg.MaxAge:
 			b.unfinish(o, UnfinishedTooOld)
 		}
-	}
+	})
+	b.open.shrink()
 	b.Flush()
 }
 
 // FinishAll emits every open span, at shutdown.
 func (b *Builder) FinishAll() {
-	for _, o := range b.open {
-		b.unfinish(o, UnfinishedStopped)
-	}
+	b.open.each(func(o *open) { b.unfinish(o, UnfinishedStopped) })
 	b.Flush()
 }
 

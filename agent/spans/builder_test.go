@@ -34,6 +34,9 @@ func newFixture(cfg Config) *fixture {
 		for _, s := range list {
 			c := *s
 			c.Attrs = slices.Clone(s.Attrs)
+			if s.Prefix != nil && !slices.Equal(s.Attrs[:len(s.Prefix.Attrs)], s.Prefix.Attrs) {
+				panic(fmt.Sprintf("a span with attributes %v has the prefix %v", s.Attrs, s.Prefix.Attrs))
+			}
 			f.spans = append(f.spans, c)
 		}
 	}

@@ -2,6 +2,7 @@ package spans
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -205,10 +206,10 @@ func identifyMemcached(request, response []byte) (f facts, ok bool) {
 		return f, false
 	}
 	command, args, _ := bytes.Cut(line, []byte{' '})
-	if f.operation, ok = known(memcachedCommands, command); !ok {
+	if !slices.Contains(memcachedCommands, string(command)) {
 		return f, false
 	}
-	f.protocol = protocolMemcached
+	f.protocol, f.operation = protocolMemcached, string(command)
 	key, more, _ := bytes.Cut(args, []byte{' '})
 	f.target = f.operation
 	if len(key) > 0 {

@@ -34,30 +34,42 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 		}
 	}
 	overUnix := o.transport == bpf.TareTransportTARE_OVER_UNIX
-	remote := o.path
-	if !overUnix {
-		remote = b.names.text(o.remote, o.family)
-	}
 	server := o.role == bpf.TareRoleTARE_SERVER
-	address, port := remote, o.remotePort
-	if server && !overUnix {
-		address, port = b.names.text(o.local, o.family), o.localPort
+	stream := o.has(bpf.TareStartFlagsTARE_F_HTTP2)
+	address, port := o.path, o.remotePort
+	if !overUnix {
+		k := prefixKey{remote: o.remote, family: o.family, server: server}
+		if server {
+			k.local, k.localPort = o.local, o.localPort
+		} else {
+			k.remotePort = o.remotePort
+			address = b.names.text(o.remote, o.family)
+		}
+		if f.protocol == protocolHTTP && !stream {
+			k.method, k.old, k.status = methodOf(f.operation), f.version == "1.0", uint16(f.status) //nolint:gosec // three digits
+		}
+		b.first.begin(sp, &k, &b.names)
+		if server {
+			sp.Attrs = append(sp.Attrs, span.Int("network.peer.port", int64(o.remotePort)))
+		} else if b.cfg.Peer != nil {
+			texts(sp, "peer.service", b.cfg.Peer(addressOf(o.remote, o.family), o.remotePort))
+		}
 	}
 
 	switch {
-	case o.has(bpf.TareStartFlagsTARE_F_HTTP2):
+	case stream:
 		b.describeStream(o, server, address, port)
 		f.protocol = protocolHTTP
 	case f.protocol == protocolHTTP:
 		full := ""
 		switch {
-		case server:
 		case overUnix:
+			sp.Attrs = appendHTTP(sp.Attrs, f.operation, f.version, f.status, server)
 			full = unixURL(address, f.target)
-		default:
+		case !server:
 			full = fullURL(&b.texts, address, port, f.target)
 		}
-		describeHTTP(sp, f, server, full)
+		describeHTTP(sp, &f, server, full)
 	}
 	switch f.protocol {
 	case protocolHTTP:
@@ -74,15 +86,6 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 	if overUnix {
 		describeUnix(sp, o)
-	} else {
-		sp.Attrs = append(sp.Attrs,
-			span.String("server.address", address),
-			span.Int("server.port", int64(port)),
-			span.String("network.peer.address", remote),
-			span.Int("network.peer.port", int64(o.remotePort)))
-		if !server && b.cfg.Peer != nil {
-			texts(sp, "peer.service", b.cfg.Peer(addressOf(o.remote, o.family), o.remotePort))
-		}
 	}
 	sp.Attrs = append(sp.Attrs,
 		span.Int(semconv.BytesReceived, int64(o.received)),
@@ -231,24 +234,17 @@ func texts(sp *span.Span, pairs ...string) {
 	}
 }
 
-func describeHTTP(sp *span.Span, f facts, server bool, full string) {
+// describeHTTP adds what appendHTTP does not have.
+func describeHTTP(sp *span.Span, f *facts, server bool, full string) {
 	sp.Name = f.operation
 	if f.operation == otherFailure {
 		sp.Name = "HTTP"
 		sp.Attrs = append(sp.Attrs, span.String("http.request.method_original", f.original))
 	}
-	sp.Attrs = append(sp.Attrs,
-		span.String("http.request.method", f.operation),
-		span.String("url.path", f.target),
-		span.String("network.protocol.version", f.version))
+	sp.Attrs = append(sp.Attrs, span.String("url.path", f.target))
 	f.markCut(sp)
-	if server {
-		sp.Attrs = append(sp.Attrs, span.String("url.scheme", "http"))
-	} else {
+	if !server {
 		sp.Attrs = append(sp.Attrs, span.String("url.full", full))
-	}
-	if f.status != 0 {
-		sp.Attrs = append(sp.Attrs, span.Int("http.response.status_code", int64(f.status)))
 	}
 	if f.status >= 500 || (!server && f.status >= 400) {
 		fail(sp, strconv.Itoa(f.status))

@@ -79,10 +79,7 @@ func (f *facts) parameters(b []byte) {
 		switch name {
 		case "REQUEST_METHOD":
 			if values <= len(rest) {
-				f.operation, ok = known(httpMethods, value)
-				if !ok {
-					f.operation = otherFailure // by the conventions for http.request.method, too
-				}
+				f.operation = methods[methodOf(value)]
 			}
 		case "REQUEST_URI", "DOCUMENT_URI", "SCRIPT_NAME": // better ones first; all without a query
 			if len(value) > 0 && from != "REQUEST_URI" && (from == "" || name == "REQUEST_URI") {

@@ -232,7 +232,7 @@ func (b *Builder) headers(o *open, frame []byte, request bool) {
 		return
 	}
 	// The same request, where its client is traced here too.
-	if client := b.open[binary.NativeEndian.Uint64(o.span.Parent[:])]; client != nil && client.role == bpf.TareRoleTARE_CLIENT {
+	if client := b.open.find(binary.NativeEndian.Uint64(o.span.Parent[:])); client != nil && client.role == bpf.TareRoleTARE_CLIENT {
 		*h = client.fields
 	}
 }
@@ -286,13 +286,14 @@ func (b *Builder) describeStream(o *open, server bool, address string, port uint
 		}
 	default:
 		f := facts{operation: "HTTP", target: httpPath([]byte(h.path), &b.texts), version: "2"}
-		if method, ok := known(httpMethods, []byte(h.method)); ok {
-			f.operation = method
+		if i := methodOf(h.method); i != otherMethod {
+			f.operation = methods[i]
 		}
 		if n, err := strconv.Atoi(h.status); err == nil && n >= 100 && n <= 999 {
 			f.status = n
 		}
-		describeHTTP(sp, f, server, fullURL(&b.texts, address, port, f.target))
+		sp.Attrs = appendHTTP(sp.Attrs, f.operation, f.version, f.status, server)
+		describeHTTP(sp, &f, server, fullURL(&b.texts, address, port, f.target))
 		for _, f := range h.kept {
 			sp.Attrs = append(sp.Attrs, span.String("http.request.header."+f.Name, printable([]byte(f.Value))))
 		}

@@ -1,6 +1,9 @@
 package spans
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // protocol is the name under which a protocol stands in a span.
 type protocol string
@@ -24,7 +27,7 @@ const (
 type facts struct {
 	protocol   protocol
 	operation  string // HTTP method (otherFailure: it is original), database command
-	original   string // HTTP method that is none of httpMethods
+	original   string // HTTP method that is none of methods
 	target     string // path without query string; command with its key, query without values
 	batch      int    // how many operations the request has, if that is known and they are several
 	cut        bool   // the path goes on behind the bytes that were seen
@@ -88,15 +91,18 @@ func identify(x exchange) (found facts) {
 	return found
 }
 
-var httpMethods = []string{"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "QUERY"}
+// methods are those of HTTP that OpenTelemetry's conventions know, and the name of all others.
+var methods = [...]string{1: "GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "QUERY", otherFailure}
 
-func known(list []string, word []byte) (string, bool) {
-	for _, m := range list {
-		if string(word) == m {
-			return m, true
+const otherMethod = uint8(len(methods) - 1)
+
+func methodOf[T string | []byte](word T) uint8 {
+	for i := uint8(1); i < otherMethod; i++ {
+		if string(word) == methods[i] {
+			return i
 		}
 	}
-	return "", false
+	return otherMethod
 }
 
 // identifyHTTP reads "METHOD target HTTP/1.x"; RFC 9112 section 3. The line
@@ -107,35 +113,65 @@ func identifyHTTP(x exchange, f *facts) bool {
 	if n < 0 {
 		return false
 	}
-	method, ok := known(httpMethods, request[:n])
-	line, _, ends := bytes.Cut(request[n+1:], crlf)
-	target, version, follows := bytes.Cut(line, []byte(" "))
+	method, version := methodOf(request[:n]), "1.1"
 	answered := len(response) >= 12 && string(response[:7]) == "HTTP/1."
-	if !ok {
-		if !otherMethod(request[:n], target, version, response, answered) {
-			return false
+	target, digit := plainTarget(request[n+1:])
+	if target != nil && method != otherMethod { // nearly every request
+		f.target = x.texts.keep(append(x.texts.begin(len(target)), target...))
+		if digit == '0' {
+			version = "1.0"
 		}
-		method, f.original = otherFailure, printable(request[:n])
+	} else {
+		line, _, ends := bytes.Cut(request[n+1:], crlf)
+		target, last, follows := bytes.Cut(line, []byte(" "))
+		if method == otherMethod {
+			if !isOtherMethod(request[:n], target, last, response, answered) {
+				return false
+			}
+			f.original = printable(request[:n])
+		}
+		f.cut = !ends && !follows && !bytes.ContainsAny(target, queryBegins)
+		f.target = httpPath(target, x.texts)
+		if string(last) == "HTTP/1.0" {
+			version = "1.0"
+		}
 	}
-	f.cut = !ends && !follows && !bytes.ContainsAny(target, queryBegins)
-	f.protocol, f.operation, f.target = protocolHTTP, method, httpPath(target, x.texts)
-	f.version = "1.1"
-	if string(version) == "HTTP/1.0" {
-		f.version = "1.0"
-	}
+	f.protocol, f.operation, f.version = protocolHTTP, methods[method], version
 	if answered { // "HTTP/1.1 200"
 		f.status = statusOf([3]byte(response[9:]))
 	}
 	return true
 }
 
+// plain are the characters of a path that stand in a span as they are, but for a colon: what is before it may be a scheme.
+var plain = func() (is [256]bool) {
+	for c := '!'; c <= '~'; c++ {
+		is[c] = c != ':' && !strings.ContainsRune(queryBegins, c)
+	}
+	return is
+}()
+
+// plainTarget is the target of a request of HTTP/1, if it is a path of such characters and the line ends as it should,
+// and the last digit of the version. b is the line behind the method. nil if not.
+func plainTarget(b []byte) (target []byte, digit byte) {
+	n := 0
+	for n < len(b) && plain[b[n]] {
+		n++
+	}
+	end := b[n:]
+	if n == 0 || len(end) < len(lineEnd) || string(end[:8]) != lineEnd[:8] || end[9] != '\r' || end[10] != '\n' || end[8]|1 != '1' {
+		return nil, 0
+	}
+	return b[:n], end[8]
+}
+
 // maxMethod is how long a method is believed to be, in bytes.
 const maxMethod = 32
 
-// otherMethod says whether a line with a word that is no known method is a request of
+// isOtherMethod says whether a line with a word that is no known method is a request of
 // HTTP: its other parts or the response say so, and it is no command of memcached,
 // unless HTTP answers it.
-func otherMethod(method, target, version, response []byte, answered bool) bool {
+func isOtherMethod(method, target, version, response []byte, answered bool) bool {
 	if len(method) == 0 || len(method) > maxMethod || len(target) == 0 || target[0] != '/' && target[0] != '*' && !bytes.Contains(target, []byte("://")) {
 		return false
 	}
@@ -151,6 +187,8 @@ func otherMethod(method, target, version, response []byte, answered bool) bool {
 }
 
 var crlf = []byte("\r\n")
+
+const lineEnd = " HTTP/1.1\r\n"
 
 const queryBegins = "?#" // or a fragment; either ends a path
 

@@ -11,7 +11,7 @@ const sampled = 1
 
 // published takes which span of an SDK was current when a call was sent, or a response began.
 func (b *Builder) published(p *bpf.Published) {
-	o := b.open[p.SpanId]
+	o := b.open.find(p.SpanId)
 	if o == nil {
 		b.cfg.Lost(LostOrphan, 1)
 		return

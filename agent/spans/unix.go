@@ -10,7 +10,7 @@ import (
 
 // path takes where the connection of a span over a unix socket leads.
 func (b *Builder) path(p *bpf.Path) {
-	o := b.open[p.SpanId]
+	o := b.open.find(p.SpanId)
 	if o == nil {
 		b.cfg.Lost(LostOrphan, 1)
 		return

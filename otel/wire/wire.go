@@ -64,8 +64,12 @@ func Open(b []byte, tag byte, reserve int) (out []byte, start int) {
 // reserved, the content moves: right, but slower.
 func Close(b []byte, start, reserve int) []byte {
 	n := len(b) - start
-	if n < 0x80 && reserve == 1 {
+	switch {
+	case n < 0x80 && reserve == 1:
 		b[start-1] = byte(n)
+		return b
+	case n >= 0x80 && n < 1<<14 && reserve == 2:
+		b[start-2], b[start-1] = byte(n)|0x80, byte(n>>7)
 		return b
 	}
 	size := SizeVarint(uint64(n))

@@ -1,6 +1,9 @@
 package otlp
 
 import (
+	"encoding/binary"
+	"slices"
+
 	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span"
 )
@@ -64,6 +67,23 @@ func appendScope(dst []byte, name, version string) []byte {
 	return appendString(dst, wire.ScopeVersion, version)
 }
 
+// NewPrefix encodes attributes for [span.Span.Prefix]. Their text must be UTF-8.
+func NewPrefix(attrs []span.Attr) *span.Prefix {
+	p := &span.Prefix{Attrs: attrs}
+	for i := range attrs {
+		p.OTLP = appendAttr(p.OTLP, wire.SpanAttribute, attrs[i].Key, &attrs[i], true)
+	}
+	return p
+}
+
+// What nearly every span has, in fields of a fixed size: tags, lengths and values stand at
+// fixed places.
+const (
+	idsSize   = 2 + len(span.TraceID{}) + 2 + len(span.ID{})
+	timesSize = 2 + 9 + 9
+	flagsSize = 2 + 4
+)
+
 // AppendSpan appends one span as an entry of ScopeSpans.spans, tag and length
 // included. It does not allocate, except to grow dst and to repair text that
 // is not UTF-8. The span is not kept.
@@ -71,24 +91,34 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 	const reserve = 2 // bytes of length: 128 … 16,383 is nearly every span
 	dst, content := wire.Open(dst, wire.ScopeSpansSpan, reserve)
 
-	dst = wire.AppendBytes(dst, wire.SpanTraceID, s.TraceID[:])
-	dst = wire.AppendBytes(dst, wire.SpanID, s.ID[:])
-	dst = appendString(dst, wire.SpanTraceState, text(s.TraceState, s.UTF8))
+	dst = slices.Grow(dst, idsSize)[:len(dst)+idsSize]
+	ids := (*[idsSize]byte)(dst[len(dst)-idsSize:])
+	ids[0], ids[1] = wire.SpanTraceID, byte(len(s.TraceID))
+	*(*span.TraceID)(ids[2:18]) = s.TraceID
+	ids[18], ids[19] = wire.SpanID, byte(len(s.ID))
+	*(*span.ID)(ids[20:28]) = s.ID
+	if s.TraceState != "" {
+		dst = appendString(dst, wire.SpanTraceState, text(s.TraceState, s.UTF8))
+	}
 	if !s.Parent.IsZero() {
-		dst = wire.AppendBytes(dst, wire.SpanParentID, s.Parent[:])
+		dst = binary.NativeEndian.AppendUint64(append(dst, wire.SpanParentID, byte(len(s.Parent))), binary.NativeEndian.Uint64(s.Parent[:]))
 	}
 	dst = appendString(dst, wire.SpanName, text(s.Name, s.UTF8))
-	if s.Kind != 0 {
-		dst = wire.AppendVarint(dst, wire.SpanKind, uint64(s.Kind))
+	if s.Kind != 0 && s.Kind < 0x80 && s.Start != 0 && s.End != 0 {
+		dst = slices.Grow(dst, timesSize)[:len(dst)+timesSize]
+		times := (*[timesSize]byte)(dst[len(dst)-timesSize:])
+		times[0], times[1], times[2], times[11] = wire.SpanKind, byte(s.Kind), wire.SpanStart, wire.SpanEnd
+		binary.LittleEndian.PutUint64(times[3:11], s.Start)
+		binary.LittleEndian.PutUint64(times[12:20], s.End)
+	} else {
+		dst = appendTimes(dst, s)
 	}
-	if s.Start != 0 {
-		dst = wire.AppendFixed64(dst, wire.SpanStart, s.Start)
+	attrs := s.Attrs
+	if s.Prefix != nil {
+		dst, attrs = append(dst, s.Prefix.OTLP...), attrs[len(s.Prefix.Attrs):]
 	}
-	if s.End != 0 {
-		dst = wire.AppendFixed64(dst, wire.SpanEnd, s.End)
-	}
-	for i := range s.Attrs {
-		dst = appendAttr(dst, wire.SpanAttribute, s.Attrs[i].Key, &s.Attrs[i], s.UTF8)
+	for i := range attrs {
+		dst = appendAttr(dst, wire.SpanAttribute, attrs[i].Key, &attrs[i], s.UTF8)
 	}
 	if !s.Link.ID.IsZero() {
 		dst = wire.AppendHead(dst, wire.SpanLink, linkSize)
@@ -100,8 +130,25 @@ func AppendSpan(dst []byte, s *span.Span) []byte {
 		dst = wire.AppendHead(dst, wire.SpanStatus, 1+wire.SizeVarint(uint64(s.Status)))
 		dst = wire.AppendVarint(dst, wire.StatusCode, uint64(s.Status))
 	}
-	dst = wire.AppendFixed32(dst, wire.SpanFlags, flags(s))
+	dst = slices.Grow(dst, flagsSize)[:len(dst)+flagsSize]
+	end := (*[flagsSize]byte)(dst[len(dst)-flagsSize:])
+	end[0], end[1] = wire.SpanFlags&0x7f|0x80, wire.SpanFlags>>7
+	binary.LittleEndian.PutUint32(end[2:], flags(s))
 	return wire.Close(dst, content, reserve)
+}
+
+// appendTimes appends kind and times of a span that may lack some of them.
+func appendTimes(dst []byte, s *span.Span) []byte {
+	if s.Kind != 0 {
+		dst = wire.AppendVarint(dst, wire.SpanKind, uint64(s.Kind))
+	}
+	if s.Start != 0 {
+		dst = wire.AppendFixed64(dst, wire.SpanStart, s.Start)
+	}
+	if s.End != 0 {
+		dst = wire.AppendFixed64(dst, wire.SpanEnd, s.End)
+	}
+	return dst
 }
 
 // text is s as UTF-8, which it may be known to be.

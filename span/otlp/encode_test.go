@@ -218,7 +218,11 @@ func TestAppendResourceSpansGenerated(t *testing.T) {
 		res := &span.Resource{Service: r.text(), Attrs: r.attrs()}
 		var spans []*span.Span
 		for range r.IntN(120) {
-			spans = append(spans, r.span(res))
+			s := r.span(res)
+			if r.IntN(2) == 0 {
+				s.Prefix = NewPrefix(s.Attrs[:r.IntN(len(s.Attrs)+1)])
+			}
+			spans = append(spans, s)
 		}
 		name, version := r.text(), r.text()
 		dst = AppendResourceSpans(dst[:0], res, name, version, spans)
