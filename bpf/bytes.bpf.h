@@ -321,7 +321,7 @@ static long framing_step(u64 i, u32 *end)
 	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
 	if (!sc || i >= SCRATCH / 8)
 		return 1;
-	u64 lines = has_newline(*(u64 *)&sc->bytes[8 * i]);
+	u64 lines = has_newline(payload_eight(&sc->bytes[8 * i]));
 	for (u32 j = 0; j < 2 && lines && !*end; j++) {
 		u64 k = mask_bytes(((lines & -lines) >> 7) - 1) & 7; /* the first of them */
 		OPAQUE(k); /* the verifier of Linux 6.1 knows no bound of 8 * i | k */

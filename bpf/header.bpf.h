@@ -269,7 +269,7 @@ static int header_block(u32 i, u32 *hook)
 		return 1;
 	at = AT_MOST(at, HEADER_SCAN - HEADER_BLOCK);
 	for (u32 j = 0; j < HEADER_BLOCK; j += 8)
-		if (has_newline(*(u64 *)&s->bytes[at + j]) && !s->ended)
+		if (has_newline(payload_eight(&s->bytes[at + j])) && !s->ended)
 			header_lines(*hook, at + j);
 	return 0;
 }

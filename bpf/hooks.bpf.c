@@ -38,10 +38,10 @@ INLINE bool blocks(struct sock *sk)
 	return file && !(file->f_flags & NONBLOCK);
 }
 
-/* Bytes from a position on, of a client or over HTTP/2. */
+/* Bytes from a position on, of a server or over HTTP/2. */
 INLINE void received(struct conn *c, struct tcp_view *v, u32 from)
 {
-	if (!(c->flags & C_HTTP2) && !server_passes(c, v, from))
+	if (!(c->flags & C_HTTP2))
 		server_received(c, v, from);
 	if (c->flags & C_HTTP2)
 		for (u32 round = 0; round < FRAME_ROUNDS; round++)
@@ -49,22 +49,41 @@ INLINE void received(struct conn *c, struct tcp_view *v, u32 from)
 				break;
 }
 
+/* What is received on this connected socket matters only to threads that hold a sampled request. */
+INLINE bool client_is_idle(const struct conn *c)
+{
+	return cfg_tag != TARE_TAG_IP && c->linking != TARE_LINK_TASK &&
+	       c->opening == OPENING_DONE &&
+	       (c->flags & (C_STANDS | C_BOUND | C_HTTP2)) == C_STANDS &&
+	       !(c->client.x.span | c->client.x.caller.span);
+}
+
+/* Nothing that this server sends can matter. */
+INLINE bool server_is_idle(const struct conn *c, u64 size)
+{
+	const struct server_exchange *x = &c->server.x;
+	return !(x->ctx.span | x->responding | c->tags | x->open |
+		 (c->flags & (C_WAITING | C_HTTP2 | C_NOTED | C_BLIND))) &&
+	       size != INTERIM_SIZE;
+}
+
 INLINE void recv_on(struct conn *c, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	if (!tp)
 		return;
-	u32 from = c->rcv_seq, to = tp->copied_seq;
-	if (sk->sk_shutdown & RCV_SHUTDOWN && to == tp->rcv_nxt)
+	u32 from = c->rcv_seq, to = tp->copied_seq, next = tp->rcv_nxt;
+	if (sk->sk_shutdown & RCV_SHUTDOWN && to == next)
 		to--; /* splice reads the FIN, too, before the hook */
-	if (!before(from, to))
+	if (from == to ||
+	    (before(to, from) && !client_is_idle(c))) /* by far, if the gate was shut */
 		return;
 	c->rcv_seq = to;
+	u32 write_seq = tp->write_seq;
 	struct bytes b = {.size = to - from};
-	call_goes_on(c, b.size, tp->rcv_nxt != to || (sk->sk_backlog.tail && blocks(sk)),
-		     tp->write_seq);
+	call_goes_on(c, b.size, next != to || (sk->sk_backlog.tail && blocks(sk)), write_seq);
 	if (cfg_measure)
-		measure_received(c, b, tp->write_seq);
+		measure_received(c, b, write_seq);
 	if (c->flags & C_CLIENT) {
 		if (!(c->flags & C_STANDS))
 			return;
@@ -72,6 +91,7 @@ INLINE void recv_on(struct conn *c, struct sock *sk)
 			client_heard(c, tp->snd_una);
 		if (!(c->flags & C_HTTP2)) {
 			client_received(c, b);
+			gate_set((u64)sk, GATE_RECEIVES, client_is_idle(c));
 			return;
 		}
 	} else if (!(c->flags & C_SERVER) || is_closing(sk->__sk_common.skc_state)) {
@@ -80,15 +100,21 @@ INLINE void recv_on(struct conn *c, struct sock *sk)
 		   !(tp->bpf_sock_ops_cb_flags & BPF_CB_PARSE)) {
 		conn_disarmed(c);
 	}
-	struct tcp_view v = {};
-	view(&v, sk, tp);
-	v.arrived = ARRIVED(tp, LOAD);
-	received(c, &v, from);
+	struct tcp_view v = {.sock = (u64)sk, .write_seq = write_seq, .arrived = ARRIVED(tp, LOAD)};
+	bool passes = c->flags & C_SERVER && server_passes(c, &v, from);
+	if (!passes) {
+		view(&v, sk, tp);
+		received(c, &v, from);
+	}
+	if (c->flags & C_SERVER)
+		gate_set((u64)sk, GATE_SENDS, passes || server_is_idle(c, 0));
 }
 
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tare_recv, struct sock *sk)
 {
+	if (gate_is_shut((u64)sk, GATE_RECEIVES) && !weighing && !threads_matter())
+		return 0;
 	u64 began = weigh_begins();
 	struct conn *c = conn_of(sk);
 	if (!sk->sk_lock.owned) /* kernel users of tcp_read_sock may call from softirq */
@@ -191,15 +217,6 @@ enum fetch {
 	FETCH_BYTES, /* and where they are */
 };
 
-/* Nothing that this server sends can matter. */
-INLINE bool server_is_idle(const struct conn *c, u64 size)
-{
-	const struct server_exchange *x = &c->server.x;
-	return !(x->ctx.span | x->responding | c->tags | x->open |
-		 (c->flags & (C_WAITING | C_HTTP2 | C_NOTED | C_BLIND))) &&
-	       size != INTERIM_SIZE;
-}
-
 /* What this client sends must be looked at. */
 INLINE bool client_looks(struct conn *c, u64 size)
 {
@@ -225,8 +242,11 @@ INLINE void sent(struct conn *c, struct tcp_view *v, struct bytes *b)
 		measure_sent(c, *b, v->write_seq);
 	if (idle)
 		return;
-	if (!server && !(c->flags & C_HTTP2) && !client_passes(c, v->copied_seq, b->size))
+	if (!server && !(c->flags & C_HTTP2) && !client_passes(c, v->copied_seq, b->size)) {
+		c->rcv_seq = v->copied_seq; /* the receive hook may have passed over some */
+		gate_open(v->sock);
 		client_send(c, v, b);
+	}
 	if (c->flags & C_HTTP2)
 		for (u32 round = 0; round < FRAME_ROUNDS; round++) {
 			if (!http2_sent(c, v, b, round))
@@ -242,6 +262,8 @@ INLINE void send_on(struct conn *c, struct sock *sk, const struct msghdr *msg)
 	enum fetch fetch = fetch_for(c, b.size);
 	struct tcp_sock *tp = fetch ? tcp_of(sk) : 0;
 	if (!tp)
+		return;
+	if (fetch == FETCH_VIEW && !cfg_early && client_passes(c, tp->copied_seq, b.size))
 		return;
 	struct tcp_view v = {};
 	view(&v, sk, tp);
@@ -262,6 +284,8 @@ INLINE void send_on(struct conn *c, struct sock *sk, const struct msghdr *msg)
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(tare_send, struct sock *sk, const struct msghdr *msg)
 {
+	if (gate_is_shut((u64)sk, GATE_SENDS) && !weighing && msg->msg_iter.count != INTERIM_SIZE)
+		return 0;
 	u64 began = weigh_begins();
 	struct conn *c = conn_of(sk);
 	if (c)

@@ -57,7 +57,7 @@ __noinline int opening_proxy(const struct bytes *b)
 	if (!line)
 		at = PAYLOAD_PROXY_FIXED + ((u32)sc->bytes[14] << 8 | sc->bytes[15]);
 	for (u32 i = 0; line && i <= PAYLOAD_PROXY_LINE / 8; i++) {
-		u64 lines = has_newline(*(u64 *)&sc->bytes[8 * i]);
+		u64 lines = has_newline(payload_eight(&sc->bytes[8 * i]));
 		if (!lines)
 			continue;
 		at = 8 * i + mask_bytes(((lines & -lines) >> 7) - 1) + 1;

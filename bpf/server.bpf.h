@@ -130,6 +130,8 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived, u32 ado
 	u64 threshold = sampling_threshold;
 	if (!c || !a || !in_turn(arrived))
 		return 0;
+	u64 drawn = c->server.drawn;
+	c->server.drawn = 0;
 	grace_ends();
 	a->parent = 0;
 	const struct traceparent_walk *found = adopts ? traceparent_of() : 0;
@@ -146,7 +148,7 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived, u32 ado
 			return p->sampled;
 		return (bpf_be64_to_cpu(a->ctx.lo) & RANDOM_MASK) >= threshold;
 	}
-	u64 low = draw();
+	u64 low = drawn ?: draw();
 	if ((low & RANDOM_MASK) < threshold) {
 		count(TARE_C_ROOTS_UNSAMPLED);
 		return 0;
@@ -222,6 +224,7 @@ INLINE void server_request(struct conn *c, struct tcp_view *v, int tag, struct s
 	x->begin_seq = v->copied_seq - a->b.size;
 	c->msg_end = v->write_seq;
 	if (tag >= 0) {
+		c->server.drawn = 0;
 		if (take_tag(c, tag, a)) {
 			received_bytes(c, &a->b);
 			server_begin(c, v, a);
@@ -297,17 +300,43 @@ INLINE bool server_http(struct conn *c, struct bytes *b, bool fresh)
 }
 
 /*
- * The same as server_received where it is known before that nothing is sampled: an event loop reads
- * bytes without a tag of a peer that promises tags. Returns whether that was all.
+ * A request begins at an entry whose connection is used by an event loop, in size bytes that arrived then: whether it is not
+ * sampled, nor has a parent, as most. What was drawn is kept for server_received.
+ */
+__noinline int entry_passes(struct conn *c, u64 arrived, u32 size)
+{
+	if (!c || !in_turn(arrived))
+		return 0;
+	u64 low = draw();
+	if ((low & RANDOM_MASK) < sampling_threshold &&
+	    (!may_adopt(c) || has_no_traceparent(c, size))) {
+		count(TARE_C_ROOTS_UNSAMPLED);
+		return 1;
+	}
+	c->server.drawn = low;
+	return 0;
+}
+
+/*
+ * The same as server_received where it soon shows that nothing is sampled: an event loop reads bytes without a tag, of a peer
+ * that promises tags or at an entry. Of the view, only sock, write_seq and arrived are needed. Returns whether that was all.
  */
 INLINE bool server_passes(struct conn *c, const struct tcp_view *v, u32 from)
 {
 	struct server_exchange *x = &c->server.x;
-	if (cfg_tag == TARE_TAG_IP || c->linking != TARE_LINK_LOOP || !conn_follows(c) ||
-	    c->opening != OPENING_DONE || c->tags || x->ctx.span | x->responding ||
-	    c->flags & (C_HTTP2 | C_FASTCGI) || headers_noted || *(volatile u64 *)&notes_unread)
+	if (cfg_tag == TARE_TAG_IP || c->linking != TARE_LINK_LOOP || c->opening != OPENING_DONE ||
+	    c->tags || x->ctx.span | x->responding || c->flags & (C_HTTP2 | C_FASTCGI) ||
+	    headers_noted || *(volatile u64 *)&notes_unread)
 		return false;
-	if (v->write_seq - c->server.sent_seq != c->server.interim) {
+	bool fresh = v->write_seq - c->server.sent_seq != c->server.interim;
+	if (!conn_follows(c)) {
+		if (!fresh || c->flags & C_UNSEEN)
+			return false;
+		grace_ends();
+		if (!entry_passes(c, v->arrived, c->rcv_seq - from))
+			return false;
+	}
+	if (fresh) {
 		weigh_request(c);
 		x->ends = 0;
 		x->begin_seq = from;

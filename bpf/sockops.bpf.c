@@ -203,6 +203,7 @@ INLINE void on_passive(struct bpf_sock_ops *o, struct bpf_sock *sk)
 	}
 	if (conn_is_subflow(c, tp))
 		return;
+	gate_open((u64)sk); /* of a socket that was in its place before */
 	conn_accepted(c, tp, trust_of(common_of(tp)), OPENING_NEW);
 	if (worker_wakes_itself(c)) {
 		c->flags = C_IGNORED;

@@ -27,6 +27,7 @@ const volatile bool cfg_arm_nv = false; /* by the congestion control nv; arm.bpf
 const volatile bool cfg_early =
     false; /* the send hook runs before the size of segments is settled */
 const volatile bool cfg_by_address = false; /* it cannot reach sockets' storage: conns_by_address */
+const volatile bool cfg_gates = false;	    /* hooks may be passed over: enum gate */
 
 /* ---- switches that change while running ---- */
 volatile u64 sampling_threshold = 0; /* a request is sampled iff rv >= threshold; 2^56: never */
@@ -63,6 +64,54 @@ volatile bool headers_noted SEC(".data.live");
 
 /* A loop has received HTTP/2: what it sends next is not known to belong to no sampled request. */
 volatile bool loops_http2 SEC(".data.live");
+
+/*
+ * What hooks may pass over at a socket: at the place of its address, that address and enum gate. Another's there shows that
+ * nothing is known of this one. So who changes what this says of a socket clears the place, whosever it is. None is shut without
+ * cfg_gates: where requests are measured every message matters, and with cfg_by_address some hooks know addresses as numbers.
+ */
+enum gate {
+	GATE_SENDS = 1,	   /* server: nothing that it sends matters, but in INTERIM_SIZE */
+	GATE_RECEIVES = 2, /* client: nor what it receives, while threads_matter() does not hold */
+};
+
+#define GATES	  8192
+#define SOCK_SIZE 64 /* bytes that a socket takes, at least */
+u64 gates[GATES] SEC(".data.gates");
+
+/* An address as a number with which the verifier lets a program reckon: how far from the gates it is. */
+static __always_inline u64 gate_owner(u64 sock)
+{
+	asm volatile("%0 -= %1" : "+r"(sock) : "r"(&gates));
+	return sock;
+}
+
+static __always_inline volatile u64 *gate_of(u64 owner)
+{
+	return &gates[owner / SOCK_SIZE & (GATES - 1)];
+}
+
+static __always_inline bool gate_is_shut(u64 sock, enum gate kind)
+{
+	u64 owner = gate_owner(sock);
+	return *gate_of(owner) == owner + kind;
+}
+
+static __always_inline void gate_open(u64 sock)
+{
+	if (cfg_gates)
+		*gate_of(gate_owner(sock)) = 0;
+}
+
+/* Only with the socket locked. */
+static __always_inline void gate_set(u64 sock, enum gate kind, bool shut)
+{
+	if (!cfg_gates)
+		return;
+	u64 owner = gate_owner(sock), is = *gate_of(owner);
+	if (shut != (is == owner + kind))
+		*gate_of(owner) = shut ? owner + kind : 0;
+}
 
 struct context {
 	u64 hi, lo; /* trace id, wire order */
@@ -214,6 +263,7 @@ struct server_half {
 	u64 last_tag;	  /* that began a request */
 	u32 finished_seq; /* write_seq when TLS's Finished was read */
 	u32 waiting;	  /* C_WAITING: its place in the queue of the thread */
+	u64 drawn;	  /* for the request that is received now; 0: not yet */
 
 	struct go_conn go;
 	u64 value[HEADER_VALUES]; /* C_NOTED; 0: none */

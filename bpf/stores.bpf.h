@@ -38,7 +38,7 @@ INLINE struct conn *conn_of(struct sock *sk)
 {
 	if (cfg_by_address)
 		return conn_at((u64)sk);
-	if (!READ_ONLY(sk)->sk_bpf_storage)
+	if (!sk->sk_bpf_storage) /* looked at where hooks begin, on one path */
 		return 0;
 	return bpf_sk_storage_get(&conns, sk, 0, 0);
 }
@@ -50,6 +50,7 @@ INLINE struct conn *conn_of(struct sock *sk)
 		    cfg_by_address                                                                 \
 			? conn_create_at((u64)sk)                                                  \
 			: bpf_sk_storage_get(&conns, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);          \
+		gate_open((u64)sk);                                                                \
 		if (!_c)                                                                           \
 			count(TARE_C_STORAGE_FULL);                                                \
 		_c;                                                                                \

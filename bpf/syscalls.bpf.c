@@ -112,7 +112,8 @@ int tare_call_received(void *ctx)
 	view_read(&v, sk);
 	v.copied_seq = copied;
 	v.arrived = ARRIVED(tp, BPF_CORE_READ);
-	received(c, &v, copied - b.size);
+	if (!(c->flags & C_SERVER) || !server_passes(c, &v, copied - b.size))
+		received(c, &v, copied - b.size);
 	return 0;
 }
 

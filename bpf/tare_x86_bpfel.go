@@ -79,6 +79,7 @@ type TareConn struct {
 		LastTag     uint64
 		FinishedSeq uint32
 		Waiting     uint32
+		Drawn       uint64
 		Go          struct {
 			_         structs.HostLayout
 			Goroutine uint64
@@ -1479,6 +1480,7 @@ const (
 	TareVarCfgArmNv             = "cfg_arm_nv"
 	TareVarCfgByAddress         = "cfg_by_address"
 	TareVarCfgEarly             = "cfg_early"
+	TareVarCfgGates             = "cfg_gates"
 	TareVarCfgMeasure           = "cfg_measure"
 	TareVarCfgParentBased       = "cfg_parent_based"
 	TareVarCfgPayload           = "cfg_payload"
@@ -1487,6 +1489,7 @@ const (
 	TareVarCfgTag               = "cfg_tag"
 	TareVarCfgTraceparent       = "cfg_traceparent"
 	TareVarCfgWakeupBytes       = "cfg_wakeup_bytes"
+	TareVarGates                = "gates"
 	TareVarGraceUntil           = "grace_until"
 	TareVarHeadersNoted         = "headers_noted"
 	TareVarLiveRequests         = "live_requests"
@@ -1687,6 +1690,7 @@ type TareVariableSpecs struct {
 	CfgArmNv            *ebpf.VariableSpec `ebpf:"cfg_arm_nv"`
 	CfgByAddress        *ebpf.VariableSpec `ebpf:"cfg_by_address"`
 	CfgEarly            *ebpf.VariableSpec `ebpf:"cfg_early"`
+	CfgGates            *ebpf.VariableSpec `ebpf:"cfg_gates"`
 	CfgMeasure          *ebpf.VariableSpec `ebpf:"cfg_measure"`
 	CfgParentBased      *ebpf.VariableSpec `ebpf:"cfg_parent_based"`
 	CfgPayload          *ebpf.VariableSpec `ebpf:"cfg_payload"`
@@ -1695,6 +1699,7 @@ type TareVariableSpecs struct {
 	CfgTag              *ebpf.VariableSpec `ebpf:"cfg_tag"`
 	CfgTraceparent      *ebpf.VariableSpec `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes      *ebpf.VariableSpec `ebpf:"cfg_wakeup_bytes"`
+	Gates               *ebpf.VariableSpec `ebpf:"gates"`
 	GraceUntil          *ebpf.VariableSpec `ebpf:"grace_until"`
 	HeadersNoted        *ebpf.VariableSpec `ebpf:"headers_noted"`
 	LiveRequests        *ebpf.VariableSpec `ebpf:"live_requests"`
@@ -1894,6 +1899,7 @@ type TareVariables struct {
 	CfgArmNv            *ebpf.Variable `ebpf:"cfg_arm_nv"`
 	CfgByAddress        *ebpf.Variable `ebpf:"cfg_by_address"`
 	CfgEarly            *ebpf.Variable `ebpf:"cfg_early"`
+	CfgGates            *ebpf.Variable `ebpf:"cfg_gates"`
 	CfgMeasure          *ebpf.Variable `ebpf:"cfg_measure"`
 	CfgParentBased      *ebpf.Variable `ebpf:"cfg_parent_based"`
 	CfgPayload          *ebpf.Variable `ebpf:"cfg_payload"`
@@ -1902,6 +1908,7 @@ type TareVariables struct {
 	CfgTag              *ebpf.Variable `ebpf:"cfg_tag"`
 	CfgTraceparent      *ebpf.Variable `ebpf:"cfg_traceparent"`
 	CfgWakeupBytes      *ebpf.Variable `ebpf:"cfg_wakeup_bytes"`
+	Gates               *ebpf.Variable `ebpf:"gates"`
 	GraceUntil          *ebpf.Variable `ebpf:"grace_until"`
 	HeadersNoted        *ebpf.Variable `ebpf:"headers_noted"`
 	LiveRequests        *ebpf.Variable `ebpf:"live_requests"`

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/internal/testkit"
+	"github.com/tare-trace/tare/lab/load"
 )
 
 // peak is the most memory that a process has held, in MiB.
@@ -72,5 +73,33 @@ func TestSmallAgentIsSmall(t *testing.T) {
 	}
 	if idle["tare-agent"] > idle["tare"]*2/3 {
 		t.Errorf("tare-agent holds %.1f MiB and tare %.1f: is the second binary worth it? docs/adr/0014", idle["tare-agent"], idle["tare"])
+	}
+}
+
+// The most that a node's agent holds under the two loads that fill its tables and its queue: 5,000 connections, and no
+// receiver for its spans.
+func TestMemoryUnderLoad(t *testing.T) {
+	alone(t, "a page of a program counts less where others run it, too")
+	need(t)
+	away := "OTEL_EXPORTER_OTLP_ENDPOINT=http://" + loopback(testkit.FreePort(t))
+	for name, load := range map[string]struct {
+		env  []string
+		load load.Options
+	}{
+		"5,000 connections":    {nil, load.Options{Connections: 5000, Requests: uint64(few(40_000)), Timeout: 30 * time.Second}},
+		"the receiver is away": {[]string{away}, load.Options{Connections: 32, Requests: uint64(few(60_000))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := start(t, "nginx"), newSink(t)
+			fromDisk(t, filepath.Join(bin, "tare-agent"))
+			a := trace(t, s, load.env, ports(c)...)
+			load.load.Addr, load.load.AppendPath = c.Entry, c.AppendPath
+			send(t, load.load)
+			p := peak(t, a.PID())
+			t.Logf("%.1f MiB", p)
+			if p > 60 {
+				t.Errorf("the agent held %.1f MiB, more than the 60 that a node's agent may", p)
+			}
+		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/lab/load"
+	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // overWire has tags written into segments where both ends are on one host, too.
@@ -64,7 +66,44 @@ func TestOneOfTen(t *testing.T) {
 			wantRate(t, m.sampled(), requests, 0.1)
 			wantRoots(t, m, m.sampled()+m.unsampled(), requests)
 			wantComplete(t, r, m, m.sampled(), 0.999)
+			wantSameBytes(t, s.all(), m.sampled())
 		})
+	}
+}
+
+// wantSameBytes requires that a call and the request that it is at the other end have the same sizes. What a connection
+// carried before, while nothing was sampled, must not count; a hook may not have seen it.
+func wantSameBytes(t *testing.T, spans []span.Span, most int) {
+	t.Helper()
+	type link struct {
+		trace span.TraceID
+		id    span.ID
+	}
+	calls := map[link]*span.Span{}
+	for i := range spans {
+		if s := &spans[i]; s.Kind == span.Client {
+			calls[link{s.TraceID, s.ID}] = s
+		}
+	}
+	same, differ := 0, 0
+	for i := range spans {
+		s := &spans[i]
+		call := calls[link{s.TraceID, s.Parent}]
+		if call == nil || s.Kind != span.Server {
+			continue
+		}
+		of := func(s *span.Span, key string) int64 {
+			a, _ := s.Attr(key)
+			return a.Num
+		}
+		if of(s, semconv.BytesSent) == of(call, semconv.BytesReceived) && of(s, semconv.BytesReceived) == of(call, semconv.BytesSent) {
+			same++
+		} else if differ++; differ <= 3 {
+			t.Errorf("a call differs from what its server has seen:\n%s\n%s", describe(call), describe(s))
+		}
+	}
+	if same < most/2 {
+		t.Errorf("%d calls were compared, %d of them differ; want at least %d", same+differ, differ, most/2)
 	}
 }
 

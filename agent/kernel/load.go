@@ -157,6 +157,7 @@ func (o *Options) spec(chosen *tier.Tier) (*ebpf.CollectionSpec, error) {
 	for _, name := range chosen.Switches {
 		switches[name] = true
 	}
+	switches["cfg_gates"] = !o.Metrics && switches["cfg_by_address"] == nil
 	if o.Tag != bpf.TagIP {
 		spec.Maps[bpf.TareMapPaths].MaxEntries = 1
 	}

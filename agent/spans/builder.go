@@ -91,6 +91,7 @@ type Builder struct {
 	done   []*span.Span
 	owners []*open // of done
 	free   []*open
+	attrs  [][]span.Attr // of spans that were emitted
 	rec    event.Record
 	names  addressNames
 	texts  arena
@@ -149,8 +150,8 @@ type state struct {
 	pushes     bool    // what follows the first bytes of the response is not counted
 	offset     uint64
 	sequence   uint32
-	http2      uint64 // its connection
-	fields     fields // likewise
+	http2      uint64  // its connection
+	fields     *fields // likewise; nil: none yet
 }
 
 // New makes a builder.
@@ -353,6 +354,7 @@ func (b *Builder) finish(o *open, reason bpf.TareEndReason, errno uint16) {
 		end = o.last
 	}
 	o.span.Start, o.span.End, o.span.UTF8 = o.start+b.offset, end+b.offset, true
+	b.takeAttrs(o)
 	b.describe(o, reason, errno)
 	if b.cfg.Messages == OnlyMessages {
 		b.ended(o)
@@ -372,8 +374,10 @@ func (b *Builder) Flush() {
 	}
 	b.cfg.Emit(b.done)
 	for i, o := range b.owners {
-		attrs := o.span.Attrs[:0]
-		o.state = state{span: span.Span{Attrs: attrs}}
+		if len(b.attrs) < b.cfg.Batch {
+			b.attrs = append(b.attrs, o.span.Attrs[:0])
+		}
+		o.state = state{}
 		if len(b.free) < 1024 {
 			b.free = append(b.free, o)
 		}
@@ -389,7 +393,16 @@ func (b *Builder) take() *open {
 		b.free = b.free[:n-1]
 		return o
 	}
-	return &open{state: state{span: span.Span{Attrs: make([]span.Attr, 0, 16)}}}
+	return &open{}
+}
+
+// takeAttrs gives a span that is over room for its attributes: those in progress, of which there may be many, have none.
+func (b *Builder) takeAttrs(o *open) {
+	if n := len(b.attrs); n > 0 {
+		o.span.Attrs, b.attrs = b.attrs[n-1], b.attrs[:n-1]
+	} else {
+		o.span.Attrs = make([]span.Attr, 0, 16)
+	}
 }
 
 // unfinish emits a span before its request is over, as far as it is known.

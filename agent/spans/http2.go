@@ -189,7 +189,10 @@ func fragment(payload []byte, flags byte) (block []byte, ok bool) {
 // headers takes a HEADERS frame of a stream, or a piece of it: of its request, or of its response.
 func (b *Builder) headers(o *open, frame []byte, request bool) {
 	c := b.http2.of(o.http2)
-	h := &o.fields
+	if o.fields == nil {
+		o.fields = &fields{}
+	}
+	h := o.fields
 	if request && len(frame) > frameHeader && frame[frameType] == bpf.FramePath { // headers before it are missing
 		c.request.missed()
 		c.response.missed()
@@ -232,8 +235,8 @@ func (b *Builder) headers(o *open, frame []byte, request bool) {
 		return
 	}
 	// The same request, where its client is traced here too.
-	if client := b.open.find(binary.NativeEndian.Uint64(o.span.Parent[:])); client != nil && client.role == bpf.TareRoleTARE_CLIENT {
-		*h = client.fields
+	if client := b.open.find(binary.NativeEndian.Uint64(o.span.Parent[:])); client != nil && client.role == bpf.TareRoleTARE_CLIENT && client.fields != nil {
+		*h = *client.fields
 	}
 }
 
@@ -264,7 +267,7 @@ var grpcServerErrors = map[string]bool{"UNKNOWN": true, "DEADLINE_EXCEEDED": tru
 
 // describeStream names a span of HTTP/2, and of gRPC.
 func (b *Builder) describeStream(o *open, server bool, address string, port uint16) {
-	sp, h := &o.span, &o.fields
+	sp, h := &o.span, o.fields
 	switch {
 	case !h.known || h.method == "":
 		sp.Name = "http2"

@@ -24,6 +24,7 @@ const (
 // that the message belongs to.
 func (b *Builder) message(o *open, ts uint64, size uint32, sent bool) {
 	m := b.take()
+	b.takeAttrs(m)
 	sp := &m.span
 	sp.TraceID, sp.Parent, sp.Resource = o.span.TraceID, o.span.ID, o.span.Resource
 	sp.ID = eventID()

@@ -48,13 +48,13 @@ func TestAttribute(t *testing.T) {
 
 // What an untraced request takes, and another kernel, fail nothing; what tracing adds does.
 func TestCompare(t *testing.T) {
-	run := func(release string, untracedAt, tracedAt float64) []counted {
+	run := func(release string, all, own float64) []counted {
 		return []counted{
-			{Release: release, Connections: 1, Tracing: untraced, Instructions: untracedAt},
-			{Release: release, Connections: 1, Tracing: "1%", Instructions: tracedAt},
+			{Release: release, Connections: 1, Tracing: untraced, Instructions: 100_000, Parts: map[string]float64{helpers: 2000}},
+			{Release: release, Connections: 1, Tracing: "1%", Instructions: 100_000 + all, Parts: map[string]float64{helpers: 2000 + own/2, programs: own / 2}},
 		}
 	}
-	committed := run("6.12", 100_000, 104_000)
+	committed := run("6.12", 4000, 3000)
 	for _, tt := range []struct {
 		what string
 		runs []counted
@@ -62,10 +62,10 @@ func TestCompare(t *testing.T) {
 		ok   bool
 	}{
 		{"the same", committed, "adds 4000", true},
-		{"within what is tolerated", run("6.12", 100_000, 104_290), "adds 4290", true},
-		{"more", run("6.12", 100_000, 104_310), "adds 4310", false},
-		{"another nginx", run("6.12", 110_000, 114_000), "adds 4000", true},
-		{"another kernel", run("6.13", 100_000, 120_000), "not compared", true},
+		{"within what is tolerated", run("6.12", 4900, 3290), "3290 of them", true},
+		{"more of its own", run("6.12", 4000, 3310), "3310 of them", false},
+		{"more in all", run("6.12", 5010, 3000), "adds 5010", false},
+		{"another kernel", run("6.13", 20_000, 20_000), "not compared", true},
 	} {
 		var out bytes.Buffer
 		if err := compare(&out, committed, tt.runs); (err == nil) != tt.ok || !strings.Contains(out.String(), tt.says) {
