@@ -11,6 +11,9 @@ const (
 	maxQueueBytes = 16 << 20
 	// What the agent needs beside the kernel's part: its heap with full queues, and its stacks.
 	enoughMemory = 48 << 20
+	// How much may be allocated beside what is in use until garbage is collected, in percent of that. Go's 100 is
+	// for those that allocate more: nearly all that the agent holds, open spans and queued ones, is reused.
+	garbage = 40
 )
 
 // queueBytes bounds the spans that wait for the receiver, which are what gives way first where a
@@ -27,7 +30,13 @@ func queueBytes() int {
 // programs and their maps are loaded. It changes nothing if GOMEMLIMIT is set, or the agent is a
 // part of a collector, which has a limiter.
 func (a *Agent) boundMemory() {
-	if os.Getenv("GOMEMLIMIT") != "" || a.opts.Consume != nil {
+	if a.opts.Consume != nil {
+		return
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
+	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	m, err := platform.ReadMemory()

@@ -97,6 +97,7 @@ func TestMemoryUnderLoad(t *testing.T) {
 			send(t, load.load)
 			p := peak(t, a.PID())
 			t.Logf("%.1f MiB", p)
+			a.Kill()
 			if p > 60 {
 				t.Errorf("the agent held %.1f MiB, more than the 60 that a node's agent may", p)
 			}

@@ -93,11 +93,12 @@ func (q *queue) pushOne(s *span.Span) bool {
 
 // seal queues the open batch and opens another.
 func (q *queue) seal() {
-	q.full = append(q.full, q.open)
+	last := q.open
+	q.full = append(q.full, last)
 	if n := len(q.free); n > 0 {
 		q.open, q.free = q.free[n-1], q.free[:n-1]
-	} else {
-		q.open = &batch{}
+	} else { // about as large: what grows leaves as much garbage
+		q.open = &batch{buf: make([]byte, 0, len(last.buf)+len(last.buf)/8), spans: make([]encoded, 0, len(last.spans))}
 	}
 	q.signal()
 }

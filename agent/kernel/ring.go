@@ -13,14 +13,16 @@ import (
 )
 
 // ring is the reader's side of a BPF ring buffer (linux/bpf.h, kernel/bpf/ringbuf.c): one page with how far it was read, one with
-// how far it was written, and the records, mapped twice behind one another so that each lies in one piece. Records are handed
-// out where they lie, and what was read is given back many records at a time: each is a cache line that producers wait for.
+// how far it was written, and the records. Those are mapped once: twice behind one another, as the kernel allows, each would lie in
+// one piece, but all of them would count twice as memory of the agent. Records are handed out where they lie, but one at the end,
+// and what was read is given back many records at a time: each is a cache line that producers wait for.
 type ring struct {
 	consumer, producer []byte // mapped
 	read, written      *uint64
 	data               []byte
 	mask               uint64
 	epoll              int
+	whole              []byte // the record that lies at the end and at the beginning
 }
 
 // Of a record's header: 4 bytes with its length, 4 of the kernel's own.
@@ -38,7 +40,7 @@ func openRing(m *ebpf.Map) (*ring, error) {
 	if r.consumer, err = unix.Mmap(m.FD(), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, errors.Join(fmt.Errorf("map the consumer's page: %w", err), r.close())
 	}
-	if r.producer, err = unix.Mmap(m.FD(), int64(page), page+2*size, unix.PROT_READ, unix.MAP_SHARED); err != nil {
+	if r.producer, err = unix.Mmap(m.FD(), int64(page), page+size, unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return nil, errors.Join(fmt.Errorf("map the records: %w", err), r.close())
 	}
 	r.read, r.written = (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0])) //nolint:gosec // a page's first word
@@ -82,6 +84,16 @@ func (r *ring) poll(wait time.Duration, handle func(raw []byte)) (n int, err err
 	}
 }
 
+// record is size bytes from a place on.
+func (r *ring) record(at, size uint64) []byte {
+	end := uint64(len(r.data))
+	if at+size <= end {
+		return r.data[at : at+size : at+size]
+	}
+	r.whole = append(append(r.whole[:0], r.data[at:]...), r.data[:at+size-end]...)
+	return r.whole
+}
+
 // drain hands over what is there. The bytes are valid during the call only, and are not to be written.
 func (r *ring) drain(handle func(raw []byte)) (n int) {
 	read := atomic.LoadUint64(r.read)
@@ -94,7 +106,7 @@ func (r *ring) drain(handle func(raw []byte)) (n int) {
 		}
 		size := uint64(header &^ (ringBusy | ringDiscard))
 		if header&ringDiscard == 0 {
-			handle(r.data[at+ringHeader : at+ringHeader+size : at+ringHeader+size])
+			handle(r.record((at+ringHeader)&r.mask, size))
 			n++
 		}
 		read += (ringHeader + size + 7) &^ 7
