@@ -14,6 +14,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -481,6 +483,43 @@ func modTime(file string) time.Time {
 	return info.ModTime()
 }
 
+// AtRestart names what two configurations differ in that an agent takes over only when it starts.
+func AtRestart(old, cfg *config.Config) (names []string) {
+	_, wasParentBased, _ := config.Threshold(old.Sampler, old.SamplerArg)
+	_, parentBased, _ := config.Threshold(cfg.Sampler, cfg.SamplerArg)
+	for _, setting := range []struct {
+		name    string
+		differs bool
+	}{
+		{"whether the sampler is parent based", parentBased != wasParentBased},
+		{"tier", cfg.Tier != old.Tier},
+		{"tag", cfg.Tag != old.Tag},
+		{"same_host", cfg.SameHost != old.SameHost},
+		{"arm_open", cfg.ArmOpen != old.ArmOpen},
+		{"payload", cfg.Payload != old.Payload},
+		{"headers", !slices.Equal(cfg.Headers, old.Headers)},
+		{"sequence", cfg.Sequence != old.Sequence},
+		{"events", cfg.Events != old.Events},
+		{"metrics", cfg.Metrics != old.Metrics || cfg.MetricsInterval != old.MetricsInterval},
+		{"listen", cfg.Listen != old.Listen},
+		{"print", cfg.Print != old.Print},
+		{"export", cfg.Export != old.Export},
+		{"queue", cfg.Queue != old.Queue},
+		{"max_spans", cfg.MaxSpans != old.MaxSpans},
+		{"instance", cfg.Instance != old.Instance},
+		{"bpf_stats", cfg.BPFStats != old.BPFStats},
+		{"stop_at", cfg.StopAt != old.StopAt},
+		{"kubernetes", cfg.AsksCluster() != old.AsksCluster()},
+		{"kubeconfig", cfg.Kubeconfig != old.Kubeconfig},
+		{"node", cfg.Node != old.Node},
+	} {
+		if setting.differs {
+			names = append(names, setting.name)
+		}
+	}
+	return names
+}
+
 // reload takes over what can change while running: sampler, services, trust.
 // A configuration that does not read is refused whole and the old one stays.
 func (a *Agent) reload() {
@@ -492,17 +531,13 @@ func (a *Agent) reload() {
 		a.log.Error("reload refused, the old configuration stays", "error", err)
 		return
 	}
-	threshold, parentBased, err := config.Threshold(cfg.Sampler, cfg.SamplerArg)
+	threshold, _, err := config.Threshold(cfg.Sampler, cfg.SamplerArg)
 	if err != nil {
 		a.log.Error("reload refused, the old configuration stays", "error", err)
 		return
 	}
-	old := a.cfg.Load()
-	_, wasParentBased, _ := config.Threshold(old.Sampler, old.SamplerArg)
-	if parentBased != wasParentBased || cfg.Payload != old.Payload || cfg.Listen != old.Listen || cfg.Print != old.Print ||
-		cfg.Metrics != old.Metrics || cfg.Sequence != old.Sequence || cfg.Tag != old.Tag || cfg.SameHost != old.SameHost || cfg.ArmOpen != old.ArmOpen ||
-		cfg.AsksCluster() != old.AsksCluster() || cfg.Kubeconfig != old.Kubeconfig || cfg.Node != old.Node {
-		a.log.Warn("payload, listen, print, metrics, sequence, tag, same_host, arm_open, kubernetes, kubeconfig, node and whether a sampler is parent based change only at a restart")
+	if names := AtRestart(a.cfg.Load(), &cfg); len(names) > 0 {
+		a.log.Warn("what these settings say changes only when the agent is restarted", "settings", strings.Join(names, ", "))
 	}
 	if err := a.budget.configure(cfg.Budget, threshold); err != nil {
 		a.log.Error("cannot change the sampling rate", "error", err)

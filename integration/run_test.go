@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +67,9 @@ func (w *whole) announced(within time.Duration) {
 	w.T.Helper()
 	w.Await(within, "the page is announced", func() bool { return strings.Contains(w.Log.String(), "page: http://"+w.page+"/") })
 }
+
+// ready is how often the collector has begun, with --verbose.
+func (w *whole) ready() int { return strings.Count(w.Log.String(), "Everything is ready") }
 
 // get reads the page's API; what is not there yet is false.
 func (w *whole) get(path string, into any) bool {
@@ -233,6 +237,69 @@ func TestRunKilledUnderLoad(t *testing.T) {
 		if there[tr.TraceID] < tr.Spans {
 			t.Fatalf("trace %s had %d spans before kill -9 and has %d", tr.TraceID, tr.Spans, there[tr.TraceID])
 		}
+	}
+}
+
+// After a mistake in its file, SIGHUP leaves the agent with what was read last, not with what it began with.
+func TestRunKeepsTheLastGoodConfiguration(t *testing.T) {
+	t.Parallel()
+	need(t)
+	c, file := start(t, "nginx"), filepath.Join(t.TempDir(), "tare.yaml")
+	text := func(rate string) string {
+		text := "sampler_arg: " + rate + "\nservices:\n"
+		for _, svc := range c.Services {
+			text += fmt.Sprintf("  - {name: %s, ports: [%d]}\n", svc.Name, svc.Port)
+		}
+		return text
+	}
+	replace(t, file, text("1"))
+	w := runWhole(t, "", "--verbose", "--config", file)
+	a := &tracer{Child: w.Child, listen: w.self}
+	w.Await(deadline, "the agent traces", func() bool { return strings.Count(w.Log.String(), "msg=tracing") == 1 })
+	replace(t, file, text("0"))
+	w.Await(deadline, "a rate of 0 is taken over", func() bool { return a.reloads() == 1 })
+	replace(t, file, text("0.1.1"))
+	w.Await(deadline, "the file is refused", func() bool { return strings.Contains(w.Log.String(), "reload refused") })
+	if err := w.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	w.Await(2*time.Minute, "the agent's file was read for the collector, too", func() bool { return strings.Contains(w.Log.String(), "the one before stays") })
+	w.Await(2*time.Minute, "the collector began anew", func() bool { return w.ready() == 2 })
+	before := a.mustMetrics()
+	send(t, load.Options{Addr: c.Entry, Connections: 4, Requests: 200, AppendPath: c.AppendPath})
+	if m := a.mustMetrics(); m.sampled() > before.sampled() || m.unsampled() < before.unsampled()+200 {
+		t.Errorf("of 200 requests at a rate of 0, %d were sampled and %d not", m.sampled()-before.sampled(), m.unsampled()-before.unsampled())
+	}
+}
+
+// SIGHUP under load: the agent goes on while the collector begins anew, and no span is lost.
+func TestRunReloadedUnderLoad(t *testing.T) {
+	t.Parallel()
+	need(t)
+	c := start(t, "nginx")
+	w := runWhole(t, "", append(ports(c), "--verbose")...)
+	a := &tracer{Child: w.Child, listen: w.self}
+	l := keepSending(t, load.Options{Addr: c.Entry, Connections: 8, Rate: 200, AppendPath: c.AppendPath})
+	l.more(200)
+	for n := 1; n <= 2; n++ {
+		reloads := a.reloads()
+		if err := w.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		w.Await(2*time.Minute, "the agent reads its configuration again", func() bool { return a.reloads() > reloads })
+		w.Await(2*time.Minute, "the collector began anew", func() bool { return w.ready() > n })
+		l.more(200)
+	}
+	requests := int(l.end().OK)
+	w.Await(2*time.Minute, "the spans are stored", func() bool { return w.spans() >= 3*requests })
+	if n := w.spans(); n != 3*requests {
+		t.Errorf("%d spans of %d requests", n, requests)
+	}
+	if m := a.mustMetrics(); m.lostAll() > 0 {
+		t.Errorf("the agent has lost %d", m.lostAll())
+	}
+	if n := strings.Count(w.Log.String(), "msg=tracing"); n != 1 {
+		t.Errorf("the agent began %d times", n)
 	}
 }
 

@@ -29,7 +29,7 @@ traces, checks and stores them, and serves a page that shows them.
 Tracing needs root. If no service is selected, only OTLP is received. Ctrl-C stores
 the spans received so far and stops; a second one stops at once. A change of the
 agent's file takes effect without a gap; SIGHUP reads all configuration again and
-restarts the components.`,
+restarts the collector's components, while the agent goes on tracing.`,
 		Example: `  sudo tare run --port 80 --port shop=8080
   sudo tare run --exe '*/nginx' --sampler-arg 0.01 --retention 1d --max-size 2GiB
   tare run --store /tmp/traces`,

@@ -34,6 +34,8 @@ type Options struct {
 	CollectorConfig string                        // file merged over the other settings, "" for none
 	Log             *slog.Logger                  // of the agent; nil: the collector's, which logs less
 	Version         string
+
+	kept *agentreceiver.Kept
 }
 
 // Run runs until ctx ends or a component fails, and returns when all received spans are
@@ -43,7 +45,9 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	o.keepLastGood()
 	ctx, cancel := context.WithCancel(ctx)
+	o.kept = agentreceiver.NewKept(ctx)
 	ready := make(chan struct{})
 	var announced sync.WaitGroup
 	announced.Go(func() {
@@ -64,6 +68,7 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 		Ready:     func() { close(ready) },
 	})
 	cancel()
+	o.kept.Stop()
 	announced.Wait()
 	return explain(err)
 }
@@ -116,13 +121,39 @@ func (o *Options) factories() (otelcol.Factories, error) {
 	if o.Reload != nil {
 		// After SIGHUP the collector makes new receivers. A configuration that cannot
 		// be read changes nothing, as in the agent itself.
-		if again, err := o.Reload(); err == nil {
-			cfg = again
+		cfg, err = o.Reload()
+		if err != nil {
+			o.log().Error("the configuration cannot be read, the one before stays", "error", err)
 		}
 	}
 	f.Receivers[agentreceiver.Type] = agentreceiver.NewFactory(
-		agentreceiver.Configured(cfg, o.Reload), agentreceiver.Log(o.Log))
+		agentreceiver.Configured(cfg, o.Reload), agentreceiver.Log(o.Log), agentreceiver.Keep(o.kept))
 	return f, nil
+}
+
+// keepLastGood has Reload return, with an error, the configuration that was read last without one: at the start, by
+// the agent while it runs, or after SIGHUP.
+func (o *Options) keepLastGood() {
+	if o.Agent == nil || o.Reload == nil {
+		return
+	}
+	read, last, mu := o.Reload, *o.Agent, sync.Mutex{}
+	o.Reload = func() (config.Config, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		cfg, err := read()
+		if err == nil {
+			last = cfg
+		}
+		return last, err
+	}
+}
+
+func (o *Options) log() *slog.Logger {
+	if o.Log == nil {
+		return slog.Default()
+	}
+	return o.Log
 }
 
 // explain adds advice to an error that the defaults of this command cause.

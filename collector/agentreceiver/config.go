@@ -19,6 +19,7 @@ type Config struct {
 
 	reload func() (config.Config, error)
 	log    *slog.Logger
+	keep   *Kept          // nil: each receiver has an agent of its own
 	given  map[string]any // the keys as they were read, for Marshal
 	err    error          // config.ErrNoServices, which Validate reports
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-trace/tare/agent"
 	"github.com/tare-trace/tare/agent/cluster/kubernetes"
+	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/span"
 )
 
@@ -25,7 +26,7 @@ import (
 // batch holds the few spans of 50 ms.
 const maxBatches = 4096
 
-// agentReceiver is an agent and the queue of its spans.
+// agentReceiver feeds the spans of an agent to the pipeline.
 type agentReceiver struct {
 	cfg  *Config
 	log  *zap.Logger
@@ -33,15 +34,25 @@ type agentReceiver struct {
 	obs  *receiverhelper.ObsReport
 	run  func(context.Context, agent.Options) error
 
-	stop    context.CancelFunc // stops the agent; nil before Start
-	agent   sync.WaitGroup     // the agent's Run
-	queue   chan batch
-	waiting atomic.Int64       // spans in the queue
+	tracer  *tracer            // nil before Start
+	leave   context.CancelFunc // has feed end, for another receiver to go on
 	abandon context.CancelFunc // cancels the calls of the pipeline
-	fed     chan struct{}      // closed when the agent has ended and the queue is empty
+	fed     chan struct{}      // closed when feed has ended
 	refused atomic.Bool        // the last batch was refused: only changes are logged
-	late    atomic.Uint64      // spans lost after the agent ended and its /metrics with it
-	ended   atomic.Bool
+}
+
+// tracer is an agent that runs, and the queue of its spans. It may outlive the receiver that started it.
+type tracer struct {
+	cfg     config.Config
+	stop    context.CancelFunc
+	ready   chan struct{} // closed when it traces
+	ended   chan struct{} // closed when the agent's Run has returned
+	err     error         // of Run, once it has ended
+	queue   chan batch    // closed after that
+	most    int64         // spans in it
+	waiting atomic.Int64
+	late    atomic.Uint64 // spans lost after the agent ended and its /metrics with it
+	host    atomic.Pointer[component.Host]
 }
 
 type batch struct {
@@ -63,43 +74,28 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Traces, run f
 // Start returns when the agent traces, or with the reason why it cannot.
 func (r *agentReceiver) Start(ctx context.Context, host component.Host) error {
 	// Without cancellation, because ctx may end with Start.
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	feeding, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	r.stop, r.abandon = stop, abandon
-	r.queue, r.fed = make(chan batch, maxBatches), make(chan struct{})
-	log := r.cfg.log
-	if log == nil {
-		log = slog.New(zapHandler{r.log})
-	}
-	ready, failed := make(chan struct{}), make(chan error, 1)
-	var once sync.Once
-	r.agent.Go(func() {
-		err := r.run(running, agent.Options{
-			Config:  r.cfg.Agent,
-			Cluster: kubernetes.Open,
-			Reload:  r.cfg.reload,
-			Stdout:  os.Stdout,
-			Log:     log,
-			Consume: r.consume,
-			Ready:   func() { once.Do(func() { close(ready) }) },
-		})
-		r.ended.Store(true)
-		close(r.queue)
-		failed <- err
-		select {
-		case <-ready:
-			if err != nil && running.Err() == nil {
-				componentstatus.ReportStatus(host, componentstatus.NewFatalErrorEvent(err))
-			}
-		default: // Start returns it
+	taking, leave := context.WithCancel(context.WithoutCancel(ctx))
+	r.abandon, r.leave, r.fed = abandon, leave, make(chan struct{})
+	r.tracer = r.cfg.keep.take()
+	if t := r.tracer; t != nil && len(agent.AtRestart(&t.cfg, &r.cfg.Agent)) > 0 {
+		t.stop()
+		for b := range t.queue {
+			r.pass(feeding, b)
 		}
-	})
-	go r.feed(feeding)
+		r.tracer = nil
+	}
+	if r.tracer == nil {
+		r.tracer = r.trace(context.WithoutCancel(ctx), host)
+	}
+	r.tracer.host.Store(&host)
+	go r.feed(feeding, taking)
 
 	select {
-	case <-ready:
+	case <-r.tracer.ready:
 		return nil
-	case err := <-failed:
+	case <-r.tracer.ended:
+		err := r.tracer.err
 		if err == nil {
 			err = errors.New("the agent ended before it traced")
 		}
@@ -109,70 +105,121 @@ func (r *agentReceiver) Start(ctx context.Context, host component.Host) error {
 	}
 }
 
+// trace starts an agent.
+func (r *agentReceiver) trace(ctx context.Context, host component.Host) *tracer {
+	running, stop := context.WithCancel(ctx)
+	t := &tracer{
+		cfg: r.cfg.Agent, stop: stop, ready: make(chan struct{}), ended: make(chan struct{}),
+		queue: make(chan batch, maxBatches), most: int64(r.cfg.Agent.Queue),
+	}
+	t.host.Store(&host)
+	log := r.cfg.log
+	if log == nil {
+		log = slog.New(zapHandler{r.log})
+	}
+	var once sync.Once
+	go func() {
+		defer close(t.queue)
+		err := r.run(running, agent.Options{
+			Config:  r.cfg.Agent,
+			Cluster: kubernetes.Open,
+			Reload:  r.cfg.reload,
+			Stdout:  os.Stdout,
+			Log:     log,
+			Consume: t.consume,
+			Ready:   func() { once.Do(func() { close(t.ready) }) },
+		})
+		t.err = err
+		close(t.ended)
+		select {
+		case <-t.ready:
+			if err != nil && running.Err() == nil {
+				componentstatus.ReportStatus(*t.host.Load(), componentstatus.NewFatalErrorEvent(err))
+			}
+		default: // Start returns it
+		}
+	}()
+	return t
+}
+
 // consume runs on the agent's thread: it copies the spans and does not wait.
-func (r *agentReceiver) consume(finished []*span.Span, lost agent.LostFunc) {
+func (t *tracer) consume(finished []*span.Span, lost agent.LostFunc) {
 	n := len(finished)
-	if r.waiting.Load()+int64(n) > int64(r.cfg.Agent.Queue) {
+	if t.waiting.Load()+int64(n) > t.most {
 		lost(agent.LostQueueFull, uint64(n))
 		return
 	}
-	r.waiting.Add(int64(n))
+	t.waiting.Add(int64(n))
 	select {
-	case r.queue <- batch{traces(finished), n, lost}:
+	case t.queue <- batch{traces(finished), n, lost}:
 	default:
-		r.waiting.Add(-int64(n))
+		t.waiting.Add(-int64(n))
 		lost(agent.LostQueueFull, uint64(n))
 	}
 }
 
-// feed moves batches from the queue to the pipeline until the queue is closed.
-func (r *agentReceiver) feed(ctx context.Context) {
+// feed moves batches from the queue to the pipeline until the queue is closed, or, between two batches, taking is over.
+func (r *agentReceiver) feed(ctx, taking context.Context) {
 	defer close(r.fed)
-	for b := range r.queue {
-		op := r.obs.StartTracesOp(ctx)
-		err := ctx.Err() // after abandon, do not even try
-		if err == nil {
-			err = r.next.ConsumeTraces(op, b.traces)
+	for {
+		select {
+		case b, ok := <-r.tracer.queue:
+			if !ok {
+				return
+			}
+			r.pass(ctx, b)
+		case <-taking.Done():
+			return
 		}
-		r.obs.EndTracesOp(op, "tare", b.spans, err)
-		r.waiting.Add(-int64(b.spans))
-		if err == nil {
-			r.refused.Store(false)
-			continue
-		}
-		b.lost(agent.LostRefused, uint64(b.spans))
-		if r.ended.Load() {
-			r.late.Add(uint64(b.spans))
-		}
-		if !r.refused.Swap(true) {
-			r.log.Warn("the pipeline refuses spans: they are lost, and counted as tare_lost_total{reason=\"refused\"}", zap.Error(err))
-		}
+	}
+}
+
+func (r *agentReceiver) pass(ctx context.Context, b batch) {
+	op := r.obs.StartTracesOp(ctx)
+	err := ctx.Err() // after abandon, do not even try
+	if err == nil {
+		err = r.next.ConsumeTraces(op, b.traces)
+	}
+	r.obs.EndTracesOp(op, "tare", b.spans, err)
+	r.tracer.waiting.Add(-int64(b.spans))
+	if err == nil {
+		r.refused.Store(false)
+		return
+	}
+	b.lost(agent.LostRefused, uint64(b.spans))
+	select {
+	case <-r.tracer.ended:
+		r.tracer.late.Add(uint64(b.spans))
+	default:
+	}
+	if !r.refused.Swap(true) {
+		r.log.Warn("the pipeline refuses spans: they are lost, and counted as tare_lost_total{reason=\"refused\"}", zap.Error(err))
 	}
 }
 
 // Shutdown stops the agent, which finishes its spans, and waits until the pipeline has
-// taken the queue. Spans that it has not taken when ctx ends are lost.
+// taken the queue. Spans that it has not taken when ctx ends are lost. An agent that is
+// kept goes on.
 func (r *agentReceiver) Shutdown(ctx context.Context) error {
-	if r.stop == nil {
+	if r.tracer == nil {
 		return nil
 	}
-	r.stop()
 	defer r.abandon()
-	stopped := make(chan struct{})
-	go func() {
-		r.agent.Wait()
-		<-r.fed
-		close(stopped)
-	}()
+	defer r.leave()
+	if r.cfg.keep.put(r.tracer) {
+		r.leave()
+	} else {
+		r.tracer.stop()
+	}
 	var err error
 	select {
-	case <-stopped:
+	case <-r.fed:
 	case <-ctx.Done():
 		err = ctx.Err()
 		r.abandon()
-		<-stopped
+		<-r.fed
 	}
-	if n := r.late.Load(); n > 0 {
+	if n := r.tracer.late.Load(); n > 0 {
 		r.log.Warn("spans were lost while the agent ended", zap.Uint64("spans", n))
 	}
 	return err

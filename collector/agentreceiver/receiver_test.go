@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
@@ -119,8 +121,8 @@ func TestEverythingArrives(t *testing.T) {
 			t.Errorf("span %q: the agent's were kept", name)
 		}
 	}
-	if r.waiting.Load() != 0 {
-		t.Errorf("%d spans wait", r.waiting.Load())
+	if r.tracer.waiting.Load() != 0 {
+		t.Errorf("%d spans wait", r.tracer.waiting.Load())
 	}
 }
 
@@ -172,12 +174,91 @@ func TestShutdownOutOfTime(t *testing.T) {
 	if err := r.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	if got := s.losses(); got[agent.LostRefused] != 60 || r.late.Load() == 0 {
-		t.Errorf("lost %v, %d late", got, r.late.Load())
+	if got := s.losses(); got[agent.LostRefused] != 60 || r.tracer.late.Load() == 0 {
+		t.Errorf("lost %v, %d late", got, r.tracer.late.Load())
 	}
 	if len(next.entered) > 0 {
 		t.Error("what was given up was tried")
 	}
+}
+
+// An agent that is kept goes on while no receiver takes its spans, and the next receiver has them.
+func TestKept(t *testing.T) {
+	s, first, second := newSource(), new(consumertest.TracesSink), new(consumertest.TracesSink)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	kept := NewKept(ctx)
+	receive := func(next consumer.Traces) *agentReceiver {
+		cfg := NewFactory(Keep(kept)).CreateDefaultConfig().(*Config)
+		r, err := newReceiver(receivertest.NewNopSettings(Type), cfg, next, s.run)
+		require.NoError(t, err)
+		require.NoError(t, r.Start(t.Context(), componenttest.NewNopHost()))
+		return r
+	}
+	r := receive(first)
+	s.emit(some(5))
+	require.NoError(t, r.Shutdown(t.Context()))
+	s.emit(some(7)) // blocks if the agent has ended
+	r = receive(second)
+	s.emit(some(9))
+	s.last = some(3)
+	cancel() // everything ends
+	require.NoError(t, r.Shutdown(t.Context()))
+	assert.Equal(t, 5+7+9+3, first.SpanCount()+second.SpanCount())
+	assert.GreaterOrEqual(t, second.SpanCount(), 7+9+3)
+	assert.Empty(t, s.losses())
+	kept.Stop()
+}
+
+// A configuration that only a start takes over ends the agent, whose spans arrive, and starts another.
+func TestKeptWithOtherConfiguration(t *testing.T) {
+	s, sink := newSource(), new(consumertest.TracesSink)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	kept := NewKept(ctx)
+	for _, payload := range []bool{true, false} {
+		cfg := NewFactory(Keep(kept)).CreateDefaultConfig().(*Config)
+		cfg.Agent.Payload = payload
+		r, err := newReceiver(receivertest.NewNopSettings(Type), cfg, sink, s.run)
+		require.NoError(t, err)
+		require.NoError(t, r.Start(t.Context(), componenttest.NewNopHost()))
+		s.last = some(3)
+		if !payload {
+			assert.Equal(t, 3, sink.SpanCount(), "the spans with which the first one ended")
+			cancel()
+		}
+		require.NoError(t, r.Shutdown(t.Context()))
+	}
+	assert.Equal(t, 6, sink.SpanCount())
+}
+
+// An agent that no receiver takes any more is stopped.
+func TestKeptIsStopped(t *testing.T) {
+	s := newSource()
+	kept := NewKept(t.Context())
+	cfg := NewFactory(Keep(kept)).CreateDefaultConfig().(*Config)
+	r, err := newReceiver(receivertest.NewNopSettings(Type), cfg, consumertest.NewNop(), s.run)
+	require.NoError(t, err)
+	require.NoError(t, r.Start(t.Context(), componenttest.NewNopHost()))
+	require.NoError(t, r.Shutdown(t.Context()))
+	kept.Stop() // goleak looks whether it has ended
+}
+
+// A pipeline that takes nothing does not hold up what follows a receiver whose agent is kept.
+func TestKeptWithStuckPipeline(t *testing.T) {
+	s, next := newSource(), &stuck{entered: make(chan struct{}, 100), free: make(chan struct{})}
+	kept := NewKept(t.Context())
+	cfg := NewFactory(Keep(kept)).CreateDefaultConfig().(*Config)
+	r, err := newReceiver(receivertest.NewNopSettings(Type), cfg, next, s.run)
+	require.NoError(t, err)
+	require.NoError(t, r.Start(t.Context(), componenttest.NewNopHost()))
+	s.emit(some(30))
+	<-next.entered
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, r.Shutdown(ctx), context.DeadlineExceeded)
+	assert.EqualValues(t, 30, s.losses()[agent.LostRefused])
+	kept.Stop()
 }
 
 func TestRefusals(t *testing.T) {
