@@ -122,34 +122,4 @@ __noinline int find_traceparent(const struct bytes *b, struct payload_parent *ou
 	return 1;
 }
 
-#define SHORT_HEADER 512 /* bytes */
-
-/*
- * The size bytes that were received are the whole header of a request without a body, and no line of it begins as that
- * header does; or they are none of HTTP/1. False if that is not known, which find_traceparent tells then.
- */
-__noinline int has_no_traceparent(struct conn *c, u32 size)
-{
-	u32 zero = 0;
-	struct bytes b = {.size = size};
-	struct scratch *sc = bpf_map_lookup_elem(&scratch, &zero);
-	if (!c || !sc)
-		return 0;
-	received_bytes(c, &b);
-	u64 len = AT_MOST(b.len, SHORT_HEADER);
-	if (!b.data || len < 16 || b.len > SHORT_HEADER || b.len != size ||
-	    bpf_probe_read_user(sc->bytes, len, b.data))
-		return 0;
-	if (sc->bytes[0] < 'A' || sc->bytes[0] > 'Z')
-		return 1;
-	/* behind the end are bytes of other requests, which may seem to matter */
-	const u8 *p = sc->bytes;
-	for (u32 i = 0; i < SHORT_HEADER && i < len; i += 8, p += 8) {
-		u64 lines = payload_equal(payload_eight(p), '\n');
-		if (lines && lines & payload_equal(payload_eight(p + 1) | PAYLOAD_CASE, 't'))
-			return 0;
-	}
-	return *(u32 *)&sc->bytes[len - 4] == PAYLOAD_WORD('\r', '\n', '\r', '\n');
-}
-
 #endif
