@@ -27,8 +27,8 @@ func queueBytes() int {
 }
 
 // boundMemory has the garbage collector keep within what the control group leaves when the kernel
-// programs and their maps are loaded. It changes nothing if GOMEMLIMIT is set, or the agent is a
-// part of a collector, which has a limiter.
+// programs and their maps are loaded, unless GOMEMLIMIT is set, and begin sooner, unless GOGC is. It
+// changes nothing if the agent is a part of a collector, which has a limiter.
 func (a *Agent) boundMemory() {
 	if a.opts.Consume != nil {
 		return

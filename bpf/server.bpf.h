@@ -331,7 +331,7 @@ __noinline int has_no_traceparent(struct conn *c, u32 size)
 
 /*
  * A request begins at an entry whose connection is used by an event loop, in size bytes that arrived then: whether it is not
- * sampled, nor has a parent, as most. What was drawn is kept for server_received.
+ * sampled, nor has a parent, as most. What was drawn is kept for decide_root.
  */
 __noinline int entry_passes(struct conn *c, u64 arrived, u32 size)
 {
