@@ -57,6 +57,17 @@ func newConfig(opts []Option) (*config, error) {
 	return c, nil
 }
 
+// Credentials returns the headers and the TLS configuration that the
+// environment names, for requests of another kind to the receiver of spans.
+// Each is nil if no variable is set.
+func Credentials() (headers map[string]string, certificates *tls.Config, err error) {
+	env, err := otlpenv.Read()
+	if err != nil {
+		return nil, nil, fmt.Errorf("otlphttp: %w", err)
+	}
+	return env.Headers, env.TLS, nil
+}
+
 func (c *config) environment() error {
 	env, err := otlpenv.Read()
 	if err != nil {

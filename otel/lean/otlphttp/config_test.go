@@ -66,6 +66,23 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
+func TestCredentials(t *testing.T) {
+	headers, certificates, err := otlphttp.Credentials()
+	if err != nil || headers != nil || certificates != nil {
+		t.Errorf("without variables: %v, %v, %v", headers, certificates, err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x")
+	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", otlptest.NewCertificates(t).Authority)
+	headers, certificates, err = otlphttp.Credentials()
+	if err != nil || headers["authorization"] != "Bearer x" || certificates == nil || certificates.RootCAs == nil {
+		t.Errorf("%v, %v, %v", headers, certificates, err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+	if _, _, err := otlphttp.Credentials(); err == nil || !strings.Contains(err.Error(), "TIMEOUT") {
+		t.Errorf("a wrong variable: %v", err)
+	}
+}
+
 func TestTimeoutVariable(t *testing.T) {
 	unblock := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter, *http.Request) { <-unblock })
