@@ -38,6 +38,7 @@ import (
 	"github.com/tare-trace/tare/collector/logexporter"
 	"github.com/tare-trace/tare/collector/pageextension"
 	"github.com/tare-trace/tare/collector/redactprocessor"
+	"github.com/tare-trace/tare/collector/retroextension"
 	"github.com/tare-trace/tare/collector/storeexporter"
 	"github.com/tare-trace/tare/collector/storeextension"
 	"github.com/tare-trace/tare/collector/tracerprocessor"
@@ -98,6 +99,7 @@ func Components() (otelcol.Factories, error) {
 		{limitextension.NewFactory(), own},
 		{storeextension.NewFactory(), own},
 		{pageextension.NewFactory(), own},
+		{retroextension.NewFactory(), own},
 	}, err)
 	return f, err
 }

@@ -149,7 +149,7 @@ func TestCollectorDescribesItself(t *testing.T) {
 		"receivers":  "jaeger kafka otlp tare_agent zipkin",
 		"processors": "batch filter memory_limiter redaction tail_sampling tare_keep tare_redact tare_tracer transform",
 		"exporters":  "clickhouse debug kafka load_balancing nop otlp_grpc otlp_http prometheus tare_log tare_store",
-		"extensions": "basicauth bearertokenauth file_storage health_check tare_limits tare_page tare_store",
+		"extensions": "basicauth bearertokenauth file_storage health_check tare_limits tare_page tare_retro tare_store",
 	} {
 		var list named
 		node := components[section]

@@ -28,6 +28,7 @@ func storeIn(t *testing.T, dir string, args ...string) *stored {
 		"--set", "receivers.otlp.protocols.grpc.endpoint=" + s.otlp,
 		"--set", "receivers.otlp.protocols.http.endpoint=" + s.http,
 		"--set", "extensions.tare_page.endpoint=" + s.page,
+		"--set", "extensions.tare_retro.endpoint=" + loopback(testkit.FreePort(t)),
 		"--set", "extensions.tare_store.directory=" + dir,
 	}, own, args)...)
 	return s

@@ -12,12 +12,13 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
-// ErrPlaintext says that a receiver would listen on the network without TLS.
-var ErrPlaintext = errors.New("without TLS anyone on the network can read the spans on their way, and send false ones")
+// ErrPlaintext says that agents would be received from the network without TLS.
+var ErrPlaintext = errors.New("without TLS anyone on the network can read what is sent, and send false data")
 
-// protection rejects a configuration with a receiver that listens without TLS on an
-// address that is not loopback, unless --plaintext allows it. The page and its query API
-// have a check of their own, which also requires authentication.
+// protection rejects a configuration with a receiver, or a tare_retro extension, to which
+// agents send as to a receiver, that listens without TLS on an address that is not loopback,
+// unless --plaintext allows it. The page and its query API have a check of their own, which
+// also requires authentication.
 //
 // It is a converter, because converters see the merged configuration whether it is run,
 // validated, printed or reloaded.
@@ -34,11 +35,19 @@ func (p protection) Convert(_ context.Context, conf *confmap.Conf) error {
 	if p.plaintext {
 		return nil
 	}
-	receivers, ok := conf.ToStringMap()["receivers"].(map[string]any)
-	if !ok {
-		return nil
+	all := conf.ToStringMap()
+	receivers, _ := all["receivers"].(map[string]any)
+	if err := unprotected("receivers", receivers); err != nil {
+		return err
 	}
-	return unprotected("receivers", receivers)
+	extensions, _ := all["extensions"].(map[string]any)
+	coordinators := map[string]any{}
+	for id, section := range extensions {
+		if kind, _, _ := strings.Cut(id, "/"); kind == "tare_retro" {
+			coordinators[id] = section
+		}
+	}
+	return unprotected("extensions", coordinators)
 }
 
 // unprotected looks for `endpoint` at every depth, because receivers have it at different

@@ -51,6 +51,10 @@ func TestReceiversOpenToTheNetworkNeedTLS(t *testing.T) {
 			"receivers::otlp::protocols::grpc::endpoint"},
 		{"another one's certificate", `receivers: {otlp: {protocols: {http: {endpoint: "0.0.0.0:2"}, grpc: {endpoint: "0.0.0.0:1", tls: {cert_file: a}}}}}`,
 			"receivers::otlp::protocols::http::endpoint"},
+		{"a coordinator", `extensions: {tare_retro/b: {endpoint: "0.0.0.0:4319"}}`, "extensions::tare_retro/b::endpoint"},
+		{"a coordinator with a certificate", `extensions: {tare_retro: {endpoint: "0.0.0.0:4319", tls: {cert_file: a, key_file: b}}}`, ""},
+		{"a coordinator on loopback", `extensions: {tare_retro: {endpoint: "127.0.0.1:4319"}}`, ""},
+		{"another extension", `extensions: {health_check: {endpoint: "0.0.0.0:13133"}}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := convert(t, false, c.config)
