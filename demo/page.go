@@ -68,7 +68,7 @@ func (p *page) start(opts Options) error {
 		"--otlp=false", "--bpf-stats", "--sampler-arg", strconv.FormatFloat(opts.Sample, 'f', -1, 64),
 	}
 	// The usual addresses may be those of an agent that runs here already.
-	for _, flag := range []string{"--listen", "--collector-listen"} {
+	for _, flag := range []string{"--listen", "--collector-listen", "--retro-listen"} {
 		address, err := workloads.FreeAddress()
 		if err != nil {
 			return err

@@ -47,7 +47,7 @@ func launchWhole(t *testing.T, store string, args ...string) *whole {
 	}
 	args = append([]string{
 		"run", "--store", store, "--page", w.page, "--listen", w.self,
-		"--collector-listen", w.collector.metrics, "--collector-config", config,
+		"--collector-listen", w.collector.metrics, "--collector-config", config, "--retro-listen", loopback(testkit.FreePort(t)),
 	}, args...)
 	w.Child = testkit.Spawn(t, "tare run", os.Interrupt, 30*time.Second, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TARE_INSTANCE=" + w.self}, append([]string{tare}, args...)...)
 	w.collector.Child = w.Child

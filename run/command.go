@@ -70,6 +70,7 @@ restarts the collector's components, while the agent goes on tracing.`,
 	f.StringVar(&opts.MaxSize, "max-size", opts.MaxSize, "maximum size of the store on disk; the oldest traces are removed first")
 	f.BoolVar(&opts.OTLP, "otlp", opts.OTLP, "also receive OTLP, by gRPC at 127.0.0.1:4317 and HTTP at 127.0.0.1:4318")
 	f.StringVar(&opts.Metrics, "collector-listen", opts.Metrics, `address of the collector's own /metrics, or "none"`)
+	f.StringVar(&opts.Retro, "retro-listen", opts.Retro, `address at which other agents of this host hear which traces are kept retroactively, or "none"; one that is not loopback needs TLS, by --collector-config`)
 	f.StringVar(&opts.CollectorConfig, "collector-config", "", "collector configuration `file`, merged over the flags' settings: docs/collector.md")
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log more")
 	return cmd
@@ -85,5 +86,6 @@ func Defaults() Options {
 		MaxSize:   "10GiB",
 		OTLP:      true,
 		Metrics:   "127.0.0.1:8888",
+		Retro:     "127.0.0.1:4319",
 	}}
 }

@@ -162,5 +162,5 @@ func explain(err error) error {
 	if err == nil || !errors.Is(err, syscall.EADDRINUSE) && !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
 		return err
 	}
-	return fmt.Errorf("%w\nanother program listens there: choose other addresses by --page, --listen and --collector-listen, or leave OTLP to it by --otlp=false", err)
+	return fmt.Errorf("%w\nanother program listens there: choose other addresses by --page, --listen, --collector-listen and --retro-listen, or leave OTLP to it by --otlp=false", err)
 }

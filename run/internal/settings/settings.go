@@ -21,6 +21,7 @@ type Settings struct {
 	MaxSize   string        // of the store, such as 10GiB
 	OTLP      bool          // receive it, besides the agent's spans
 	Metrics   string        // address of the collector's own metrics; "" or "none" for none
+	Retro     string        // address of the coordinator of retroactive sampling; "" or "none" for none
 	Verbose   bool          // log at level info
 }
 
@@ -33,7 +34,7 @@ func (s *Settings) Validate() error {
 	case s.Retention <= 0:
 		return errors.New("--retention must be positive, such as 7d")
 	}
-	for _, f := range []struct{ flag, address string }{{"--page", s.Page}, {"--collector-listen", s.Metrics}} {
+	for _, f := range []struct{ flag, address string }{{"--page", s.Page}, {"--collector-listen", s.Metrics}, {"--retro-listen", s.Retro}} {
 		_, port, err := net.SplitHostPort(f.address)
 		if _, perr := strconv.ParseUint(port, 10, 16); given(f.address) && (err != nil || perr != nil) {
 			return fmt.Errorf(`%s: %q: allowed: address:port such as 127.0.0.1:4680, or "none"`, f.flag, f.address)
@@ -75,6 +76,10 @@ func (s *Settings) YAML(traced bool, listen string) (string, error) {
 		}
 		extensions["tare_page"] = map[string]any{"endpoint": s.Page, "store": "tare_store", "health": health}
 		use = append(use, "tare_page")
+	}
+	if given(s.Retro) {
+		extensions["tare_retro"] = map[string]any{"endpoint": s.Retro}
+		use = append(use, "tare_retro")
 	}
 	b, err := yaml.Marshal(map[string]any{
 		"receivers":  receivers,

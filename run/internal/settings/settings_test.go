@@ -10,7 +10,7 @@ import (
 )
 
 func valid() Settings {
-	return Settings{Store: "/s", Page: "127.0.0.1:4680", Retention: time.Hour, MaxSize: "1GiB", OTLP: true, Metrics: ":8888"}
+	return Settings{Store: "/s", Page: "127.0.0.1:4680", Retention: time.Hour, MaxSize: "1GiB", OTLP: true, Metrics: ":8888", Retro: "127.0.0.1:4319"}
 }
 
 // at finds a value by its path, "a.b".
@@ -40,7 +40,8 @@ func TestYAML(t *testing.T) {
 	}{
 		"all": {traced: true, listen: "0.0.0.0:9464", want: map[string]any{
 			"service.pipelines.traces.receivers":   list("tare_agent", "otlp"),
-			"service.extensions":                   list("tare_store", "tare_page"),
+			"service.extensions":                   list("tare_store", "tare_page", "tare_retro"),
+			"extensions.tare_retro.endpoint":       "127.0.0.1:4319",
 			"extensions.tare_store.directory":      "/s",
 			"extensions.tare_store.retention.age":  "1h0m0s",
 			"extensions.tare_store.retention.size": "1GiB",
@@ -55,11 +56,12 @@ func TestYAML(t *testing.T) {
 			"extensions.tare_page.health":        list("http://127.0.0.1:8888/metrics"),
 		}},
 		"agent alone, no page": {traced: true, listen: "127.0.0.1:9464",
-			change: func(s *Settings) { s.OTLP, s.Page, s.Metrics, s.Verbose = false, "none", "none", true },
+			change: func(s *Settings) { s.OTLP, s.Page, s.Metrics, s.Retro, s.Verbose = false, "none", "none", "none", true },
 			want: map[string]any{
 				"service.pipelines.traces.receivers": list("tare_agent"),
 				"service.extensions":                 list("tare_store"),
 				"extensions.tare_page":               nil,
+				"extensions.tare_retro":              nil,
 				"service.telemetry.metrics.level":    "none",
 				"service.telemetry.metrics.readers":  nil,
 				"service.telemetry.logs.level":       "info",
@@ -90,6 +92,7 @@ func TestValidate(t *testing.T) {
 		"--retention":        func(s *Settings) { s.Retention = 0 },
 		"--page":             func(s *Settings) { s.Page = "4680" },
 		"--collector-listen": func(s *Settings) { s.Metrics = "localhost:http" },
+		"--retro-listen":     func(s *Settings) { s.Retro = "4319" },
 	} {
 		s := valid()
 		change(&s)
