@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/store/weight"
 )
 
 // builder makes a chunk of spans: first all are added, in any order, then
@@ -37,8 +38,7 @@ type builder struct {
 	verdicts   map[verdict]uint32
 	weights    map[float64]uint32
 	edgeOf     map[edge]uint32
-	state      string  // the tracestate seen last
-	weight     float64 // what it says; 0: nothing
+	states     weight.States
 
 	// While a chunk is laid out.
 	order  []int32
@@ -77,11 +77,10 @@ func (r *row) duration() uint64 {
 
 // traceRow is what is known of a trace beside its spans.
 type traceRow struct {
-	id       pcommon.TraceID
-	spans    int32
-	verdict  verdict
-	weight   float64 // 0: nothing says
-	fromRoot bool
+	id      pcommon.TraceID
+	spans   int32
+	verdict verdict
+	weight  weight.Trace
 }
 
 type groupKey struct {
@@ -131,7 +130,7 @@ func (b *builder) release() {
 	clear(b.resource)
 	b.rows, b.hashes, b.traces, b.groups, b.resource = b.rows[:0], b.hashes[:0], b.traces[:0], b.groups[:0], b.resource[:0]
 	b.resourceIn = b.resourceIn[:0]
-	b.last, b.lastRow, b.state, b.weight = pcommon.TraceID{}, 0, "", 0
+	b.last, b.lastRow, b.states = pcommon.TraceID{}, 0, weight.States{}
 	clear(b.traceOf)
 	clear(b.groupOf)
 	clear(b.resOf)
@@ -232,8 +231,7 @@ func (b *builder) addSpan(g int32, service uint32, value, whole []byte) error {
 	r := row{field: whole, group: g, service: service, attrs: uint32(len(b.hashes))}
 	var trace pcommon.TraceID
 	var state, name []byte
-	var found verdict
-	var behind string
+	var found own
 	err := eachField(value, func(tag, v uint64, value, _ []byte) error {
 		switch tag {
 		case wire.SpanTraceID:
@@ -257,7 +255,7 @@ func (b *builder) addSpan(g int32, service uint32, value, whole []byte) error {
 		case wire.SpanAttribute:
 			b.hashes = append(b.hashes, xxh3.Hash(value))
 			if bytes.Contains(value, ownKeys) { // cheaper than to split every attribute
-				return readOwn(value, &found, &r.late, &behind)
+				return found.read(value)
 			}
 		case wire.SpanStatus:
 			return eachField(value, func(tag, v uint64, _, _ []byte) error {
@@ -275,20 +273,17 @@ func (b *builder) addSpan(g int32, service uint32, value, whole []byte) error {
 	if trace.IsEmpty() || r.id == 0 {
 		return fmt.Errorf("%w: span %q of %s has no trace id or no span id", ErrInvalid, clip(name), b.names.services[service])
 	}
-	if behind != "" && r.parent == 0 && isServer(r.kind) {
-		r.behind = 1 + indexIn(&b.names.services, b.service, behind)
+	if found.behind != "" && r.parent == 0 && isServer(r.kind) {
+		r.behind = 1 + indexIn(&b.names.services, b.service, found.behind)
 	}
+	r.late = found.late
 	r.attrsEnd = uint32(len(b.hashes))
 	r.trace = b.trace(trace)
 	r.op = b.operation(&r, name)
 	t := &b.traces[r.trace]
 	t.spans++
-	t.verdict.join(found)
-	if len(state) > 0 && (t.weight == 0 || r.parent == 0 && !t.fromRoot) {
-		if w := b.weightOf(state); w > 0 {
-			t.weight, t.fromRoot = w, r.parent == 0
-		}
-	}
+	t.verdict.join(found.verdict)
+	t.weight.Add(b.states.Adjusted(text(state)), r.parent == 0, found.retro)
 	b.rows = append(b.rows, r)
 	return nil
 }
@@ -344,23 +339,37 @@ func (v *verdict) join(w verdict) {
 // ownKeys is how Tare's own keys begin.
 var ownKeys = []byte("tare.")
 
-// readOwn reads an attribute, if it is one of these.
-func readOwn(kv []byte, v *verdict, late *bool, behind *string) error {
+// own is what Tare's own attributes of a span say.
+type own struct {
+	verdict
+	late   bool
+	behind string
+	retro  semconv.RetroSet
+}
+
+// read reads an attribute, if it is one of these.
+func (o *own) read(kv []byte) error {
 	key, value, err := keyValue(kv)
 	if err != nil {
 		return err
 	}
 	switch string(key) {
 	case semconv.TraceState:
-		v.state = nameValue(value)
+		o.state = nameValue(value)
 	case semconv.TraceReason:
-		v.reason = nameValue(value)
+		o.reason = nameValue(value)
 	case semconv.KeepReason:
-		v.keep = nameValue(value)
+		o.keep = nameValue(value)
 	case semconv.Late:
-		*late = boolValue(value)
+		o.late = boolValue(value)
 	case semconv.Behind:
-		*behind = nameValue(value)
+		o.behind = nameValue(value)
+	case semconv.Retro:
+		if boolValue(value) {
+			o.retro |= semconv.RetroKept
+		}
+	case semconv.RetroReason:
+		o.retro |= semconv.RetroSetOf(stringValue(value))
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // Agents and collectors add attributes to a span that tell of other services' spans in its trace. A reader with
 // a scope gets of them what names none but its own services, and no search by them answers for others.
-var disclosing = []string{semconv.Behind, semconv.TraceReason, semconv.KeepReason}
+var disclosing = []string{semconv.Behind, semconv.TraceReason, semconv.KeepReason, semconv.RetroReason}
 
 // disclose is what of the value of a disclosing attribute the reader gets; "": nothing.
 func (s *Scope) disclose(key, value string) string {
@@ -58,7 +58,7 @@ func (s *Scope) cleanMap(m pcommon.Map) {
 
 // asks reports whether the query compares a disclosing attribute.
 func (m *match) asks() bool {
-	return slices.ContainsFunc(m.attributes, func(a *attributeMatch) bool {
+	return m.q.Retro&^semconv.RetroKept != 0 || slices.ContainsFunc(m.attributes, func(a *attributeMatch) bool {
 		return slices.ContainsFunc(a.keys, func(k string) bool { return slices.Contains(disclosing, k) })
 	})
 }

@@ -6,12 +6,16 @@
 //
 // The engine is Pebble. One [Store.Write] is one atomic batch and becomes one
 // chunk: the spans sorted by trace, a few columns of fixed width (operation,
-// start, duration, flags; per trace: id, times, place), and the spans' own
+// start, duration, flags; per trace: id, times, place, weight), and the spans' own
 // bytes, in OTLP's encoding, in compressed blocks of whole traces. A search
 // scans columns and skips chunks by their bounds; a trace by id decompresses
 // one block per chunk. Chunks are numbered upwards and never change, so that
 // compactions of large ones move files instead of rewriting them. Small chunks,
 // of little traffic, are merged in the background into larger ones.
+//
+// The weight of a trace that was kept retroactively (package weight) is stored so that
+// stores written before there were any are read as they are, and earlier versions read
+// those with it: storedWeight.
 //
 // Beside the engine's files a ledger says which chunks were acknowledged, merged and
 // removed. When the store is opened, what the engine has is held against it: the engine

@@ -154,7 +154,7 @@ func (c *chunkData) addLatencies(m *match, cols *spanColumns, byOperation bool, 
 	if err != nil {
 		return err
 	}
-	return c.eachTrace(func(first, next int, weight float64) error {
+	return c.eachTrace(func(_, first, next int, weight float64) error {
 		for i := first; i < next; i++ {
 			o := ops.at(i)
 			if o >= uint64(len(to)) {
@@ -173,9 +173,9 @@ func (c *chunkData) addLatencies(m *match, cols *spanColumns, byOperation bool, 
 	})
 }
 
-// eachTrace calls f with the spans [first, next) of every trace, and with how
-// many traces it stands for.
-func (c *chunkData) eachTrace(f func(first, next int, weight float64) error) error {
+// eachTrace calls f for every trace that counts in estimates: with its number, its spans [first, next), and how many
+// traces it stands for. Others would show durations, operations and calls of which it is not known how frequent they are.
+func (c *chunkData) eachTrace(f func(t, first, next int, weight float64) error) error {
 	names, err := c.dictionary()
 	if err != nil {
 		return err
@@ -198,12 +198,10 @@ func (c *chunkData) eachTrace(f func(first, next int, weight float64) error) err
 		if at >= next || next > uint64(spans) || w >= uint64(len(names.weights)) {
 			return corrupt("chunk %d, trace %d", c.zone.chunk, t)
 		}
-		weight := names.weights[w]
-		if weight == 0 {
-			weight = 1
-		}
-		if err := f(int(at), int(next), weight); err != nil {
-			return err
+		if weight := weightOf(names.weights[w]).Traces(); weight > 0 {
+			if err := f(t, int(at), int(next), weight); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -154,8 +154,11 @@ func (l *chunkLayout) traceColumns() {
 		z.maxFrom = max(z.maxFrom, start)
 		maxLength, maxTop = max(maxLength, length[t]), max(maxTop, top[t])
 		verdicts[t] = uint64(indexIn(&l.names.verdicts, l.verdicts, row.verdict))
-		weights[t] = uint64(indexIn(&l.names.weights, l.weights, row.weight))
+		weights[t] = uint64(indexIn(&l.names.weights, l.weights, storedWeight(row.weight)))
 		z.states |= stateBit(row.verdict.state)
+		if row.weight.Kept() != 0 {
+			z.states |= retroBit
+		}
 	})
 	l.cols[colTraceID], l.cols[colFirst] = ids, first
 	l.cols[colFrom] = columnOf(from, z.maxFrom-z.minStart)

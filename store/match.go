@@ -3,6 +3,8 @@ package store
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // match is a query, prepared for comparing it with chunks.
@@ -52,10 +54,16 @@ func (m *match) chunk(z *zone) bool {
 		q.MinDuration > 0 && z.maxDuration < uint64(q.MinDuration),
 		q.MaxDuration > 0 && z.minDuration > uint64(q.MaxDuration),
 		q.Status == Failed && z.errors == 0,
-		q.Status == NotFailed && z.errors == z.spans:
+		q.Status == NotFailed && z.errors == z.spans,
+		q.Retro != 0 && z.states&retroBit == 0:
 		return false
 	}
 	return true
+}
+
+// trace reports whether a trace meets the conditions on whole traces.
+func (m *match) trace(state string, kept semconv.RetroSet) bool {
+	return (m.q.State == "" || state == m.q.State) && (m.q.Retro == 0 || kept&m.q.Retro != 0)
 }
 
 // operation reports whether a span of it may match.
@@ -159,8 +167,8 @@ func (m *match) all(z *zone) bool {
 		q.MinDuration == 0 && q.MaxDuration == 0 && q.Status == AnyStatus && !q.Roots && q.Calls == "" && len(m.attributes) == 0
 }
 
-// traces calls f for the traces of the chunk that may match: only attributes, and the
-// state, are still to be compared.
+// traces calls f for the traces of the chunk that may match: only attributes, and
+// conditions on whole traces, are still to be compared.
 func (m *match) traces(c *chunkData, f func(t int) error) error {
 	if _, err := c.dictionary(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/store/weight"
 )
 
 // UnknownService is the name of a service whose resource has none, as in the
@@ -18,7 +19,7 @@ type names struct {
 	services   []string
 	operations []operation
 	verdicts   []verdict // the first is empty
-	weights    []float64
+	weights    []float64 // as storedWeight writes them
 	edges      []edge
 }
 
@@ -44,6 +45,27 @@ func (o *operation) isEntry() bool {
 
 // verdict is what the collector found out about a trace.
 type verdict struct{ state, reason, keep string }
+
+// storedWeight is a number of names.weights: 0 if spans say nothing, else 1/probability, or, of a trace that was kept
+// retroactively, its reasons as the bits of a number below all normal ones. So the layout stays the same, and an earlier
+// version of this package adds such a trace with a weight below 10^-300.
+func storedWeight(t weight.Trace) float64 {
+	if kept := t.Kept(); kept != 0 {
+		return math.Float64frombits(uint64(kept))
+	}
+	return t.Adjusted
+}
+
+// weightOf is the inverse of storedWeight.
+func weightOf(stored float64) weight.Trace {
+	if b := math.Float64bits(stored); b <= math.MaxUint16 {
+		return weight.Trace{Retro: semconv.RetroSet(b)}
+	}
+	return weight.Trace{Adjusted: stored}
+}
+
+// retroBit is in zone.states if a trace was kept retroactively.
+const retroBit = 32
 
 // stateBit is the trace state's bit in zone.states; all unknown states share one.
 func stateBit(state string) uint32 {

@@ -144,7 +144,12 @@ func (c *counter) chunk(ctx context.Context, z *zone) error {
 		if v >= uint64(len(d.names.verdicts)) {
 			return corrupt("chunk %d, trace %d", z.chunk, t)
 		}
-		if c.m.q.State != "" && d.names.verdicts[v].state != c.m.q.State {
+		w := weights.at(t)
+		if w >= uint64(len(d.names.weights)) {
+			return corrupt("chunk %d, trace %d", z.chunk, t)
+		}
+		weight := weightOf(d.names.weights[w])
+		if !c.m.trace(d.names.verdicts[v].state, weight.Kept()) {
 			return nil
 		}
 		if len(c.m.attributes) > 0 {
@@ -167,15 +172,7 @@ func (c *counter) chunk(ctx context.Context, z *zone) error {
 			c.errors[column][row]++
 			c.Errors++
 		}
-		w := weights.at(t)
-		if w >= uint64(len(d.names.weights)) {
-			return corrupt("chunk %d, trace %d", z.chunk, t)
-		}
-		if weight := d.names.weights[w]; weight > 0 {
-			c.Weight += weight
-		} else {
-			c.Weight++
-		}
+		c.Weight += weight.Traces()
 		return nil
 	})
 	return cmp.Or(err, c.v.drop(d))

@@ -122,7 +122,7 @@ func (p *projector) spansAndTraces() error {
 		first, from, length = append(first, begin), append(from, start), append(length, end-start)
 		top, verdicts = append(top, uint64(best)), append(verdicts, v)
 		p.zone.maxFrom = max(p.zone.maxFrom, start)
-		p.zone.states |= stateBit(p.names.verdicts[v].state)
+		p.zone.states |= stateBit(p.names.verdicts[v].state) | old.states&retroBit
 	}
 	if len(spans) == 0 {
 		p.zone.minStart, p.zone.minDuration = old.minStart, 0

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/tare-trace/tare/span/semconv"
 )
 
 // Status selects traces by whether something failed in them.
@@ -25,8 +27,10 @@ type Query struct {
 	MinDuration time.Duration
 	MaxDuration time.Duration
 	Status      Status
-	State       string    // semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete
-	Start, End  time.Time // of the matching span's start; [Start, End)
+	State       string // semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete
+	// Retro: only traces that were kept retroactively for one of these reasons; RetroKept is for any.
+	Retro      semconv.RetroSet
+	Start, End time.Time // of the matching span's start; [Start, End)
 	// Attributes of the span or its resource, compared as text.
 	Attributes map[string]string
 	// Conditions on attributes that compare in other ways.
@@ -85,7 +89,8 @@ type Summary struct {
 	State    string         // semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete, "" if it was not checked
 	Reason   string         // of an incomplete one
 	Keep     string         // why a tail decision kept it
-	Weight   float64        // how many traces it stands for: 1 / its sampling probability
+	Retro    semconv.RetroSet
+	Weight   float64 // how many traces it stands for in estimates: 1 / its sampling probability; see package weight
 }
 
 // MaxServices is how many services of a trace are in its Summary.
@@ -113,7 +118,8 @@ type Operation struct {
 }
 
 // Latency is what the spans of one service, or of one of its operations, took
-// within a time range. Quantiles are within 2% of the exact ones.
+// within a time range. Quantiles are within 2% of the exact ones. Spans of traces
+// that were kept retroactively are not among them, nor in a [Map] or [Series].
 type Latency struct {
 	Service   string
 	Operation string // "" for all of the service's server and consumer spans and roots

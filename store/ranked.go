@@ -85,7 +85,7 @@ func (s *searcher) ranked(ctx context.Context) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		if s.m.q.State == "" || sum.State == s.m.q.State {
+		if s.m.trace(sum.State, sum.Retro) {
 			summaries = append(summaries, sum)
 		}
 	}
@@ -111,7 +111,7 @@ func (s *searcher) rankChunk(ctx context.Context, z *zone, top *ranks) error {
 	if err != nil {
 		return err
 	}
-	from, length, verdicts, err := c.extents()
+	from, length, _, err := c.extents()
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,11 @@ func (s *searcher) rankChunk(ctx context.Context, z *zone, top *ranks) error {
 		}
 		// Parts of one trace take each a place: there are places for two of each.
 		full := len(*top) > 2*s.m.q.Limit
-		if full && !x.before((*top)[0]) || !s.mayBeState(c, verdicts.at(t)) {
+		if full && !x.before((*top)[0]) {
 			return nil
+		}
+		if ok, err := s.mayBe(c, t); err != nil || !ok {
+			return err
 		}
 		if len(s.m.attributes) > 0 {
 			if n++; n%64 == 0 && time.Now().After(s.deadline) {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/store/weight"
 )
 
 // Bounds of Query.Limit.
@@ -176,10 +179,6 @@ func (s *searcher) chunk(ctx context.Context, z *zone) error {
 	if err != nil {
 		return err
 	}
-	verdicts, err := c.column(colVerdict)
-	if err != nil {
-		return err
-	}
 	for n, x := range s.candidates {
 		if n%64 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -188,7 +187,12 @@ func (s *searcher) chunk(ctx context.Context, z *zone) error {
 			break
 		}
 		id := table.id(x.trace)
-		if s.seen[id] || !s.mayBeState(c, verdicts.at(x.trace)) {
+		if s.seen[id] {
+			continue
+		}
+		if ok, err := s.mayBe(c, x.trace); err != nil {
+			return err
+		} else if !ok {
 			continue
 		}
 		if len(s.m.attributes) > 0 {
@@ -205,14 +209,34 @@ func (s *searcher) chunk(ctx context.Context, z *zone) error {
 	return nil
 }
 
-// mayBeState reports whether the trace may have the state that is asked for:
-// what the chunk has of it says so, or says nothing.
-func (s *searcher) mayBeState(c *chunkData, verdict uint64) bool {
-	if s.m.q.State == "" || verdict >= uint64(len(c.names.verdicts)) {
-		return true
+// mayBe reports whether the trace may meet the conditions on whole traces: what the chunk has of it says so, or does
+// not say it: every span says whether its trace was kept retroactively, and few say why.
+func (s *searcher) mayBe(c *chunkData, t int) (bool, error) {
+	q := &s.m.q
+	if q.State != "" {
+		verdicts, err := c.column(colVerdict)
+		if err != nil {
+			return false, err
+		}
+		if v := verdicts.at(t); v < uint64(len(c.names.verdicts)) {
+			if state := c.names.verdicts[v].state; state != "" && state != q.State {
+				return false, nil
+			}
+		}
 	}
-	state := c.names.verdicts[verdict].state
-	return state == "" || state == s.m.q.State
+	if q.Retro == 0 {
+		return true, nil
+	}
+	weights, err := c.column(colWeight)
+	if err != nil {
+		return false, err
+	}
+	w := weights.at(t)
+	if w >= uint64(len(c.names.weights)) {
+		return true, nil
+	}
+	kept := weightOf(c.names.weights[w]).Kept()
+	return kept&q.Retro != 0 || kept == semconv.RetroKept, nil
 }
 
 // trace adds the trace if, all of it considered, it belongs to the page.
@@ -224,6 +248,7 @@ func (s *searcher) trace(ctx context.Context, id pcommon.TraceID) error {
 	}
 	f := foundTrace{cursor: cursor{from: 1<<64 - 1, id: id}, places: places}
 	var v verdict
+	var w weight.Trace
 	for _, p := range places {
 		part, err := s.v.part(p)
 		if err != nil {
@@ -231,8 +256,9 @@ func (s *searcher) trace(ctx context.Context, id pcommon.TraceID) error {
 		}
 		f.from = min(f.from, part.from)
 		v.join(part.verdict)
+		w.Add(part.weight.Adjusted, false, part.weight.Retro)
 	}
-	if !f.after(s.after) || s.m.q.State != "" && v.state != s.m.q.State {
+	if !f.after(s.after) || !s.m.trace(v.state, w.Kept()) {
 		return nil
 	}
 	limit := s.m.q.Limit
@@ -260,7 +286,7 @@ type part struct {
 	from, end uint64
 	first, n  int // its spans in the chunk
 	top       int
-	weight    float64 // 0: nothing says
+	weight    weight.Trace
 	verdict   verdict
 }
 
@@ -300,6 +326,6 @@ func (v *view) part(p place) (part, error) {
 	from := c.zone.minStart + n[1]
 	return part{
 		from: from, end: from + n[2], first: int(first), n: int(next - first), top: int(first + n[3]),
-		verdict: names.verdicts[n[4]], weight: names.weights[n[5]],
+		verdict: names.verdicts[n[4]], weight: weightOf(names.weights[n[5]]),
 	}, nil
 }

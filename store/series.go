@@ -126,9 +126,7 @@ func (r *series) add(m *match, c *chunkData, cols *spanColumns) error {
 	if some, err = m.filter(c); err != nil || !some {
 		return err
 	}
-	t := -1
-	return c.eachTrace(func(first, next int, weight float64) error {
-		t++
+	return c.eachTrace(func(t, first, next int, weight float64) error {
 		add := func(i int) error {
 			o := ops.at(i)
 			if o >= uint64(len(to)) {

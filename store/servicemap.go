@@ -99,13 +99,13 @@ func (c *chunkData) addEdges(m *match, cols *spanColumns, all map[edgeKey]*edgeS
 	}
 	n, calls := 0, int(c.zone.edges)
 	// Calls stand in the order of their traces.
-	return c.eachTrace(func(_, next int, weight float64) error {
+	return c.eachTrace(func(_, first, next int, weight float64) error {
 		for ; n < calls && spans.at(n) < uint64(next); n++ {
 			e, i := edges.at(n), int(spans.at(n))
 			if e >= uint64(len(to)) {
 				return corrupt("chunk %d has no edge %d", c.zone.chunk, e)
 			}
-			if m.span(cols, i) {
+			if i >= first && m.span(cols, i) { // calls of traces that do not count are in between
 				to[e].add(cols.duration.at(i), cols.flags.at(i)&flagError != 0, weight)
 				to[e].linked = to[e].linked || !names.edges[e].behind
 			}

@@ -9,16 +9,17 @@ import (
 
 	"github.com/tare-trace/tare/otel/wire"
 	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/store/weight"
 )
 
 // summary makes the trace's line in a list, of everything that is stored of it.
 func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
-	s := Summary{TraceID: id, Weight: 1}
+	s := Summary{TraceID: id}
 	var from, end uint64
 	var best top
 	var bestPlace place
 	var found verdict
-	weighed := false // by the root
+	var sampled weight.Trace
 	counts := map[string]*ServiceCount{}
 	for i, p := range places {
 		part, err := v.part(p)
@@ -41,9 +42,7 @@ func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
 		}
 		end = max(end, part.end)
 		found.join(part.verdict)
-		if part.weight > 0 && (t.root || !weighed) {
-			s.Weight, weighed = part.weight, weighed || t.root
-		}
+		sampled.Add(part.weight.Adjusted, t.root, part.weight.Retro)
 	}
 	for _, n := range counts {
 		s.Spans += n.Spans
@@ -61,7 +60,9 @@ func (v *view) summary(id pcommon.TraceID, places []place) (Summary, error) {
 	s.Start, s.Duration = timeOf(from), durationOf(end-from)
 	s.Root, s.Service = best.name, best.service
 	s.State, s.Reason, s.Keep = found.state, found.reason, found.keep
+	s.Weight, s.Retro = sampled.Traces(), sampled.Kept()
 	if v.lens != nil && v.lens.scope != nil {
+		s.Retro &= semconv.RetroKept
 		s.Reason, s.Keep = v.lens.scope.disclose(semconv.TraceReason, s.Reason), v.lens.scope.disclose(semconv.KeepReason, s.Keep)
 	}
 	if len(places) > 0 {

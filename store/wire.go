@@ -1,10 +1,8 @@
 package store
 
 import (
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/tare-trace/tare/otel/consistent"
 	"github.com/tare-trace/tare/otel/wire"
 	spantext "github.com/tare-trace/tare/span/text"
 )
@@ -73,20 +71,4 @@ func boolValue(value []byte) bool {
 		return nil
 	})
 	return is
-}
-
-// weightOf is how many traces one stands for whose tracestate this is; 0 if it
-// does not say. Spans of one service share theirs as a rule, so the last is
-// remembered.
-func (b *builder) weightOf(state []byte) float64 {
-	if b.state == text(state) {
-		return b.weight
-	}
-	b.state, b.weight = string(state), 0
-	if ts, err := trace.ParseTraceState(b.state); err == nil {
-		if th, ok := consistent.ThresholdOf(ts); ok {
-			b.weight = consistent.AdjustedCount(th)
-		}
-	}
-	return b.weight
 }

@@ -12,7 +12,7 @@ type zone struct {
 	spans, traces uint32
 	edges, blocks uint32
 	errors        uint32
-	states        uint32 // which a trace has: bits of stateBit
+	states        uint32 // which a trace has: bits of stateBit, retroBit
 	minStart      uint64 // of a span
 	maxStart      uint64
 	maxFrom       uint64 // the latest first start of a trace

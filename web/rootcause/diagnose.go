@@ -26,7 +26,7 @@ const (
 // Diagnose compares the slowest share of the traces, above 0 to MaxShare, with the normal
 // ones, for each entry operation.
 func (s *Set) Diagnose(share float64) Diagnosis {
-	d := Diagnosis{Share: share, Traces: len(s.traces) + s.without, NoRoot: s.without, Large: s.large, More: s.more, Entries: []Entry{}}
+	d := Diagnosis{Share: share, Traces: len(s.traces) + s.without, NoRoot: s.without, Large: s.large, Retro: s.retro, More: s.more, Entries: []Entry{}}
 	groups := map[place][]*observation{}
 	for i := range s.traces {
 		o := &s.traces[i]

@@ -6,6 +6,7 @@ type Diagnosis struct {
 	Traces  int     `json:"traces"`
 	NoRoot  int     `json:"no_root"`   // traces that were left out, because their root is not known
 	Large   int     `json:"too_large"` // traces that were left out, because there is no memory to read them as a whole
+	Retro   int     `json:"retro"`     // traces that were left out, because they were kept retroactively: estimates do not count them
 	More    bool    `json:"more"`      // more traces matched than were read
 	Entries []Entry `json:"entries"`   // the busiest first
 	Others  int     `json:"others"`    // entry operations beyond those in Entries

@@ -27,7 +27,8 @@
 // A trace counts as many times as its tracestate says that it stands for (ot=th, see
 // package consistent), so that traces that a tail decision kept because they were slow are
 // not taken for the normal case. Without a threshold in the tracestate all traces count
-// once: then it is assumed that whether a trace was kept did not depend on its duration.
+// once: then it is assumed that whether a trace was kept did not depend on its duration. A trace
+// that was kept retroactively stands for none (package store/weight): it is counted, and not read.
 //
 // # What it refuses
 //

@@ -19,7 +19,7 @@ const (
 // Print writes the diagnosis for people.
 func Print(out io.Writer, d Diagnosis) error {
 	p := &printer{out: out}
-	if d.Traces == 0 {
+	if d.Traces == 0 && d.Retro == 0 {
 		p.line("no trace matches")
 		return p.err
 	}
@@ -37,6 +37,9 @@ func Print(out io.Writer, d Diagnosis) error {
 	}
 	if d.Large > 0 {
 		p.line("\n%s left out that are too large for the memory of queries", plural(d.Large, "trace"))
+	}
+	if d.Retro > 0 {
+		p.line("\n%s left out that were kept retroactively: only head-sampled traces show what is normal", plural(d.Retro, "trace"))
 	}
 	if d.NoRoot > 0 {
 		p.line("\n%s without a known root left out", plural(d.NoRoot, "trace"))

@@ -20,6 +20,7 @@ type Set struct {
 	without int  // traces without a root
 	more    bool // there are more than were read
 	large   int  // traces that are too large to be read as a whole
+	retro   int  // traces that stand for none, since they were kept retroactively
 }
 
 // NewSet returns an empty Set.
@@ -33,10 +34,13 @@ var part = store.Part{Keys: func(key string) bool {
 
 // Add adds one trace, all of its spans. It moves times in td where clocks are wrong.
 func (s *Set) Add(td ptrace.Traces) {
-	if o, ok := s.observe(td); ok {
-		s.traces = append(s.traces, o)
-	} else {
+	switch o, ok := s.observe(td); {
+	case !ok:
 		s.without++
+	case o.weight == 0:
+		s.retro++
+	default:
+		s.traces = append(s.traces, o)
 	}
 }
 
@@ -68,6 +72,10 @@ func (s *Set) Read(ctx context.Context, from *store.Store, q store.Query, n int,
 			if late() {
 				s.more = true
 				return nil
+			}
+			if t.Retro != 0 {
+				s.retro++
+				continue
 			}
 			found, err := from.FindPart(ctx, t.TraceID, part)
 			if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {

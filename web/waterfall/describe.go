@@ -18,6 +18,7 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 	}
 	var peerTraced, answer bool
 	var target semconv.Target
+	var retro semconv.RetroSet
 	for key, v := range f.span.Attributes().All() {
 		switch key {
 		case semconv.Late:
@@ -34,6 +35,12 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 			s.Behind = v.AsString()
 		case semconv.PeerTraced:
 			peerTraced = v.Type() == pcommon.ValueTypeBool && v.Bool()
+		case semconv.Retro:
+			if v.Bool() {
+				retro |= semconv.RetroKept
+			}
+		case semconv.RetroReason:
+			retro |= semconv.RetroSetOf(v.Str())
 		case responseStatus, databaseStatus:
 			answer = true
 		default:
@@ -42,6 +49,7 @@ func (t *Trace) describe(s *Span, tr *tree, i int32) {
 			}
 		}
 	}
+	t.sampled.Add(t.states.Adjusted(f.span.TraceState().AsRaw()), f.Parent.IsZero(), retro)
 	s.Target = target.Beside(f.span.Name())
 	// A request that failed without a response may not have reached the peer;
 	// tare_tracer has the same rule.
@@ -76,7 +84,6 @@ func (t *Trace) judge(tr *tree) {
 		}
 		return ok
 	}
-	t.Weight = weight(tr.flats[top].span.TraceState().AsRaw())
 	if take(tr.flats[top].span) {
 		return
 	}

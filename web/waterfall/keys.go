@@ -6,7 +6,8 @@ import "github.com/tare-trace/tare/span/semconv"
 func Reads(key string) bool {
 	switch key {
 	case semconv.Late, semconv.ClockOffset, semconv.LinkedBy, semconv.LinkingReason, semconv.Behind, semconv.PeerTraced,
-		semconv.TraceState, semconv.TraceReason, semconv.KeepReason, responseStatus, databaseStatus:
+		semconv.TraceState, semconv.TraceReason, semconv.KeepReason, semconv.Retro, semconv.RetroReason,
+		responseStatus, databaseStatus:
 		return true
 	}
 	return semconv.IsTarget(key)

@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/tare-trace/tare/span"
+	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/store/weight"
 )
 
 // Trace is an analysed trace. It refers to the pdata that it was made from.
@@ -21,7 +23,11 @@ type Trace struct {
 
 	// What the collector wrote about the trace on its top span.
 	State, Reason, Keep string
-	Weight              float64 // how many traces it represents: 1 / its sampling probability
+	Retro               semconv.RetroSet // why the agent kept it retroactively; 0: it did not
+	Weight              float64          // how many traces it represents in estimates: 1 / its sampling probability; see package weight
+
+	sampled weight.Trace
+	states  weight.States
 }
 
 // Interval is a time span in nanoseconds since the trace's start.
@@ -99,6 +105,7 @@ func Analyse(td ptrace.Traces) *Trace {
 			t.Spans[place].Above = at[above]
 		}
 	}
+	t.Retro, t.Weight = t.sampled.Kept(), t.sampled.Traces()
 	tr.critical(t, at)
 	t.Gaps = gaps(flats, t.Start)
 	t.judge(tr)

@@ -283,14 +283,21 @@ func TestWhatTheCollectorSaid(t *testing.T) {
 	}
 }
 
-func TestWeight(t *testing.T) {
-	for state, want := range map[string]float64{
-		"": 1, "ot=th:0": 1, "ot=th:8": 2, "ot=th:fd70a3d70a3d71": 100, "a=b, ot=rv:00;th:c": 4,
-		"ot=th:": 1, "ot=th:zz": 1, "ot=th:123456789012345": 1, "th:8": 1, "ot=th:-8": 1, "ot=th:ffffffffffffff": 1 << 56,
-	} {
-		if got := weight(state); got < want*(1-1e-9) || got > want*(1+1e-9) {
-			t.Errorf("%q: got %v, want %v", state, got, want)
-		}
+func TestRetroactive(t *testing.T) {
+	marked := map[string]any{semconv.Retro: true}
+	spans := []one{{1, 0, 0, 10, 0, marked}, {2, 1, 5, 9, 0, map[string]any{semconv.Retro: true, semconv.RetroReason: "no_response"}}, {3, 2, 6, 8, 0, nil}}
+	trace := Analyse(build(t, spans))
+	if trace.Weight != 0 || trace.Retro.String() != "no_response" {
+		t.Errorf("stands for %v, kept for %q", trace.Weight, trace.Retro)
+	}
+	// Of a trace that was sampled, too, the threshold counts, on whichever span it is.
+	td := build(t, spans)
+	td.ResourceSpans().At(2).ScopeSpans().At(0).Spans().At(0).TraceState().FromRaw("ot=th:c")
+	if trace := Analyse(td); trace.Weight != 4 || trace.Retro != 0 {
+		t.Errorf("stands for %v, kept for %q", trace.Weight, trace.Retro)
+	}
+	if !Reads(semconv.Retro) || !Reads(semconv.RetroReason) {
+		t.Error("a trace that is read in part lacks it")
 	}
 }
 

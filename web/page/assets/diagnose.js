@@ -125,9 +125,10 @@ export function showDiagnosis(root, {query, signal}) {
       const back = el('p', {}, el('a', {href: searchHref(query)}, 'Change the search'));
       replace(results, d.entries.length
         ? d.entries.map((e) => entry(e, `the slowest ${share(d.share)}`))
-        : message('', d.traces ? 'No trace has a known root.' : 'No trace matches.', back),
+        : message('', d.traces ? 'No trace has a known root.' : d.retro ? 'All traces were kept retroactively.' : 'No trace matches.', back),
       el('p', {class: 'note'}, `${plural(d.traces, 'trace')} read${d.more ? ', the newest ones; there are more' : ''}.`,
         d.too_large ? ` ${plural(d.too_large, 'trace')} left out that are too large for the memory of queries.` : '',
+        d.retro ? ` ${plural(d.retro, 'trace')} left out that were kept retroactively: only head-sampled traces show what is normal.` : '',
         d.no_root ? ` ${plural(d.no_root, 'trace')} without a known root left out.` : '',
         d.others ? ` ${plural(d.others, 'entry operation')} with fewer requests are not shown.` : ''));
       say(d.entries[0]?.verdict.text ?? 'No trace matches.');
