@@ -25,6 +25,8 @@
 // span's tare.keep.reason and counted in tare_keep_traces_kept:
 //
 //	(dropped)   incomplete traces with incomplete: drop; a rule with probability 0
+//	retro       the agent kept it retroactively (tare.retro), and no span has a
+//	            threshold th
 //	error       errors: any: a span with status error, or a server span answered
 //	            with HTTP 500 or more; root: the top span is one of these;
 //	            server: a server span is
@@ -52,7 +54,9 @@
 // alike. Therefore the sum of 1/probability over the kept traces is an unbiased
 // estimate of the number of requests, in whatever way the traces are grouped. Spans
 // without th count as sampled with probability 1 before; so do spans whose th
-// contradicts the random bits of their trace.
+// contradicts the random bits of their trace. Traces kept by retro are no sample: they
+// stand for no requests (package store/weight), do not count for the share and are not
+// learned from.
 //
 // share.traces_per_second lowers the share's probability to keep this rate. The
 // probability follows the traffic with the time constant share.adapt: if traffic of
@@ -81,7 +85,8 @@
 //
 // A span that tare_tracer marks as late gets the decision on its trace, with the same
 // th, if this is among the last decisions remembered (remember; about 100 bytes
-// each). Otherwise the span is kept, and counted as unknown.
+// each). Otherwise the span is kept, and counted as unknown. Late spans that the agent
+// kept retroactively keep a trace that was dropped, as a failed one does.
 //
 // # What it does not do
 //

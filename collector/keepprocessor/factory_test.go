@@ -86,6 +86,7 @@ func TestMetrics(t *testing.T) {
 	consume(t, p, one(1, request("shop", "GET /x")...))                  // beyond at_most, dropped; not learned
 	consume(t, p, one(1<<56-1, request("shop", "GET /")...))             // share
 	consume(t, p, one(2, change(request("shop", "GET /"), 2, fails)...)) // error
+	consume(t, p, one(3, retro(request("shop", "GET /"))...))            // retro
 	consume(t, p, lateOf(77))                                            // unknown
 	var rm metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(context.Background(), &rm))
@@ -105,7 +106,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"tare_keep_traces_kept error": 1, "tare_keep_traces_kept slow": 0, "tare_keep_traces_kept rare": 1,
+		"tare_keep_traces_kept retro": 1, "tare_keep_traces_kept error": 1, "tare_keep_traces_kept slow": 0, "tare_keep_traces_kept rare": 1,
 		"tare_keep_traces_kept rule": 0, "tare_keep_traces_kept incomplete": 0, "tare_keep_traces_kept share": 1,
 		"tare_keep_traces_dropped share": 1, "tare_keep_traces_dropped rule": 0, "tare_keep_traces_dropped incomplete": 0,
 		"tare_keep_spans_dropped ": 3, "tare_keep_late_spans kept": 0, "tare_keep_late_spans dropped": 0, "tare_keep_late_spans reversed": 0, "tare_keep_late_spans unknown": 1,

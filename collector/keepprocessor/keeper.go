@@ -16,7 +16,8 @@ import (
 type reason uint8
 
 const (
-	byError reason = iota
+	byRetro reason = iota
+	byError
 	bySlow
 	byRare
 	byRule
@@ -25,7 +26,7 @@ const (
 	numReasons = iota
 )
 
-var reasonNames = [numReasons]string{"error", "slow", "rare", "rule", "incomplete", "share"}
+var reasonNames = [numReasons]string{"retro", "error", "slow", "rare", "rule", "incomplete", "share"}
 
 // keeper decides about traces.
 type keeper struct {
@@ -146,6 +147,10 @@ func (k *keeper) judge(t *tally, now time.Time) (why reason, th consistent.Thres
 			return byRule, 0, true
 		}
 	}
+	if t.sampled.Kept() != 0 {
+		// The agent chose it for what it is like: it shows neither what is usual nor how much comes.
+		return byRetro, consistent.Always, false
+	}
 	slow, rare := k.observe(t, now)
 	switch {
 	case k.isError(t):
@@ -251,6 +256,8 @@ func (k *keeper) reverse(s *scratch, t *tally) bool {
 	switch {
 	case th >= consistent.Never || k.incomplete == IncompleteDrop:
 		return false
+	case t.sampled.Kept() != 0:
+		why, th = byRetro, consistent.Always
 	case k.isError(t) && (k.errors != ErrorsRoot || t.rank == root):
 		why, th = byError, consistent.Always
 	case t.rank == root && k.limits.exceeded(t.service, t.top.Name(), durationOf(t.top)):

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-trace/tare/otel/consistent"
 	"github.com/tare-trace/tare/span/semconv"
+	"github.com/tare-trace/tare/store/weight"
 )
 
 // tally collects what the spans of one trace say, and holds the decision.
@@ -29,6 +30,7 @@ type tally struct {
 	serverFailed bool // such a server span
 	topFailed    bool // top is such a span
 	incomplete   bool
+	sampled      weight.Trace // by what all spans say
 
 	own     sampling // of top
 	dropped bool
@@ -52,6 +54,7 @@ type scratch struct {
 	share  []int32 // indices of traces that the share decides
 	walk   walk
 	states states
+	before weight.States
 }
 
 var scratches = sync.Pool{New: func() any {
@@ -73,7 +76,7 @@ func (s *scratch) free() {
 	s.traces, s.of, s.share = s.traces[:0], s.of[:0], s.share[:0]
 	clear(s.index)
 	s.walk.reset()
-	s.states = states{}
+	s.states, s.before = states{}, weight.States{}
 	scratches.Put(s)
 }
 
@@ -97,7 +100,9 @@ func (k *keeper) read(s *scratch, td ptrace.Traces) {
 					last, at = id, s.trace(id, len(k.rules))
 				}
 				s.of = append(s.of, at)
-				k.readSpan(&s.traces[at], service, resource, sp)
+				t := &s.traces[at]
+				retro := k.readSpan(t, service, resource, sp)
+				t.sampled.Add(s.before.Adjusted(sp.TraceState().AsRaw()), sp.ParentSpanID().IsEmpty(), retro)
 				if k.seen != nil {
 					s.walk.add(at, hash, sp)
 				}
@@ -119,7 +124,8 @@ func (s *scratch) trace(id pcommon.TraceID, rules int) int32 {
 	return at
 }
 
-func (k *keeper) readSpan(t *tally, service string, resource pcommon.Map, sp ptrace.Span) {
+// readSpan reads a span, and returns what it says of retroactive sampling.
+func (k *keeper) readSpan(t *tally, service string, resource pcommon.Map, sp ptrace.Span) semconv.RetroSet {
 	t.spans++
 	m := readMarks(sp.Attributes())
 	t.late = t.late && m.late
@@ -144,6 +150,7 @@ func (k *keeper) readSpan(t *tally, service string, resource pcommon.Map, sp ptr
 			t.rule = i
 		}
 	}
+	return m.retro
 }
 
 // marks are the attributes of a span that matter for a decision.
@@ -152,6 +159,7 @@ type marks struct {
 	late       bool
 	state      bool // tare_tracer has judged the trace, and this is its top span
 	incomplete bool
+	retro      semconv.RetroSet // without reasons, which do not matter
 }
 
 func readMarks(attributes pcommon.Map) (m marks) {
@@ -161,6 +169,10 @@ func readMarks(attributes pcommon.Map) (m marks) {
 			m.status = statusOf(v)
 		case semconv.Late:
 			m.late = v.Bool()
+		case semconv.Retro:
+			if v.Bool() {
+				m.retro = semconv.RetroKept
+			}
 		case semconv.TraceState:
 			m.state = true
 			m.incomplete = v.Str() == semconv.StateIncomplete
