@@ -4,7 +4,7 @@
 //	services                          services with spans stored
 //	operations?service=               span names of a service
 //	traces?service&operation&kind&min&max&status=error|ok&state=complete|unlinked|incomplete
-//	      &attr=key=value&roots=true&calls&start&end|last&limit&after&sort=time|duration|spans
+//	      &retro=any|error|slow|no_response|reset|open|outside|capture&attr=key=value&roots=true&calls&start&end|last&limit&after&sort=time|duration|spans
 //	                                  traces with a span that meets all conditions: the newest, the
 //	                                  longest, or those with the most spans first
 //	overview?columns=60 and the conditions of traces but limit, after, sort
@@ -26,6 +26,8 @@
 // the value is any text (\* is a star), key!=value, key<number, key<=number, key>number,
 // key>=number. Only key=value without a * has an index to use.
 //
+// state and retro (why the trace was kept retroactively) are of whole traces, all other conditions of one span.
+//
 // With calls=B, service is the caller: the search finds calls from A to B as the map
 // counts them, and the other conditions apply to the span that measures the call.
 //
@@ -44,6 +46,7 @@
 // Attribute values are strings with their type beside them, and start_unix_ns is a
 // string, because readers that parse numbers as doubles would round those beyond 2^53.
 // Times within a trace are nanoseconds since its start. Requests, errors and rates are
-// estimates, weighted by sampling probability; spans are what is stored. A quantile is
+// estimates, weighted by sampling probability; spans are what is stored of the traces that count. One that was kept
+// retroactively counts in no estimate: its weight is 0 (package store/weight). A quantile is
 // null if it is unknown: for a peer that is not traced and has several callers.
 package api

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/tare-trace/tare/internal/duration"
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/internal/answer"
 )
@@ -134,6 +135,17 @@ func (p *params) among(name string, words ...string) string {
 		p.fail(name, v, strings.Join(words, ", "))
 	}
 	return v
+}
+
+// retro is any, or a reason for which traces are kept retroactively.
+func (p *params) retro(name string) semconv.RetroSet {
+	const whatever = "any"
+	switch v := p.among(name, append([]string{whatever}, semconv.RetroReasons[:]...)...); v {
+	case whatever:
+		return semconv.RetroKept
+	default:
+		return semconv.RetroSetOf(v)
+	}
 }
 
 // timeRange is [start, end); zero times are unbounded.

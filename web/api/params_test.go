@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-trace/tare/span/semconv"
 	"github.com/tare-trace/tare/store"
 	"github.com/tare-trace/tare/web/internal/answer"
 )
@@ -33,6 +34,8 @@ func TestSearchQuery(t *testing.T) {
 		"attr=url.path=/check*&attr=" + url.QueryEscape("code>=500") + "&attr=" + url.QueryEscape("code<600") + "&attr=a!=b": {
 			Conditions: []store.Condition{{Key: "url.path", Op: "~", Value: "/check*"}, {Key: "code", Op: ">=", Value: "500"},
 				{Key: "code", Op: "<", Value: "600"}, {Key: "a", Op: "!=", Value: "b"}}, Limit: 20},
+		"retro=any":         {Retro: semconv.RetroKept, Limit: 20},
+		"retro=no_response": {Retro: semconv.RetroSetOf("no_response"), Limit: 20},
 		"start=1777600000000&end=2026-05-01T12:00:00Z": {
 			Start: time.UnixMilli(1777600000000), End: now, Limit: 20},
 		"last=1h": {Start: now.Add(-time.Hour), End: now.Add(time.Millisecond), Limit: 20},
@@ -57,6 +60,7 @@ func TestWrongParametersSayWhatIsAllowed(t *testing.T) {
 		"max=-1s":               "a duration such as",
 		"min=2s&max=1s":         "at least min",
 		"status=bad":            "error, ok",
+		"retro=failed":          "any, error, slow, no_response, reset, open, outside, capture",
 		"state=done":            "complete, unlinked, incomplete",
 		"kind=unspecified":      "internal, server, client, producer, consumer",
 		"roots=yes":             "true or false",

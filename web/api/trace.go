@@ -30,6 +30,7 @@ type traceHead struct {
 	State    string         `json:"state"`
 	Reason   string         `json:"reason"`
 	Keep     string         `json:"keep"`
+	Retro    string         `json:"retro"` // why it was kept retroactively, with commas between; "": it was not
 	Weight   float64        `json:"weight"`
 	Services []serviceCount `json:"services"`
 	Resource []resource     `json:"resources"`
@@ -217,7 +218,7 @@ func (t *analysed) head() traceHead {
 	h := traceHead{
 		TraceID: t.ID.String(), StartNs: strconv.FormatUint(t.Start, 10), Duration: t.End - t.Start,
 		Start: timeText(time.Unix(int64(t.Start/1e9), int64(t.Start%1e9))), // as a Timestamp, times after 2262 would wrap
-		State: t.State, Reason: t.Reason, Keep: t.Keep, Weight: finite(t.Weight),
+		State: t.State, Reason: t.Reason, Keep: t.Keep, Retro: t.Retro.String(), Weight: finite(t.Weight),
 		Services: make([]serviceCount, 0, len(t.Services)), Resource: make([]resource, 0, len(t.Resources)),
 		Gaps: intervals(t.Gaps), Hidden: t.found.HiddenSpans, Damaged: t.damaged,
 	}

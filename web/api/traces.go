@@ -78,6 +78,7 @@ type summary struct {
 	State    string         `json:"state"`
 	Reason   string         `json:"reason"`
 	Keep     string         `json:"keep"`
+	Retro    string         `json:"retro"` // why it was kept retroactively, with commas between; "": it was not
 	Weight   float64        `json:"weight"`
 }
 
@@ -112,7 +113,7 @@ func (a *api) search(r *http.Request) (any, error) {
 		s := summary{
 			TraceID: t.TraceID.String(), Service: t.Service, Name: t.Root, Target: t.Target, Start: timeText(t.Start),
 			Duration: int64(t.Duration), Spans: t.Spans, Errors: t.Errors, Services: make([]serviceCount, 0, len(t.Services)), More: t.More,
-			State: t.State, Reason: t.Reason, Keep: t.Keep, Weight: finite(t.Weight),
+			State: t.State, Reason: t.Reason, Keep: t.Keep, Retro: t.Retro.String(), Weight: finite(t.Weight),
 		}
 		for _, c := range t.Services {
 			s.Services = append(s.Services, serviceCount(c))
@@ -134,6 +135,7 @@ func searchQuery(p *params, now time.Time) (store.Query, error) {
 		MinDuration: p.duration("min"),
 		MaxDuration: p.duration("max"),
 		State:       p.among("state", semconv.StateComplete, semconv.StateUnlinked, semconv.StateIncomplete),
+		Retro:       p.retro("retro"),
 		Conditions:  p.attributes(),
 		Roots:       p.flag("roots", false),
 		Calls:       p.text("calls"),

@@ -2,6 +2,7 @@
 
 import {el, add, replace, visible} from './dom.js';
 import {get} from './api.js';
+import {retro as retroReasons} from './reasons.js';
 
 const ranges = [['15m', 'last 15 minutes'], ['1h', 'last hour'], ['6h', 'last 6 hours'], ['24h', 'last 24 hours'], ['168h', 'last 7 days']];
 const kinds = ['server', 'client', 'internal', 'producer', 'consumer'];
@@ -88,7 +89,7 @@ export function timeRange(query, changed) {
 export const rangeOf = (query) => (query.get('start') || query.get('end')
   ? {start: query.get('start'), end: query.get('end')} : {last: query.get('last') || '1h'});
 
-const conditions = ['service', 'calls', 'operation', 'kind', 'min', 'max', 'status', 'state', 'roots'];
+const conditions = ['service', 'calls', 'operation', 'kind', 'min', 'max', 'status', 'state', 'retro', 'roots'];
 
 // conditionsOf is what an address searches, as the API takes it.
 export const conditionsOf = (query) => ({
@@ -108,6 +109,7 @@ export function searchForm(query, {submitted, opened, signal}) {
   const max = el('input', {name: 'max', value: query.get('max') ?? '', placeholder: '2s', size: 6, autocomplete: 'off'});
   const status = el('select', {name: 'status'}, option('', 'any'), option('error', 'error', query.get('status')), option('ok', 'no error', query.get('status')));
   const state = el('select', {name: 'state'}, option('', 'any'), option('complete', 'complete', query.get('state')), option('unlinked', 'unlinked: part of more', query.get('state')), option('incomplete', 'incomplete', query.get('state')));
+  const retro = el('select', {name: 'retro'}, option('', 'any'), option('any', 'kept', query.get('retro')), Object.entries(retroReasons).map(([k, why]) => option(k, why, query.get('retro'))));
   const attrs = el('input', {name: 'attr', value: query.getAll('attr').map(quote).join(' '), placeholder: 'url.path=/check* http.response.status_code>=500', autocomplete: 'off', spellcheck: 'false'});
   const roots = el('input', {type: 'checkbox', name: 'roots', prop: {checked: query.get('roots') === 'true'}});
   const calls = el('input', {name: 'calls', value: query.get('calls') ?? '', placeholder: 'any', autocomplete: 'off', spellcheck: 'false'});
@@ -115,9 +117,9 @@ export function searchForm(query, {submitted, opened, signal}) {
   const problem = el('p', {class: 'problem', role: 'alert'});
   const range = timeRange(query);
 
-  const more = el('details', {class: 'more', open: ['calls', 'kind', 'max', 'state', 'attr', 'roots'].some((k) => query.get(k))},
+  const more = el('details', {class: 'more', open: ['calls', 'kind', 'max', 'state', 'retro', 'attr', 'roots'].some((k) => query.get(k))},
     el('summary', {}, 'More conditions'),
-    el('div', {class: 'fields'}, field('Calls to', calls), field('Kind', kind, 'narrow'), field('Longest', max, 'narrow'), field('Trace is', state, 'narrow'), field('Attributes', attrs, 'wide', 'key=value with spaces between. In a value * is any text, "two words" stand in quotes; numbers compare with <, <=, >, >=; != is another value.'),
+    el('div', {class: 'fields'}, field('Calls to', calls), field('Kind', kind, 'narrow'), field('Longest', max, 'narrow'), field('Trace is', state, 'narrow'), field('Retro', retro, 'narrow', 'Traces that the agent kept afterwards, because something failed or was slow.'), field('Attributes', attrs, 'wide', 'key=value with spaces between. In a value * is any text, "two words" stand in quotes; numbers compare with <, <=, >, >=; != is another value.'),
       el('label', {class: 'check', tip: 'Only spans without a parent match: what came in from outside.'}, roots, ' roots only')));
 
   const form = el('form', {class: 'search', role: 'search', 'aria-label': 'Traces'},
@@ -155,7 +157,7 @@ export function searchForm(query, {submitted, opened, signal}) {
     }
     submitted({
       service: service.value, calls: calls.value.trim(), operation: operation.value.trim(), kind: kind.value, min: shortest, max: longest,
-      status: status.value, state: state.value, attr: pairs, roots: roots.checked ? 'true' : '', ...range.value(),
+      status: status.value, state: state.value, retro: retro.value, attr: pairs, roots: roots.checked ? 'true' : '', ...range.value(),
     });
   });
   id.addEventListener('paste', () => setTimeout(() => traceID(id.value) && form.requestSubmit()));

@@ -22,12 +22,24 @@ const partly = {
 };
 
 const kept = {
+  retro: 'the agent kept it retroactively',
   error: 'something failed',
   slow: 'it was slow',
   rare: 'its path is rare',
   rule: 'a rule keeps it',
   incomplete: 'it is incomplete',
   share: 'by the probability for all other traces',
+};
+
+// Why the agent kept a trace that head sampling did not choose; also the choices of the search.
+export const retro = {
+  error: 'something failed',
+  slow: 'it was slow',
+  no_response: 'a request had no response',
+  reset: 'a connection was reset',
+  open: 'a request stayed open',
+  outside: 'it was asked for by its id',
+  capture: 'its service was captured',
 };
 
 export const lost = {
@@ -99,6 +111,7 @@ export const whyUnlinked = (reason) => (reason || '').split(',').filter(Boolean)
   return Object.hasOwn(partly, kind) ? partly[kind](service) : word;
 }).join('; ') || 'no reason was given';
 export const whyKept = (reason) => words(reason || '', kept);
+export const whyRetro = (reason) => words(reason || '', retro);
 
 // What marks on spans mean; the legend and the tooltips say the same.
 export const marks = {

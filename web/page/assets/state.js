@@ -1,7 +1,8 @@
-// What the collector found out about a trace, as a badge.
+// What agent and collector found out about a trace, as badges.
 
 import {el} from './dom.js';
-import {whyIncomplete, whyUnlinked} from './reasons.js';
+import {count} from './format.js';
+import {whyIncomplete, whyKept, whyRetro, whyUnlinked} from './reasons.js';
 
 export function stateBadge(trace) {
   switch (trace.state) {
@@ -16,4 +17,14 @@ export function stateBadge(trace) {
     default: // nobody checked it
       return '';
   }
+}
+
+// keptBadges say why a trace was kept, and how many it stands for.
+export function keptBadges(trace) {
+  const badges = [];
+  if (trace.retro) badges.push(el('span', {class: 'badge retro', tip: 'Head sampling did not choose this trace: the agent kept it afterwards. It counts in no estimate.'}, `retro: ${whyRetro(trace.retro)}`));
+  const why = trace.retro && trace.keep === 'retro' ? '' : whyKept(trace.keep);
+  if (why) badges.push(el('span', {class: 'badge', tip: trace.keep}, `kept: ${why}`));
+  if (trace.weight > 1.005) badges.push(el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`));
+  return badges;
 }

@@ -12,8 +12,7 @@ import {pickers} from './chips.js';
 import {href, traceHref, compareHref, searchHref, rewrite} from './route.js';
 import {introduce} from './color.js';
 import {duration, time, utc, plural, count} from './format.js';
-import {whyKept} from './reasons.js';
-import {stateBadge} from './state.js';
+import {keptBadges, stateBadge} from './state.js';
 import {named, titleOf} from './named.js';
 
 const PAUSE = 60; // ms
@@ -60,8 +59,7 @@ export function summary(trace, tree, services, heading = 'h1') {
     trace.hidden_spans ? el('span', {class: 'badge', tip: 'They are of services that you may not see.'}, `${plural(trace.hidden_spans, 'span')} left out`) : '',
     trace.damaged ? el('span', {class: 'badge bad', tip: trace.damaged}, 'damaged: some of its spans cannot be read') : '',
     cutBadge(trace.cut),
-    whyKept(trace.keep) ? el('span', {class: 'badge', tip: trace.keep}, `kept: ${whyKept(trace.keep)}`) : '',
-    trace.weight > 1.005 ? el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)} traces`) : '',
+    keptBadges(trace),
   ];
   return el('div', {class: 'trace-head'},
     el(heading, {class: 'trace-title'}, el('b', {}, trace.services[top?.service]?.name ?? ''), ' ', el('span', {class: 'trace-op'}, named(top ?? {}))),

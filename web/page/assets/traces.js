@@ -9,8 +9,7 @@ import {chips} from './chips.js';
 import {href, go, traceHref, compareHref, withQuery, leaveSearch, scrolledIn} from './route.js';
 import {duration, time, utc, ago, plural, count} from './format.js';
 import {named} from './named.js';
-import {whyKept} from './reasons.js';
-import {stateBadge} from './state.js';
+import {keptBadges, stateBadge} from './state.js';
 
 const PAGE = 50; // traces a request
 const MOST = 1000; // traces in the list, so that it stays quick
@@ -26,9 +25,7 @@ function item(trace, longest, pick) {
   const labels = [];
   if (trace.errors) labels.push(el('span', {class: 'badge bad'}, plural(trace.errors, 'error')));
   if (trace.state !== 'complete') labels.push(stateBadge(trace));
-  const why = whyKept(trace.keep);
-  if (why) labels.push(el('span', {class: 'badge', tip: trace.keep}, `kept: ${why}`));
-  if (trace.weight > 1.005) labels.push(el('span', {class: 'badge', tip: 'By its sampling probability.'}, `stands for ${trace.weight < 10 ? trace.weight.toFixed(1) : count(trace.weight)}`));
+  labels.push(keptBadges(trace));
   return el('li', {class: `trace-item${trace.errors ? ' failed' : ''}`},
     el('a', {href: traceHref(trace.trace_id), class: 'trace-link'},
       el('span', {class: 'trace-name'}, el('b', {}, trace.service || 'unknown service'), ' ', el('span', {class: 'trace-op'}, named(trace))),
