@@ -15,6 +15,16 @@ INLINE void client_heard(struct conn *c, u32 snd_una)
 		path_unanswered(c);
 }
 
+/* Whom it asked is not traced, or its connection ended: nobody else says that its request failed. */
+__noinline int client_fails(struct conn *c, const struct client_exchange *x, u32 reason)
+{
+	if (!c || !x)
+		return 0;
+	struct context ctx = x->caller;
+	ctx.span = x->span;
+	return trigger(c, &ctx, x->began, reason);
+}
+
 /* More of a response. Not of what the connection is used for once it is switched to another protocol. */
 __noinline int client_response(struct conn *c, struct bytes *b)
 {
@@ -34,6 +44,9 @@ __noinline int client_response(struct conn *c, struct bytes *b)
 	m.now = bpf_ktime_get_ns();
 	emit_data(&m);
 	x->responding = 1;
+	if (cfg_retro && first && !(c->flags & C_PEER_TRACED) && is_retro(x->span) &&
+	    retro_is_error(b))
+		client_fails(c, x, TARE_RETRO_ERROR);
 	if (first && m.http && peek(b) == PAYLOAD_HTTP_SWITCH) {
 		emit_end(x->span, TARE_END_SWITCHED, 0);
 		x->span = 0;
@@ -77,7 +90,7 @@ INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, str
 	struct client_exchange *x = &c->client.x;
 	x->caller = a->ctx;
 	a->parent = a->ctx.span;
-	a->ctx.span = random_id();
+	a->ctx.span = random_span(a->parent ? is_retro(a->parent) : a->retro);
 	x->span = a->ctx.span;
 	x->responding = 0;
 	bool told = false;
@@ -88,6 +101,8 @@ INLINE void client_begin(struct conn *c, const struct tcp_view *v, u32 skip, str
 	a->flags |= told ? 0 : TARE_F_UNTAGGED;
 	a->role = TARE_CLIENT;
 	a->now = bpf_ktime_get_ns();
+	if (cfg_retro)
+		x->began = a->now;
 	a->offset = client_offset(v, skip);
 	a->sequence = cfg_sequence ? v->write_seq + skip : 0;
 	if (emit_start(c, a) == PAYLOAD_HTTP_REQUEST)
@@ -214,6 +229,8 @@ INLINE void client_closed(struct conn *c, u32 error)
 	struct client_exchange *x = &c->client.x;
 	if (x->span)
 		emit_end(x->span, TARE_END_CLOSED, error);
+	if (is_retro(x->span) && !x->responding)
+		client_fails(c, x, error ? TARE_RETRO_RESET : TARE_RETRO_NO_RESPONSE);
 	x->span = 0;
 }
 

@@ -368,6 +368,15 @@ INLINE void conn_behind(struct conn *c, const u8 *name)
 	__builtin_memcpy(c->server.behind, name, MARK_NAME);
 }
 
+/* Whether a tag that was read begins a request with records: of retro requests, where such are kept. */
+INLINE bool tag_counts(enum tag_result r, const struct tag_context *ctx)
+{
+	return r == TAG_OK || (cfg_retro && r == TAG_UNSAMPLED && ctx->flags & TAG_RETRO);
+}
+
+/* The length of a tag that was made, as every verifier understands it. */
+#define TAG_BYTES(n) (AT_MOST((n) - 1, TAG_LEN_OFFSET - 1) + 1)
+
 /* Does a request without a tag count as not sampled, because a trusted peer promised tags? */
 INLINE bool conn_follows(const struct conn *c)
 {
@@ -502,10 +511,23 @@ __noinline int tx_within(struct conn *c, u32 seq, u32 size, u32 named)
 	for (int i = 0; i < TAGS; i++) {
 		if (i >= c->tags || c->client.tx[i].start - seq >= size)
 			continue;
+		if (cfg_retro && c->client.tx[i].ctx.flags)
+			continue; /* its stream is not named */
 		c->client.tx[i].written |= named;
 		n++;
 	}
 	return n;
+}
+
+/* A segment has room for one tag: that of a retro request gives way to another's. */
+INLINE bool tx_gives_way(const struct conn *c, u32 i, u32 seq, u32 size)
+{
+	if (!cfg_retro || c->client.tx[i & (TAGS - 1)].ctx.flags != TAG_RETRO)
+		return false;
+	for (u32 k = 0; k < TAGS; k++)
+		if (k < c->tags && !c->client.tx[k].ctx.flags && c->client.tx[k].start - seq < size)
+			return true;
+	return false;
 }
 
 /* Segments that are to be sent may have to name streams; streams.bpf.h. */
@@ -522,6 +544,13 @@ INLINE bool tx_push(struct conn *c, const struct context *ctx, u32 start, u32 sn
 	u32 i = 0;
 	while (i < TAGS && i < c->tags && c->client.tx[i].start != start)
 		i++;
+	if (cfg_retro && i >= TAGS && !is_retro(ctx->span)) {
+		i = 0;
+		while (i < TAGS && c->client.tx[i].ctx.flags != TAG_RETRO)
+			i++;
+		if (i < TAGS && !c->client.tx[i].written)
+			count(TARE_C_TAG_QUEUE_FULL);
+	}
 	if (i >= TAGS) {
 		if (!streams_wait(c, snd_una)) /* else a segment names the stream */
 			count(TARE_C_TAG_QUEUE_FULL);
@@ -531,6 +560,7 @@ INLINE bool tx_push(struct conn *c, const struct context *ctx, u32 start, u32 sn
 	t->ctx.hi = ctx->hi;
 	t->ctx.lo = ctx->lo;
 	t->ctx.span = ctx->span;
+	t->ctx.flags = is_retro(ctx->span) ? TAG_RETRO : 0;
 	t->start = start;
 	t->written = 0;
 	if (i == c->tags)

@@ -94,6 +94,26 @@ INLINE u64 bytes_of_payload(const struct datagram *d, u32 room)
 	return cfg_payload ? AT_MOST(len, room) : 0;
 }
 
+INLINE void write_query(struct start_record *e, struct __sk_buff *skb, const struct datagram *d,
+			const struct conn *c, const struct start *a)
+{
+	u64 len = bytes_of_payload(d, TARE_PAYLOAD_START);
+	fill_start(e, c, a);
+	e->transport = TARE_OVER_UDP;
+	if (len && !bpf_skb_load_bytes_relative(skb, d->at, e->payload, len, BPF_HDR_START_NET))
+		e->payload_len = len;
+}
+
+INLINE void write_answer(struct data_record *e, struct __sk_buff *skb, const struct datagram *d,
+			 const struct more *m)
+{
+	u64 len = bytes_of_payload(d, TARE_PAYLOAD_DATA);
+	fill_data(e, m);
+	e->payload_len = 0;
+	if (len && !bpf_skb_load_bytes_relative(skb, d->at, e->payload, len, BPF_HDR_START_NET))
+		e->payload_len = len;
+}
+
 INLINE void query_sent(struct __sk_buff *skb, const struct datagram *d, const struct service *svc)
 {
 	struct bpf_sock *sk = skb->sk ? bpf_sk_fullsock(skb->sk) : 0;
@@ -109,13 +129,10 @@ INLINE void query_sent(struct __sk_buff *skb, const struct datagram *d, const st
 		in_epoll = BPF_CORE_READ(k, sk, sk_socket, file, f_ep, first) != 0;
 	}
 	struct lookup_key key = lookup_key_of(skb, d);
-	struct start_record *e = lookup_asked(c, &key, d->size, in_epoll);
-	if (!e)
-		return;
-	u64 len = bytes_of_payload(d, TARE_PAYLOAD_START);
-	if (len && !bpf_skb_load_bytes_relative(skb, d->at, e->payload, len, BPF_HDR_START_NET))
-		e->payload_len = len;
-	bpf_ringbuf_submit(e, ring_flags());
+	struct start *a = lookup_asked(c, &key, d->size, in_epoll);
+	struct start_record *e;
+	if (a)
+		RECORD(a->ctx.span, e, sizeof(*e), write_query(e, skb, d, c, a));
 }
 
 SEC("cgroup_skb/egress")
@@ -159,15 +176,8 @@ int tare_hears_name(struct __sk_buff *skb)
 	bpf_map_delete_elem(&lookups, &key); /* *l may be another's from here on */
 	if (forgotten)
 		return 1;
-	struct data_record *e = record_reserve(TARE_DATA_USUAL);
-	if (!e)
-		return 1;
-	fill_data(e, &m);
-	e->payload_len = 0;
-	u64 len = bytes_of_payload(&d, TARE_PAYLOAD_DATA);
-	if (len && !bpf_skb_load_bytes_relative(skb, d.at, e->payload, len, BPF_HDR_START_NET))
-		e->payload_len = len;
-	bpf_ringbuf_submit(e, ring_flags());
+	struct data_record *e;
+	RECORD(m.span, e, TARE_DATA_USUAL, write_answer(e, skb, &d, &m));
 	emit_end(m.span, TARE_END_STREAM, 0);
 	return 1;
 }

@@ -138,35 +138,28 @@ INLINE bool is_quic(const struct datagram *d)
 		(version == QUIC_2 && (d->head[0] & 0xf0) == (QUIC_INITIAL | 0x10)));
 }
 
-/* The span of a look-up begins; returns its record, without payload. */
-INLINE struct start_record *lookup_begins(struct conn *c, const struct lookup_key *k, u32 size,
-					  struct start *a)
+/* The span of a look-up begins. False: its answer would not be known. */
+INLINE bool lookup_begins(struct conn *c, const struct lookup_key *k, u32 size, struct start *a)
 {
 	a->parent = a->ctx.span;
-	a->ctx.span = random_id();
+	a->ctx.span = random_span(is_retro(a->parent));
 	a->flags = TARE_F_UNTAGGED;
 	a->role = TARE_CLIENT;
 	a->now = bpf_ktime_get_ns();
 	a->b.size = size;
 	struct lookup l = {.span = a->ctx.span, .asked = a->now};
-	if (bpf_map_update_elem(&lookups, k, &l, BPF_ANY)) {
-		count(TARE_C_STORAGE_FULL); /* its answer would not be known */
-		return 0;
-	}
-	struct start_record *e = record_reserve(sizeof(*e));
-	if (!e)
-		return 0;
-	fill_start(e, c, a);
-	e->transport = TARE_OVER_UDP;
-	return e;
+	if (!bpf_map_update_elem(&lookups, k, &l, BPF_ANY))
+		return true;
+	count(TARE_C_STORAGE_FULL);
+	return false;
 }
 
 /*
- * A query is sent. Returns its record, or 0 if it has none: it is not linked, its request is not
+ * A query is sent. Returns its span, or 0 if it has none: it is not linked, its request is not
  * sampled, or it was sent before.
  */
-INLINE struct start_record *lookup_asked(struct conn *c, const struct lookup_key *k, u32 size,
-					 u32 in_epoll)
+INLINE struct start *lookup_asked(struct conn *c, const struct lookup_key *k, u32 size,
+				  u32 in_epoll)
 {
 	struct start *a = start_in(HOOK_LOOKS_UP);
 	if (!a)
@@ -187,7 +180,7 @@ INLINE struct start_record *lookup_asked(struct conn *c, const struct lookup_key
 	if (why || !ctx.span)
 		return 0;
 	a->ctx = ctx;
-	return lookup_begins(c, k, size, a);
+	return lookup_begins(c, k, size, a) ? a : 0;
 }
 
 #endif

@@ -36,6 +36,7 @@ struct start {
 	struct bytes b;
 	u8 role;
 	u8 flags; /* enum start_flags */
+	u8 retro; /* of a server, or TARE_F_ROOT: the request is; of what a service sends, ctx.span says so */
 };
 
 /*
@@ -113,24 +114,35 @@ INLINE void fill_start(struct start_record *e, const struct conn *c, const struc
 }
 
 /* Returns what the payload looks like, so that it need not be read again. */
-__noinline int emit_start(struct conn *c, struct start *a)
+INLINE int write_start(struct start_record *e, const struct conn *c, const struct start *a)
 {
-	if (!c || !a)
-		return PAYLOAD_OTHER;
-	struct start_record *e = record_reserve(sizeof(*e));
-	if (!e)
-		return PAYLOAD_OTHER;
-	fill_start(e, c, a);
 	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_START);
-	int kind = PAYLOAD_OTHER;
+	fill_start(e, c, a);
 	if (a->flags & TARE_F_HTTP2) {
 		e->payload_len = headers_payload(e->payload, a->head, &a->b);
 	} else if (cfg_payload && a->b.data && len &&
 		   !bpf_probe_read_user(e->payload, len, a->b.data)) {
 		e->payload_len = len;
-		kind = payload_kind(e->payload, len);
+		return payload_kind(e->payload, len);
 	}
-	bpf_ringbuf_submit(e, ring_flags());
+	return PAYLOAD_OTHER;
+}
+
+/* What a record takes of the memory of retro.bpf.h. */
+INLINE u32 size_of_start(const struct start *a)
+{
+	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_START - FRAME_HEADER);
+	return __builtin_offsetof(struct start_record, payload) + FRAME_HEADER +
+	       (cfg_payload && a->b.data ? len : 0);
+}
+
+__noinline int emit_start(struct conn *c, struct start *a)
+{
+	int kind = PAYLOAD_OTHER;
+	struct start_record *e;
+	if (!c || !a)
+		return PAYLOAD_OTHER;
+	RECORD_TAKING(a->ctx.span, e, sizeof(*e), size_of_start(a), kind = write_start(e, c, a));
 	return kind;
 }
 
@@ -156,51 +168,49 @@ INLINE void fill_data(struct data_record *e, const struct more *a)
 	e->span_id = a->span;
 }
 
+INLINE void write_data(struct data_record *e, const struct more *a, u64 len)
+{
+	fill_data(e, a);
+	e->payload_len = len && !bpf_probe_read_user(e->payload, len, a->b.data) ? len : 0;
+}
+
+INLINE void write_headers(struct data_record *e, const struct more *a)
+{
+	fill_data(e, a);
+	e->payload_len = headers_payload(e->payload, a->head, &a->b);
+}
+
 __noinline int emit_data(struct more *a)
 {
 	if (!a)
 		return 0;
-	u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_DATA);
 	struct data_record *e;
 	if (a->flags & TARE_D_HEADERS) {
-		e = record_reserve(sizeof(*e));
-		if (!e)
-			return 0;
-		e->payload_len = headers_payload(e->payload, a->head, &a->b);
+		RECORD(a->span, e, sizeof(*e), write_headers(e, a));
 	} else if (cfg_payload && a->b.data && a->http && a->b.len > TARE_PAYLOAD_DATA) {
-		e = record_reserve(sizeof(*e));
-		if (!e)
-			return 0;
-		len = AT_MOST(a->b.len, TARE_PAYLOAD_HEAD);
-		e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;
-	} else if (cfg_payload && a->b.data && len) {
-		e = record_reserve(TARE_DATA_USUAL);
-		if (!e)
-			return 0;
-		e->payload_len = bpf_probe_read_user(e->payload, len, a->b.data) ? 0 : len;
+		u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_HEAD);
+		RECORD_TAKING(a->span, e, sizeof(*e), TARE_DATA_SHORT + len, write_data(e, a, len));
+	} else if (cfg_payload && a->b.data && a->b.len) {
+		u64 len = AT_MOST(a->b.len, TARE_PAYLOAD_DATA);
+		RECORD_TAKING(a->span, e, TARE_DATA_USUAL, TARE_DATA_SHORT + len,
+			      write_data(e, a, len));
 	} else {
-		e = record_reserve(TARE_DATA_SHORT);
-		if (!e)
-			return 0;
-		e->payload_len = 0;
+		RECORD(a->span, e, TARE_DATA_SHORT, write_data(e, a, 0));
 	}
-	fill_data(e, a);
-	bpf_ringbuf_submit(e, ring_flags());
 	return 0;
 }
 
 __noinline int emit_end(u64 span, u32 reason, u32 error)
 {
-	struct end_record *e = record_reserve(sizeof(*e));
-	if (!e)
-		return 0;
-	e->type = TARE_END;
-	e->reason = reason;
-	e->error = error;
-	e->pad = 0;
-	e->ts = bpf_ktime_get_ns();
-	e->span_id = span;
-	bpf_ringbuf_submit(e, ring_flags());
+	struct end_record *e;
+	RECORD(span, e, sizeof(*e), ({
+		       e->type = TARE_END;
+		       e->reason = reason;
+		       e->error = error;
+		       e->pad = 0;
+		       e->ts = bpf_ktime_get_ns();
+		       e->span_id = span;
+	       }));
 	return 0;
 }
 

@@ -245,6 +245,51 @@ struct path_record {
 	__u8 rest[4];
 };
 
+/* ---- retroactive sampling; retro.bpf.h ---- */
+
+enum retro_layout {
+	TARE_RETRO_SEGMENT = 1 << 18, /* bytes of its memory that a CPU takes at once */
+	TARE_RETRO_SHIFT =
+	    20, /* a place: number of a segment, and in so many bits below it what is used of that */
+	TARE_RETRO_WORDS =
+	    4, /* a stamp: where the record lies, and in 3 bits more than so many its length in words */
+};
+
+#define TARE_RETRO_USED ((1 << TARE_RETRO_SHIFT) - 1)
+
+struct retro_place {
+	__u64 at;
+	__u64 pad[7]; /* a cache line for each CPU */
+};
+
+/* Why a trace is to be kept. */
+enum retro_reason {
+	TARE_RETRO_ERROR = 1, /* the response tells of an error of the server */
+	TARE_RETRO_SLOW = 2,  /* the response to an entry took longer than the service's limit */
+	TARE_RETRO_NO_RESPONSE = 3, /* the connection ended without one */
+	TARE_RETRO_RESET = 4,	    /* the same, with an error of the socket */
+};
+
+struct retro_trigger {
+	__u64 trace_hi;
+	__u64 trace_lo;
+	__u64 span_id;
+	__u64 began; /* ns, CLOCK_MONOTONIC */
+	__u64 ts;
+	__u16 service;
+	__u8 role;
+	__u8 reason; /* enum retro_reason */
+	__u32 pad;
+};
+
+/* Of a service. The agent writes slow and floor, and reads the others. */
+struct retro_rule {
+	__u64 slow;	 /* ns; 0: nothing is slow */
+	__u64 floor;	 /* traces whose first half is less do not trigger: too many do */
+	__u64 triggered; /* requests that asked for their trace */
+	__u64 limited;	 /* of them: below the floor */
+};
+
 struct control_record {
 	__u32 type;
 	__u32 tgid;
@@ -355,6 +400,10 @@ enum counter {
 	TARE_C_RECORDS,	      /* records that found room */
 	TARE_C_CONTROL_FULL,  /* control records that found none */
 	TARE_C_MPTCP,	      /* subflows of MPTCP connections, which are not followed */
+	TARE_C_ROOTS_RETRO, /* requests that begin traces which are kept only if somebody asks for them in time */
+	TARE_C_RETRO_RECORDS, /* records of those */
+	TARE_C_RETRO_FULL,    /* of them: found no room */
+	TARE_C_TRIGGERS_FULL, /* triggers that found no room */
 	TARE_C_MAX,
 };
 

@@ -51,6 +51,24 @@ INLINE u64 random_id(void)
 	return id ? id : 1;
 }
 
+/* Of a span. */
+INLINE u64 random_span(bool retro)
+{
+	u64 id = random_id();
+	if (!cfg_retro)
+		return id;
+	return retro ? id | SPAN_RETRO : (id & ~(u64)SPAN_RETRO) ?: 2;
+}
+
+/*
+ * The first half of a trace's id, for one that begins here. A tag with an offset has no room for that of a retro
+ * request: it follows from the other.
+ */
+INLINE u64 random_trace(u64 lo, bool retro)
+{
+	return retro ? tag_derived(lo) : random_id();
+}
+
 /* The same where it is seldom needed, and the stack has no room. */
 __noinline u64 random_id_apart(void)
 {
@@ -152,7 +170,7 @@ INLINE bool has_own_calls(const struct conn *c)
  */
 INLINE bool own_drawn(struct conn *c)
 {
-	u64 threshold = sampling_threshold;
+	u64 threshold = traced_from();
 	if (!has_own_calls(c))
 		return false;
 	c->client.own = 0;

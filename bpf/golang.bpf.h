@@ -193,9 +193,7 @@ INLINE int go_stream_request(const struct stream_key *k, struct context *ctx)
 {
 	struct stream *s = bpf_map_lookup_elem(&streams, k);
 	if (!s)
-		return sampling_threshold
-			   ? 0
-			   : TARE_UNLINKED_STALE; /* if all are sampled, it is over */
+		return traced_from() ? 0 : TARE_UNLINKED_STALE; /* if all are sampled, it is over */
 	*ctx = s->server.ctx;
 	return 0;
 }

@@ -88,6 +88,7 @@ INLINE bool stream_take_tag(struct conn *c, u32 stream, u32 at, struct start *a)
 	a->ctx.hi = t.hi;
 	a->ctx.lo = t.lo;
 	a->parent = t.span;
+	a->retro = cfg_retro && t.flags & TAG_RETRO;
 	a->flags |= TARE_F_TAG;
 	return true;
 }
@@ -131,15 +132,16 @@ __noinline int stream_request(struct conn *c, struct tcp_view *v, const struct f
 			       !decide_root(c, a, v->arrived, stream_finds_parent(c, f->stream)))) {
 		return headers_alone(c, f, HOOK_RECEIVES, true);
 	}
-	a->ctx.span = random_id();
+	a->ctx.span = random_span(a->retro);
 	if (!exchange_begin(c, x, &a->ctx))
 		return 0;
 	x->ctx = a->ctx;
+	a->now = bpf_ktime_get_ns();
+	retro_begins(x, a->now, a->flags);
 	if (!stream_keep(c, f->stream, &scratch->stream)) {
 		exchange_end(c, x);
 		return 0;
 	}
-	a->now = bpf_ktime_get_ns();
 	a->role = TARE_SERVER;
 	c->server.x.begin_seq = from + f->at;
 	if (cfg_sequence || apart)
@@ -168,6 +170,8 @@ __noinline int stream_more(struct conn *c, const struct frame *f)
 	u64 span = s->server.ctx.span;
 	if (f->type == FRAME_RESET) {
 		exchange_end(c, &s->server);
+		if (!s->server.responding)
+			retro_unanswered(c, &s->server.ctx, s->server.began, true);
 		stream_ends(c, f->stream, span, TARE_END_CLOSED);
 		return 0;
 	}
@@ -178,6 +182,45 @@ __noinline int stream_more(struct conn *c, const struct frame *f)
 	m.now = bpf_ktime_get_ns();
 	emit_data(&m);
 	return 0;
+}
+
+/* The first and the last name ":status" of the static table (RFC 7541 A); the digit 5 in Huffman's code (B), 6 bits. */
+#define HPACK_STATUS_200 8
+#define HPACK_STATUS_500 14
+#define HUFFMAN_5	 0x1b
+
+/*
+ * The HEADERS with which a response begins have a status of 5xx, or are all of it, as those of failed calls of gRPC are. A
+ * status that the encoder has put into its dynamic table is not known here.
+ */
+__noinline int retro_is_failed_frame(const struct frame *f)
+{
+	u8 head[HEAD] = {};
+	if (!f || f->flags & (FRAME_PADDED | FRAME_PRIORITY))
+		return false;
+	struct bytes b = frame_bytes(f);
+	bool ends = f->flags & FRAME_END_STREAM;
+	if (!read_head(head, &b))
+		return false;
+	u8 at = head[0], name = at & ((at & 0xc0) == 0x40 ? 0x3f : 0x0f);
+	if (at & 0x80)
+		return at == (0x80 | HPACK_STATUS_500) || (at == (0x80 | HPACK_STATUS_200) && ends);
+	if ((at & 0xe0) == 0x20 || name < HPACK_STATUS_200 || name > HPACK_STATUS_500)
+		return false;
+	return head[1] & 0x80 ? head[2] >> 2 == HUFFMAN_5 : head[2] == '5';
+}
+
+/* The response to a stream that was received begins, or is over. */
+__noinline int stream_answered(const struct conn *c, const struct server_exchange *x,
+			       const struct frame *f, u32 begins)
+{
+	if (!c || !x || !f || !is_retro(x->ctx.span))
+		return 0;
+	if (begins && retro_is_failed_frame(f))
+		return trigger(c, &x->ctx, x->began, TARE_RETRO_ERROR);
+	if (f->type == FRAME_RESET)
+		return trigger(c, &x->ctx, x->began, TARE_RETRO_RESET);
+	return retro_answered(c, x, 0);
 }
 
 /* A frame of a response. */
@@ -196,6 +239,8 @@ __noinline int stream_response(struct conn *c, const struct frame *f)
 	bool begins = !x->responding && f->type == FRAME_HEADERS;
 	if (begins || ends)
 		m.flags |= server_unlinked(c, x, false) << TARE_D_UNLINKED_SHIFT;
+	if (cfg_retro && (begins || ends))
+		stream_answered(c, x, f, begins);
 	if (begins) {
 		m.flags |= TARE_D_FIRST;
 		x->responding = m.span;
@@ -249,7 +294,10 @@ __noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struc
 	}
 	x->caller = a->ctx;
 	a->parent = a->ctx.span;
-	a->ctx.span = x->span = random_id();
+	a->ctx.span = x->span = random_span(a->parent ? is_retro(a->parent) : a->retro);
+	bool retro = is_retro(x->span);
+	x->began = retro ? bpf_ktime_get_ns() : 0;
+	c->http2.gaps |= retro; /* its HEADERS lie elsewhere than those of sampled ones */
 	if (!stream_keep(c, f->stream, &scratch->stream))
 		return 0;
 	bool told = false;
@@ -259,7 +307,7 @@ __noinline int stream_asks(struct conn *c, const struct tcp_view *v, const struc
 	} else if (client_may_tag(c, v)) {
 		/* Of a header that began in an earlier write the rest can be named. */
 		u32 sent = f->at < 0 ? v->write_seq : seq;
-		bool named = streams_apart(c) && stream_push(c, f->stream, sent);
+		bool named = !retro && streams_apart(c) && stream_push(c, f->stream, sent);
 		told = (f->at >= 0 && tx_push(c, &a->ctx, seq, v->snd_una)) || named;
 	}
 	frame_head(a->head, f);
@@ -294,6 +342,8 @@ __noinline int stream_goes_on(struct conn *c, const struct frame *f, u32 directi
 	if (received && !x->responding && f->type == FRAME_HEADERS) {
 		m.flags |= TARE_D_FIRST;
 		x->responding = 1;
+		if (is_retro(x->span) && !(c->flags & C_PEER_TRACED) && retro_is_failed_frame(f))
+			client_fails(c, x, TARE_RETRO_ERROR);
 	}
 	emit_data(&m);
 	if (f->type == FRAME_RESET || (received && f->flags & FRAME_END_STREAM))
@@ -324,6 +374,10 @@ static long stream_closed(u64 i, struct ending *e)
 	if (c->flags & C_SERVER) {
 		span = s->server.ctx.span;
 		exchange_end(c, &s->server);
+		if (!s->server.responding)
+			retro_unanswered(c, &s->server.ctx, s->server.began, e->error);
+	} else if (is_retro(span) && !s->client.responding) {
+		client_fails(c, &s->client, e->error ? TARE_RETRO_RESET : TARE_RETRO_NO_RESPONSE);
 	}
 	emit_end(span, e->reason, e->error);
 	stream_forget(c, stream);

@@ -254,6 +254,7 @@ __noinline int inbox_tag(const struct conn *c, const struct context *ctx, u32 st
 	n.ctx.hi = ctx->hi;
 	n.ctx.lo = ctx->lo;
 	n.ctx.span = ctx->span;
+	n.ctx.flags = is_retro(ctx->span) ? TAG_RETRO : 0;
 	if (!(c->flags & C_LOCAL))
 		return early(c, 1) && early_tell(c, NOTE_TAG, start, &n.ctx);
 	struct inbox *in = inbox_of(c);
@@ -305,7 +306,7 @@ INLINE bool inbox_has_mark(const struct inbox *in, u32 kind, u32 start)
  */
 __noinline int early_came(const struct streams *s, const struct ip_said *said)
 {
-	if (!s || !said || (said->tag && said->tag != 1 + TAG_OK))
+	if (!s || !said || (said->tag && !tag_counts(said->tag - 1, &said->ctx)))
 		return 0;
 	struct note n = {.start = s->up, .kind = NOTE_WIRE};
 	if (said->tag) {
@@ -328,7 +329,8 @@ __noinline int inbox_came(const struct conn *c, const struct ip_said *said, u32 
 	struct inbox *in = c && said ? inbox_of(c) : 0;
 	if (!in)
 		return 0;
-	bool tag = said->tag == 1 + TAG_OK, mine = tag && in_turn(bpf_ktime_get_ns());
+	bool tag = said->tag && tag_counts(said->tag - 1, &said->ctx),
+	     mine = tag && in_turn(bpf_ktime_get_ns());
 	struct note n = {
 	    .start = seq + said->offset, .kind = NOTE_TAG | NOTE_WIRE, .ctx = said->ctx};
 	if (mine) {
@@ -343,7 +345,7 @@ __noinline int inbox_came(const struct conn *c, const struct ip_said *said, u32 
 		}
 	}
 	/* not sampled, says another tracer; or not here */
-	bool promise = (said->tag == 1 + TAG_UNSAMPLED || (tag && !mine)) && !said->mark;
+	bool promise = ((said->tag == 1 + TAG_UNSAMPLED && !tag) || (tag && !mine)) && !said->mark;
 	n.start = seq;
 	n.kind = (said->mark > MARK_LEN ? NOTE_BEHIND : NOTE_PROMISE) | NOTE_WIRE;
 	__builtin_memcpy(n.name, said->name, MARK_NAME);

@@ -85,7 +85,8 @@ INLINE u32 outgoing(struct ip_area *a, u32 at, const struct conn *c, const struc
 	u32 size = 0;
 	if (tag) {
 		struct tag_option o = {};
-		size = tag_encode(&o, &tag->ctx, offset) == TAG_LEN ? TAG_LEN : TAG_LEN_OFFSET;
+		size = tag_encode(&o, &tag->ctx, offset);
+		size = size ? TAG_BYTES(size) : 0;
 		__builtin_memcpy(a->bytes + at, &o, sizeof(o));
 	}
 	if (!mark)

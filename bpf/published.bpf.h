@@ -78,16 +78,15 @@ __noinline int publish(u64 span)
 	struct publisher *p = bpf_map_lookup_elem(&publishers, &tgid);
 	if (!p || !published_read(p, &r))
 		return 0;
-	struct published_record *e = record_reserve(sizeof(*e));
-	if (!e)
-		return 0;
-	__builtin_memset(e, 0, sizeof(*e));
-	e->type = TARE_PUBLISHED;
-	e->flags = r.flags;
-	e->span_id = span;
-	__builtin_memcpy(e->sdk_trace, r.trace, sizeof(e->sdk_trace));
-	__builtin_memcpy(e->sdk_span, &r.span, sizeof(e->sdk_span));
-	bpf_ringbuf_submit(e, ring_flags());
+	struct published_record *e;
+	RECORD(span, e, sizeof(*e), ({
+		       __builtin_memset(e, 0, sizeof(*e));
+		       e->type = TARE_PUBLISHED;
+		       e->flags = r.flags;
+		       e->span_id = span;
+		       __builtin_memcpy(e->sdk_trace, r.trace, sizeof(e->sdk_trace));
+		       __builtin_memcpy(e->sdk_span, &r.span, sizeof(e->sdk_span));
+	       }));
 	return 0;
 }
 

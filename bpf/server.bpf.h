@@ -45,6 +45,8 @@ __noinline int server_over(struct conn *c)
 {
 	if (!c)
 		return 0;
+	if (cfg_retro)
+		retro_answered(c, &c->server.x, 0);
 	exchange_end(c, &c->server.x);
 	worker_over(c);
 	c->server.x.ctx.span = 0;
@@ -75,10 +77,11 @@ __noinline int server_begin(struct conn *c, struct tcp_view *v, struct start *a)
 	if (!c || !v || !a)
 		return 0;
 	struct server_exchange *x = &c->server.x;
-	a->ctx.span = random_id();
+	a->ctx.span = random_span(a->retro);
 	if (!exchange_begin(c, x, &a->ctx))
 		return 0;
 	a->now = bpf_ktime_get_ns();
+	retro_begins(x, a->now, a->flags);
 	a->role = TARE_SERVER;
 	a->ends = x->ends;
 	a->offset = server_offset(c, v);
@@ -144,15 +147,18 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived, u32 ado
 		count(TARE_C_ADOPTED);
 		if (!(c->flags & C_HTTP2))
 			c->flags |= C_HTTP;
-		if (cfg_parent_based)
-			return p->sampled;
-		return (bpf_be64_to_cpu(a->ctx.lo) & RANDOM_MASK) >= threshold;
+		u64 rv = bpf_be64_to_cpu(a->ctx.lo) & RANDOM_MASK;
+		if (cfg_parent_based ? p->sampled : rv >= threshold)
+			return 1;
+		a->retro = cfg_retro && rv >= retro_threshold;
+		return a->retro;
 	}
 	u64 low = drawn ?: draw();
-	if ((low & RANDOM_MASK) < threshold) {
+	if ((low & RANDOM_MASK) < traced_from()) {
 		count(TARE_C_ROOTS_UNSAMPLED);
 		return 0;
 	}
+	a->retro = cfg_retro && (low & RANDOM_MASK) < threshold;
 	int kind = peek_received(c, &a->b);
 	if (kind == PAYLOAD_TLS_HANDSHAKE) { /* an alert, or a handshake that nobody saw begin */
 		count(TARE_C_TLS_HANDSHAKE);
@@ -167,13 +173,13 @@ __noinline int decide_root(struct conn *c, struct start *a, u64 arrived, u32 ado
 		count(TARE_C_NOT_REQUEST); /* or the rest of a body whose response began early */
 		return 0;
 	}
-	a->ctx.hi = random_id();
 	a->ctx.lo = bpf_cpu_to_be64(low);
+	a->ctx.hi = random_trace(a->ctx.lo, a->retro);
 	a->threshold = threshold;
 	a->flags |= TARE_F_ROOT;
 	if (c->flags & C_BEHIND && c->flags & C_TRUSTED)
 		a->flags |= TARE_F_BEHIND;
-	count(TARE_C_ROOTS_SAMPLED);
+	count(a->retro ? TARE_C_ROOTS_RETRO : TARE_C_ROOTS_SAMPLED);
 	return 1;
 }
 
@@ -191,6 +197,7 @@ INLINE bool take_tag(struct conn *c, u32 tag, struct start *a)
 	a->ctx.hi = t.hi;
 	a->ctx.lo = t.lo;
 	a->parent = t.span;
+	a->retro = cfg_retro && t.flags & TAG_RETRO;
 	a->flags |= TARE_F_TAG;
 	return true;
 }
@@ -198,18 +205,18 @@ INLINE bool take_tag(struct conn *c, u32 tag, struct start *a)
 /* Pipelining: requests that were read while another was in progress follow in their order. */
 __noinline int server_next(struct conn *c, struct tcp_view *v)
 {
-	struct start a = {};
-	if (!c || !v || c->server.x.ctx.span)
+	struct start *a = start_in(HOOK_SENDS);
+	if (!c || !v || !a || c->server.x.ctx.span)
 		return 0;
 	int tag = rx_read(c, c->rcv_seq, c->rcv_seq); /* nothing is read now */
 	if (tag < 0)
 		return 0;
 	c->server.x.begin_seq = c->server.rx[tag & (TAGS - 1)].start;
 	count(TARE_C_PIPELINED);
-	a.flags = TARE_F_PIPELINED;
-	if (take_tag(c, tag, &a)) {
-		server_begin(c, v, &a);
-		worker_received(c, v->sock, &a.b);
+	a->flags = TARE_F_PIPELINED;
+	if (take_tag(c, tag, a)) {
+		server_begin(c, v, a);
+		worker_received(c, v->sock, &a->b);
 		header_unseen(c);
 	}
 	return 0;
@@ -338,8 +345,7 @@ __noinline int entry_passes(struct conn *c, u64 arrived, u32 size)
 	if (!c || !in_turn(arrived))
 		return 0;
 	u64 low = draw();
-	if ((low & RANDOM_MASK) < sampling_threshold &&
-	    (!may_adopt(c) || has_no_traceparent(c, size))) {
+	if ((low & RANDOM_MASK) < traced_from() && (!may_adopt(c) || has_no_traceparent(c, size))) {
 		count(TARE_C_ROOTS_UNSAMPLED);
 		return 1;
 	}
@@ -527,6 +533,8 @@ __noinline int server_send(struct conn *c, struct tcp_view *v, struct bytes *b)
 			return 0;
 		}
 		worker_publishes(c);
+		if (cfg_retro)
+			retro_answered(c, x, b);
 		u32 answers = http ? answer_begins(c, b, v->write_seq, &m.direction) : ANSWERS_NOT;
 		if (answers)
 			exchange_answers(c, x, answers);
@@ -571,8 +579,10 @@ INLINE void server_closed(struct conn *c, u32 error)
 	go_closed(c);
 	if (x->ctx.span) {
 		exchange_end(c, x);
-		if (x->ctx.span != x->responding)
+		if (x->ctx.span != x->responding) {
 			emit_end(x->ctx.span, TARE_END_CLOSED, error);
+			retro_unanswered(c, &x->ctx, x->began, error);
+		}
 		x->ctx.span = 0;
 	}
 	if (x->responding) {

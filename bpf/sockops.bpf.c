@@ -133,6 +133,13 @@ __noinline int on_parse(struct bpf_sock_ops *o, struct conn *c, u32 copied_seq, 
 		return 0;
 	struct tag_option opt = {.kind = TAG_KIND};
 	int n = bpf_load_hdr_opt(o, &opt, sizeof(opt), 0);
+	if (cfg_retro && n <= 0 && n != -ENOSPC) {
+		opt.kind = MARK_KIND;
+		opt.len = MARK_LEN;
+		opt.bytes[0] = MARK_ID_0;
+		opt.bytes[1] = RETRO_ID_1;
+		n = bpf_load_hdr_opt(o, &opt, sizeof(opt), 0);
+	}
 	if (n > 0 || n == -ENOSPC) {
 		struct tag_context ctx;
 		u32 offset;
@@ -149,7 +156,7 @@ __noinline int on_parse(struct bpf_sock_ops *o, struct conn *c, u32 copied_seq, 
 		if (!(c->flags & C_ANSWERED))
 			answer_mark(o, c, write_seq); /* a segment with a tag has no mark */
 		void *th = o->skb_data, *end = o->skb_data_end;
-		if (r == TAG_OK && th + 20 <= end && in_turn(arrived))
+		if (tag_counts(r, &ctx) && th + 20 <= end && in_turn(arrived))
 			tag_came(c, &ctx, bpf_ntohl(*(__be32 *)(th + 4)) + offset, copied_seq);
 		return 0;
 	}
@@ -336,11 +343,13 @@ INLINE void on_write(struct bpf_sock_ops *o, struct bpf_sock *sk)
 		if (i >= c->tags || !(c->flags & C_CLIENT))
 			break;
 		u32 offset = c->client.tx[i].start - seq;
-		if (offset >= size || offset > TAG_MAX_OFFSET)
+		if (offset >= size || offset > TAG_MAX_OFFSET || tx_gives_way(c, i, seq, size))
 			continue;
 		struct tag_option opt = {};
 		u32 len = tag_encode(&opt, &c->client.tx[i].ctx, offset);
-		if (!bpf_store_hdr_opt(o, &opt, len == TAG_LEN ? TAG_LEN : TAG_LEN_OFFSET, 0)) {
+		if (!len)
+			continue;
+		if (!bpf_store_hdr_opt(o, &opt, TAG_BYTES(len), 0)) {
 			c->client.tx[i].written = 1;
 			count(TARE_C_TAG_SENT);
 		} else if (streams_wait(c, o->snd_una)) {

@@ -35,6 +35,29 @@ volatile u64 sampling_threshold = 0; /* a request is sampled iff rv >= threshold
 #define RANDOM_BITS 56 /* OpenTelemetry: rv is the low 56 bits of the trace id */
 #define RANDOM_MASK ((1ULL << RANDOM_BITS) - 1)
 
+/*
+ * Retroactive sampling; retro.bpf.h. A *retro* request has a context, tags and records as a sampled one, but its records
+ * go to memory that is overwritten. What is said of sampled requests in these files holds for both, where nothing else
+ * is said.
+ */
+const volatile u32 cfg_retro = 0; /* segments of that memory, a power of two; 0: there is none */
+volatile u64 retro_threshold = 0; /* what is not sampled is retro iff rv >= retro_threshold */
+
+/* The lowest bit of a span's id, of those that this side drew, says whether its request is retro. */
+#define SPAN_RETRO 1
+
+static __always_inline bool is_retro(u64 span)
+{
+	return cfg_retro && span & SPAN_RETRO;
+}
+
+/* A request that begins a trace has records iff rv is at least this. */
+static __always_inline u64 traced_from(void)
+{
+	u64 sampled = sampling_threshold, retro = retro_threshold;
+	return cfg_retro && retro < sampled ? retro : sampled;
+}
+
 /* Sampled requests that wait for their response; the first gate of the send path. */
 u64 live_requests __attribute__((aligned(64))) SEC(".data.live");
 
@@ -232,7 +255,9 @@ struct server_exchange {
 	u32 inquirer;	      /* thread that asked how its connection is, if open; handover.bpf.h */
 	u32 end_seq;	      /* behind the response, if ANSWERS_LENGTH */
 	u8 bodiless;	      /* the response may have no body though its header announces one */
-	u8 pad[3];
+	u8 entry;	      /* cfg_retro: the trace begins here, as far as is known */
+	u8 pad[2];
+	u64 began; /* cfg_retro: when, ns */
 };
 
 struct client_exchange {
@@ -240,6 +265,7 @@ struct client_exchange {
 	u64 span;
 	u32 responding; /* the response has begun */
 	u32 pad;
+	u64 began; /* cfg_retro: when, ns */
 };
 
 /* TARE_LINK_GOROUTINE; golang.bpf.h. */

@@ -30,6 +30,7 @@ __noinline int stream_tag(const struct conn *c, u32 stream, const struct context
 		return false;
 	struct stream_note_key k = {.of = c->streams, .stream = stream};
 	struct tag_context t = {.hi = ctx->hi, .lo = ctx->lo, .span = ctx->span};
+	t.flags = is_retro(ctx->span) ? TAG_RETRO : 0;
 	if (bpf_map_update_elem(&stream_notes, &k, &t, BPF_ANY))
 		return false;
 	count(TARE_C_TAG_SENT);

@@ -4,10 +4,11 @@
  * functions on bytes, compiled into the kernel programs and, for its tests, into an ordinary library.
  *
  *	kind 25, length 26: trace id (16), span id (8)             sampled implied
- *	kind 25, length 27: trace id (16), span id (8), flags (1)  read only
+ *	kind 25, length 27: trace id (16), span id (8), flags (1)  written with the flag TAG_RETRO
  *	kind 25, length 28: trace id (16), span id (8), offset (2)
  *	kind 253, length 4: RFC 6994 experiment id 0x5461          the mark
  *	kind 253, length 5 to 28: the same id, name (1 to 24)      the mark of an unlinked request
+ *	kind 253, length 22: id 0x5463, second half of a trace id (8), span id (8), offset (2)
  *	kind 253, length 10: id 0x5462, stream (4), count (2)      sampled streams
  *	kind 253, length 28: id 0x5462, stream (4), codes (20)     sampled streams
  *
@@ -15,6 +16,10 @@
  * whenever the request begins with the segment, so each tracer reads the other. Length 28 adds
  * how many bytes into the segment the request begins (network order): the kernel merges small
  * sends into one segment, and a retransmission may merge or cut differently.
+ *
+ * Retro requests (retro.bpf.h) have the flags 0x02: not sampled, with a random trace id, as
+ * whoever knows no retro requests reads them. With an offset the flags have no room; the first half
+ * of the trace id then follows from the second, and who does not know the id 0x5463 skips the option.
  *
  * 28 bytes are what timestamps leave of the 40 that TCP has for options.
  *
@@ -53,6 +58,10 @@
 #define MARK_ID_1      0x61
 #define MARK_NAME      24 /* bytes of a name in a mark */
 #define STREAMS_ID_1   0x62
+#define RETRO_ID_1     0x63
+#define RETRO_LEN      22
+#define TAG_SAMPLED    0x01 /* of flags, as in traceparent */
+#define TAG_RETRO      0x02
 #define STREAMS_CODES  20 /* bytes */
 #define STREAMS_RUN    10 /* length with a count */
 #define STREAMS_LEN    28 /* with codes */
@@ -79,6 +88,8 @@
 struct tag_context {
 	__u64 hi, lo; /* trace id, wire order */
 	__u64 span;   /* span id, wire order */
+	__u32 flags;  /* TAG_RETRO */
+	__u32 pad;
 };
 
 struct tag_option {
@@ -93,24 +104,71 @@ enum tag_result {
 	TAG_MALFORMED = 2,
 };
 
+/* The first half of the trace id of a retro request that began here: splitmix64 of the second. */
+static inline __attribute__((always_inline)) __u64 tag_derived(__u64 lo)
+{
+	__u64 z = lo + 0x9e3779b97f4a7c15;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* With an offset; 0: this trace id has no room. */
+static inline __attribute__((always_inline)) int
+tag_encode_retro(struct tag_option *o, const struct tag_context *c, __u32 offset)
+{
+	if (c->hi != tag_derived(c->lo))
+		return 0;
+	o->kind = MARK_KIND;
+	o->len = RETRO_LEN;
+	o->bytes[0] = MARK_ID_0;
+	o->bytes[1] = RETRO_ID_1;
+	__builtin_memcpy(o->bytes + 2, &c->lo, 8);
+	__builtin_memcpy(o->bytes + 10, &c->span, 8);
+	o->bytes[18] = offset >> 8;
+	o->bytes[19] = offset;
+	return o->len;
+}
+
+/* Returns the option's length; 0: it cannot be told. */
 static inline __attribute__((always_inline)) int
 tag_encode(struct tag_option *o, const struct tag_context *c, __u32 offset)
 {
+	if (c->flags & TAG_RETRO && offset)
+		return tag_encode_retro(o, c, offset);
 	o->kind = TAG_KIND;
 	__builtin_memcpy(o->bytes, &c->hi, 8);
 	__builtin_memcpy(o->bytes + 8, &c->lo, 8);
 	__builtin_memcpy(o->bytes + 16, &c->span, 8);
-	o->bytes[24] = offset >> 8;
+	o->bytes[24] = c->flags & TAG_RETRO ? TAG_RETRO : offset >> 8;
 	o->bytes[25] = offset;
-	o->len = offset ? TAG_LEN_OFFSET : TAG_LEN;
+	o->len = c->flags & TAG_RETRO ? TAG_LEN_FLAGS : offset ? TAG_LEN_OFFSET : TAG_LEN;
 	return o->len;
 }
 
-/* Reads an option that starts with its kind and length; the caller has all 28 bytes in hand. */
+static inline __attribute__((always_inline)) int tag_is_retro(const struct tag_option *o)
+{
+	return o->kind == MARK_KIND && o->len == RETRO_LEN && o->bytes[0] == MARK_ID_0 &&
+	       o->bytes[1] == RETRO_ID_1;
+}
+
+/*
+ * Reads an option that starts with its kind and length; the caller has all 28 bytes in hand. Where it returns
+ * TAG_UNSAMPLED, c has what the sender says of the request, with TAG_RETRO if it is retro there.
+ */
 static inline __attribute__((always_inline)) enum tag_result
 tag_decode(const struct tag_option *o, struct tag_context *c, __u32 *offset)
 {
 	*offset = 0;
+	c->flags = c->pad = 0;
+	if (tag_is_retro(o)) {
+		__builtin_memcpy(&c->lo, o->bytes + 2, 8);
+		__builtin_memcpy(&c->span, o->bytes + 10, 8);
+		c->hi = tag_derived(c->lo);
+		c->flags = TAG_RETRO;
+		*offset = (__u32)o->bytes[18] << 8 | o->bytes[19];
+		return (c->hi | c->lo) && c->span ? TAG_UNSAMPLED : TAG_MALFORMED;
+	}
 	if (o->kind != TAG_KIND || o->len < TAG_LEN || o->len > TAG_LEN_OFFSET)
 		return TAG_MALFORMED;
 	__builtin_memcpy(&c->hi, o->bytes, 8);
@@ -118,8 +176,10 @@ tag_decode(const struct tag_option *o, struct tag_context *c, __u32 *offset)
 	__builtin_memcpy(&c->span, o->bytes + 16, 8);
 	if (!(c->hi | c->lo) || !c->span)
 		return TAG_MALFORMED;
-	if (o->len == TAG_LEN_FLAGS && !(o->bytes[24] & 1))
+	if (o->len == TAG_LEN_FLAGS && !(o->bytes[24] & TAG_SAMPLED)) {
+		c->flags = o->bytes[24] & TAG_RETRO;
 		return TAG_UNSAMPLED;
+	}
 	if (o->len == TAG_LEN_OFFSET)
 		*offset = (__u32)o->bytes[24] << 8 | o->bytes[25];
 	return TAG_OK;
@@ -270,9 +330,9 @@ static inline __attribute__((always_inline)) void ip_read_data(const struct ip_a
 {
 	struct tag_option o;
 	__builtin_memcpy(&o, a->bytes + IP_AT(at), sizeof(o));
-	if (size >= 2 && o.kind == TAG_KIND) {
+	if (size >= 2 && (o.kind == TAG_KIND || tag_is_retro(&o))) {
 		said->tag = 1 + TAG_MALFORMED;
-		if (o.len < TAG_LEN || o.len > size)
+		if (o.len < RETRO_LEN || o.len > size)
 			return;
 		said->tag = 1 + tag_decode(&o, &said->ctx, &said->offset);
 		at += o.len;

@@ -29,6 +29,7 @@
 #include "inbox.bpf.h"
 #include "bytes.bpf.h"
 #include "traceparent.bpf.h"
+#include "retro.bpf.h"
 #include "emit.bpf.h"
 #include "golang.bpf.h"
 #include "opening.bpf.h"
@@ -72,6 +73,11 @@ const struct published_record *unused_published __attribute__((unused));
 const struct publisher *unused_publisher __attribute__((unused));
 const struct path_record *unused_path __attribute__((unused));
 const struct control_record *unused_control __attribute__((unused));
+const struct retro_place *unused_retro_place __attribute__((unused));
+const struct retro_trigger *unused_retro_trigger __attribute__((unused));
+const struct retro_rule *unused_retro_rule __attribute__((unused));
+const enum retro_layout *unused_retro_layout __attribute__((unused));
+const enum retro_reason *unused_retro_reason __attribute__((unused));
 const struct measure_key *unused_measure_key __attribute__((unused));
 const struct measure *unused_measure __attribute__((unused));
 const enum counter *unused_counter __attribute__((unused));

@@ -74,7 +74,9 @@ type TareConn struct {
 			Inquirer   uint32
 			EndSeq     uint32
 			Bodiless   uint8
-			Pad        [3]uint8
+			Entry      uint8
+			Pad        [2]uint8
+			Began      uint64
 		}
 		LastTag     uint64
 		FinishedSeq uint32
@@ -242,12 +244,16 @@ const (
 	TareCounterTARE_C_RECORDS         TareCounter = 35
 	TareCounterTARE_C_CONTROL_FULL    TareCounter = 36
 	TareCounterTARE_C_MPTCP           TareCounter = 37
-	TareCounterTARE_C_MAX             TareCounter = 38
+	TareCounterTARE_C_ROOTS_RETRO     TareCounter = 38
+	TareCounterTARE_C_RETRO_RECORDS   TareCounter = 39
+	TareCounterTARE_C_RETRO_FULL      TareCounter = 40
+	TareCounterTARE_C_TRIGGERS_FULL   TareCounter = 41
+	TareCounterTARE_C_MAX             TareCounter = 42
 )
 
 type TareCounters struct {
 	_        structs.HostLayout
-	N        [38]uint64
+	N        [42]uint64
 	Unlinked [32]uint64
 	Slots    uint64
 }
@@ -935,6 +941,55 @@ const (
 	TareRecordTypeTARE_PATH      TareRecordType = 5
 )
 
+type TareRetroLayout uint32
+
+const (
+	TareRetroLayoutTARE_RETRO_SEGMENT TareRetroLayout = 262144
+	TareRetroLayoutTARE_RETRO_SHIFT   TareRetroLayout = 20
+	TareRetroLayoutTARE_RETRO_WORDS   TareRetroLayout = 4
+)
+
+type TareRetroPlace struct {
+	_   structs.HostLayout
+	At  uint64
+	Pad [7]uint64
+}
+
+type TareRetroReason uint32
+
+const (
+	TareRetroReasonTARE_RETRO_ERROR       TareRetroReason = 1
+	TareRetroReasonTARE_RETRO_SLOW        TareRetroReason = 2
+	TareRetroReasonTARE_RETRO_NO_RESPONSE TareRetroReason = 3
+	TareRetroReasonTARE_RETRO_RESET       TareRetroReason = 4
+)
+
+type TareRetroRule struct {
+	_         structs.HostLayout
+	Slow      uint64
+	Floor     uint64
+	Triggered uint64
+	Limited   uint64
+}
+
+type TareRetroSegment struct {
+	_     structs.HostLayout
+	Words [32832]uint64
+}
+
+type TareRetroTrigger struct {
+	_       structs.HostLayout
+	TraceHi uint64
+	TraceLo uint64
+	SpanId  uint64
+	Began   uint64
+	Ts      uint64
+	Service uint16
+	Role    uint8
+	Reason  uint8
+	Pad     uint32
+}
+
 type TareRole uint32
 
 const (
@@ -1090,7 +1145,9 @@ type TareStream struct {
 		Inquirer   uint32
 		EndSeq     uint32
 		Bodiless   uint8
-		Pad        [3]uint8
+		Entry      uint8
+		Pad        [2]uint8
+		Began      uint64
 	}
 }
 
@@ -1164,10 +1221,12 @@ const (
 )
 
 type TareTagContext struct {
-	_    structs.HostLayout
-	Hi   uint64
-	Lo   uint64
-	Span uint64
+	_     structs.HostLayout
+	Hi    uint64
+	Lo    uint64
+	Span  uint64
+	Flags uint32
+	Pad   uint32
 }
 
 type TareTaskFind struct {
@@ -1426,6 +1485,10 @@ const (
 	TareMapPublishers           = "publishers"
 	TareMapQueues               = "queues"
 	TareMapRequests             = "requests"
+	TareMapRetroMemory          = "retro_memory"
+	TareMapRetroPlaces          = "retro_places"
+	TareMapRetroRules           = "retro_rules"
+	TareMapRetroTriggers        = "retro_triggers"
 	TareMapScratch              = "scratch"
 	TareMapSeen                 = "seen"
 	TareMapServices             = "services"
@@ -1484,6 +1547,9 @@ const (
 	TareVarCfgMeasure           = "cfg_measure"
 	TareVarCfgParentBased       = "cfg_parent_based"
 	TareVarCfgPayload           = "cfg_payload"
+	TareVarCfgRetro             = "cfg_retro"
+	TareVarCfgRetroReorders     = "cfg_retro_reorders"
+	TareVarCfgRetroSecret       = "cfg_retro_secret"
 	TareVarCfgSameHost          = "cfg_same_host"
 	TareVarCfgSequence          = "cfg_sequence"
 	TareVarCfgTag               = "cfg_tag"
@@ -1497,6 +1563,7 @@ const (
 	TareVarLookupsWatched       = "lookups_watched"
 	TareVarLoopsHttp2           = "loops_http2"
 	TareVarNotesUnread          = "notes_unread"
+	TareVarRetroThreshold       = "retro_threshold"
 	TareVarSamplingThreshold    = "sampling_threshold"
 	TareVarStreamNotesUnread    = "stream_notes_unread"
 	TareVarTurns                = "turns"
@@ -1531,6 +1598,11 @@ const (
 	TareVarUnusedPublished      = "unused_published"
 	TareVarUnusedPublisher      = "unused_publisher"
 	TareVarUnusedRecord         = "unused_record"
+	TareVarUnusedRetroLayout    = "unused_retro_layout"
+	TareVarUnusedRetroPlace     = "unused_retro_place"
+	TareVarUnusedRetroReason    = "unused_retro_reason"
+	TareVarUnusedRetroRule      = "unused_retro_rule"
+	TareVarUnusedRetroTrigger   = "unused_retro_trigger"
 	TareVarUnusedRole           = "unused_role"
 	TareVarUnusedSock           = "unused_sock"
 	TareVarUnusedStart          = "unused_start"
@@ -1665,6 +1737,10 @@ type TareMapSpecs struct {
 	Publishers     *ebpf.MapSpec `ebpf:"publishers"`
 	Queues         *ebpf.MapSpec `ebpf:"queues"`
 	Requests       *ebpf.MapSpec `ebpf:"requests"`
+	RetroMemory    *ebpf.MapSpec `ebpf:"retro_memory"`
+	RetroPlaces    *ebpf.MapSpec `ebpf:"retro_places"`
+	RetroRules     *ebpf.MapSpec `ebpf:"retro_rules"`
+	RetroTriggers  *ebpf.MapSpec `ebpf:"retro_triggers"`
 	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
 	Seen           *ebpf.MapSpec `ebpf:"seen"`
 	Services       *ebpf.MapSpec `ebpf:"services"`
@@ -1694,6 +1770,9 @@ type TareVariableSpecs struct {
 	CfgMeasure          *ebpf.VariableSpec `ebpf:"cfg_measure"`
 	CfgParentBased      *ebpf.VariableSpec `ebpf:"cfg_parent_based"`
 	CfgPayload          *ebpf.VariableSpec `ebpf:"cfg_payload"`
+	CfgRetro            *ebpf.VariableSpec `ebpf:"cfg_retro"`
+	CfgRetroReorders    *ebpf.VariableSpec `ebpf:"cfg_retro_reorders"`
+	CfgRetroSecret      *ebpf.VariableSpec `ebpf:"cfg_retro_secret"`
 	CfgSameHost         *ebpf.VariableSpec `ebpf:"cfg_same_host"`
 	CfgSequence         *ebpf.VariableSpec `ebpf:"cfg_sequence"`
 	CfgTag              *ebpf.VariableSpec `ebpf:"cfg_tag"`
@@ -1707,6 +1786,7 @@ type TareVariableSpecs struct {
 	LookupsWatched      *ebpf.VariableSpec `ebpf:"lookups_watched"`
 	LoopsHttp2          *ebpf.VariableSpec `ebpf:"loops_http2"`
 	NotesUnread         *ebpf.VariableSpec `ebpf:"notes_unread"`
+	RetroThreshold      *ebpf.VariableSpec `ebpf:"retro_threshold"`
 	SamplingThreshold   *ebpf.VariableSpec `ebpf:"sampling_threshold"`
 	StreamNotesUnread   *ebpf.VariableSpec `ebpf:"stream_notes_unread"`
 	Turns               *ebpf.VariableSpec `ebpf:"turns"`
@@ -1741,6 +1821,11 @@ type TareVariableSpecs struct {
 	UnusedPublished     *ebpf.VariableSpec `ebpf:"unused_published"`
 	UnusedPublisher     *ebpf.VariableSpec `ebpf:"unused_publisher"`
 	UnusedRecord        *ebpf.VariableSpec `ebpf:"unused_record"`
+	UnusedRetroLayout   *ebpf.VariableSpec `ebpf:"unused_retro_layout"`
+	UnusedRetroPlace    *ebpf.VariableSpec `ebpf:"unused_retro_place"`
+	UnusedRetroReason   *ebpf.VariableSpec `ebpf:"unused_retro_reason"`
+	UnusedRetroRule     *ebpf.VariableSpec `ebpf:"unused_retro_rule"`
+	UnusedRetroTrigger  *ebpf.VariableSpec `ebpf:"unused_retro_trigger"`
 	UnusedRole          *ebpf.VariableSpec `ebpf:"unused_role"`
 	UnusedSock          *ebpf.VariableSpec `ebpf:"unused_sock"`
 	UnusedStart         *ebpf.VariableSpec `ebpf:"unused_start"`
@@ -1812,6 +1897,10 @@ type TareMaps struct {
 	Publishers     *ebpf.Map `ebpf:"publishers"`
 	Queues         *ebpf.Map `ebpf:"queues"`
 	Requests       *ebpf.Map `ebpf:"requests"`
+	RetroMemory    *ebpf.Map `ebpf:"retro_memory"`
+	RetroPlaces    *ebpf.Map `ebpf:"retro_places"`
+	RetroRules     *ebpf.Map `ebpf:"retro_rules"`
+	RetroTriggers  *ebpf.Map `ebpf:"retro_triggers"`
 	Scratch        *ebpf.Map `ebpf:"scratch"`
 	Seen           *ebpf.Map `ebpf:"seen"`
 	Services       *ebpf.Map `ebpf:"services"`
@@ -1873,6 +1962,10 @@ func (m *TareMaps) Close() error {
 		m.Publishers,
 		m.Queues,
 		m.Requests,
+		m.RetroMemory,
+		m.RetroPlaces,
+		m.RetroRules,
+		m.RetroTriggers,
 		m.Scratch,
 		m.Seen,
 		m.Services,
@@ -1903,6 +1996,9 @@ type TareVariables struct {
 	CfgMeasure          *ebpf.Variable `ebpf:"cfg_measure"`
 	CfgParentBased      *ebpf.Variable `ebpf:"cfg_parent_based"`
 	CfgPayload          *ebpf.Variable `ebpf:"cfg_payload"`
+	CfgRetro            *ebpf.Variable `ebpf:"cfg_retro"`
+	CfgRetroReorders    *ebpf.Variable `ebpf:"cfg_retro_reorders"`
+	CfgRetroSecret      *ebpf.Variable `ebpf:"cfg_retro_secret"`
 	CfgSameHost         *ebpf.Variable `ebpf:"cfg_same_host"`
 	CfgSequence         *ebpf.Variable `ebpf:"cfg_sequence"`
 	CfgTag              *ebpf.Variable `ebpf:"cfg_tag"`
@@ -1916,6 +2012,7 @@ type TareVariables struct {
 	LookupsWatched      *ebpf.Variable `ebpf:"lookups_watched"`
 	LoopsHttp2          *ebpf.Variable `ebpf:"loops_http2"`
 	NotesUnread         *ebpf.Variable `ebpf:"notes_unread"`
+	RetroThreshold      *ebpf.Variable `ebpf:"retro_threshold"`
 	SamplingThreshold   *ebpf.Variable `ebpf:"sampling_threshold"`
 	StreamNotesUnread   *ebpf.Variable `ebpf:"stream_notes_unread"`
 	Turns               *ebpf.Variable `ebpf:"turns"`
@@ -1950,6 +2047,11 @@ type TareVariables struct {
 	UnusedPublished     *ebpf.Variable `ebpf:"unused_published"`
 	UnusedPublisher     *ebpf.Variable `ebpf:"unused_publisher"`
 	UnusedRecord        *ebpf.Variable `ebpf:"unused_record"`
+	UnusedRetroLayout   *ebpf.Variable `ebpf:"unused_retro_layout"`
+	UnusedRetroPlace    *ebpf.Variable `ebpf:"unused_retro_place"`
+	UnusedRetroReason   *ebpf.Variable `ebpf:"unused_retro_reason"`
+	UnusedRetroRule     *ebpf.Variable `ebpf:"unused_retro_rule"`
+	UnusedRetroTrigger  *ebpf.Variable `ebpf:"unused_retro_trigger"`
 	UnusedRole          *ebpf.Variable `ebpf:"unused_role"`
 	UnusedSock          *ebpf.Variable `ebpf:"unused_sock"`
 	UnusedStart         *ebpf.Variable `ebpf:"unused_start"`

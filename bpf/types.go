@@ -72,6 +72,23 @@ const (
 	TagIP   = TareTagCarrierTARE_TAG_IP
 )
 
+// Of the memory of retroactive sampling; enum retro_layout.
+const (
+	RetroSegment = int(TareRetroLayoutTARE_RETRO_SEGMENT)
+	RetroShift   = int(TareRetroLayoutTARE_RETRO_SHIFT)
+	RetroWords   = int(TareRetroLayoutTARE_RETRO_WORDS)
+)
+
+// What the two sides of that memory tell each other.
+type (
+	// RetroPlace is how far a CPU has written.
+	RetroPlace = TareRetroPlace
+	// RetroRule is what triggers, of a service.
+	RetroRule = TareRetroRule
+	// RetroTrigger is a request whose trace is to be kept.
+	RetroTrigger = TareRetroTrigger
+)
+
 // DataShort is the size in bytes of a Data record without payload.
 const DataShort = 24
 

@@ -390,12 +390,8 @@ __noinline int unix_notes(struct conn *c, struct unix_end *e, u32 from, u32 to)
 	return 0;
 }
 
-/* Tells where the span's connection leads. */
-INLINE void unix_tells(struct unix_sock *server, u64 span)
+INLINE void write_path(struct path_record *r, struct unix_sock *server, u64 span)
 {
-	struct path_record *r = record_reserve(sizeof(*r));
-	if (!r)
-		return;
 	struct unix_address *a = server->addr;
 	u64 len = a ? BPF_CORE_READ(a, len) - 2 : 0; /* behind the family */
 	r->type = TARE_PATH;
@@ -403,7 +399,13 @@ INLINE void unix_tells(struct unix_sock *server, u64 span)
 	r->span_id = span;
 	if (bpf_probe_read_kernel(r->path, sizeof(r->path), (void *)&a->name + 2))
 		r->len = 0;
-	bpf_ringbuf_submit(r, ring_flags());
+}
+
+/* Tells where the span's connection leads. */
+INLINE void unix_tells(struct unix_sock *server, u64 span)
+{
+	struct path_record *r;
+	RECORD(span, r, sizeof(*r), write_path(r, server, span));
 }
 
 #endif

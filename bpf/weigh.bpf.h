@@ -19,13 +19,14 @@ INLINE u64 weigh_begins(void)
 	return weighing ? bpf_ktime_get_ns() : 0;
 }
 
-/* The run was for a sampled request. */
+/* The run was for a sampled request. Over HTTP/2 it may have been for a retro one. */
 INLINE bool weigh_sampled(const struct conn *c)
 {
 	if (c->http2.live)
 		return true;
-	return c->flags & C_SERVER ? c->server.x.ctx.span | c->server.x.responding
-				   : c->client.x.span;
+	u64 span =
+	    c->flags & C_SERVER ? c->server.x.ctx.span ?: c->server.x.responding : c->client.x.span;
+	return span && !is_retro(span);
 }
 
 /* It ends; it was called for a service's connection, or 0 for another. */

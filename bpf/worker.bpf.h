@@ -75,18 +75,19 @@ __noinline int own_call(struct conn *c, int why, struct start *a)
 		return why;
 	if (!(OWN_REASONS >> (why & 31) & 1) || sends_for_unseen(svc))
 		return why;
-	if (c->linking == TARE_LINK_QUEUE && sampling_threshold)
+	if (c->linking == TARE_LINK_QUEUE && traced_from())
 		return 0; /* perhaps a second one of a request that is not sampled and waits no longer */
 	if (c->flags & C_HTTP && peek(&a->b) != PAYLOAD_HTTP_REQUEST)
 		return 0; /* no request: the protocol was switched */
 	if (!c->client.own || !in_turn(bpf_ktime_get_ns()))
 		return 0;
-	a->ctx.hi = random_id();
-	a->ctx.lo = bpf_cpu_to_be64(c->client.own);
-	a->ctx.span = 0;
 	a->threshold = sampling_threshold;
+	a->retro = cfg_retro && (c->client.own & RANDOM_MASK) < a->threshold;
+	a->ctx.lo = bpf_cpu_to_be64(c->client.own);
+	a->ctx.hi = random_trace(a->ctx.lo, a->retro);
+	a->ctx.span = 0;
 	a->flags = TARE_F_ROOT;
-	count(TARE_C_OWN_CALLS);
+	count(a->retro ? TARE_C_ROOTS_RETRO : TARE_C_OWN_CALLS);
 	return 0;
 }
 
@@ -697,7 +698,7 @@ INLINE int worker_asks_stream(struct conn *c, u32 stream, struct context *ctx)
 /* The send that follows may carry a tag; only worker_asks knows. */
 INLINE bool worker_may_ask(struct conn *c)
 {
-	if (!(any_in_flight() || (has_own_calls(c) && sampling_threshold <= RANDOM_MASK)) ||
+	if (!(any_in_flight() || (has_own_calls(c) && traced_from() <= RANDOM_MASK)) ||
 	    service_silent(c))
 		return false;
 	if (c->flags & C_BOUND)

@@ -39,7 +39,10 @@ type Options struct {
 
 	measures  int    // size of the table of Measures; 0: as in measure.bpf.h
 	Threshold uint64 // sampled iff rv >= Threshold; 0 … 2^56
-	RingBytes int    // size of the event ring, a power of two; 0: 4 MiB
+	Retro     int    // bytes of memory for records of requests that are not sampled, a power of two from RetroLeast on; 0: none
+
+	RetroThreshold uint64 // of those requests, the ones with rv >= RetroThreshold have records; 0 … 2^56
+	RingBytes      int    // size of the event ring, a power of two; 0: 4 MiB
 }
 
 // Tracer is the kernel side, loaded and attached.

@@ -154,6 +154,9 @@ func (o *Options) spec(chosen *tier.Tier) (*ebpf.CollectionSpec, error) {
 		"cfg_wakeup_bytes":   uint32(ring / 2),
 		"sampling_threshold": o.Threshold,
 	}
+	if err := o.retro(spec, switches); err != nil {
+		return nil, err
+	}
 	for _, name := range chosen.Switches {
 		switches[name] = true
 	}

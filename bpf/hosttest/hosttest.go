@@ -16,6 +16,7 @@ package hosttest
 #include "bucket.h"
 
 static int tag_encode_(void *o, void *c, unsigned offset) { return tag_encode(o, c, offset); }
+static unsigned long long tag_derived_(unsigned long long lo) { return tag_derived(lo); }
 static int tag_decode_(const void *o, void *c, __u32 *offset) { return tag_decode(o, c, offset); }
 static int streams_encode_(void *o, const void *s) { return streams_encode(o, s); }
 static unsigned streams_parameter_(unsigned n, unsigned others) { return streams_parameter(n, others); }
@@ -63,6 +64,7 @@ static int find_traceparent_(const void *p, unsigned len, void *out)
 import "C"
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 	"unsafe"
@@ -137,15 +139,32 @@ func HandshakeEnd(b []byte) int {
 	return NoRequest
 }
 
+// TagContext is what a tag says.
+type TagContext struct {
+	Context
+	Flags uint32 // FlagRetro
+	Pad   uint32
+}
+
+// FlagRetro is the flag of retro requests.
+const FlagRetro = uint32(C.TAG_RETRO)
+
+// Derive gives a context of a retro request the trace id that it has where it begins.
+func (c *TagContext) Derive() {
+	lo := binary.NativeEndian.Uint64(c.TraceID[8:])
+	binary.NativeEndian.PutUint64(c.TraceID[:8], uint64(C.tag_derived_(C.ulonglong(lo))))
+	c.Flags = FlagRetro
+}
+
 // EncodeTag returns the option as it goes on the wire.
-func EncodeTag(c Context, offset uint32) []byte {
+func EncodeTag(c TagContext, offset uint32) []byte {
 	var o [28]byte
 	n := C.tag_encode_(unsafe.Pointer(&o), unsafe.Pointer(&c), C.uint(offset))
 	return o[:n]
 }
 
 // DecodeTag reads an option; bytes beyond those given are zero.
-func DecodeTag(option []byte) (c Context, offset uint32, result int) {
+func DecodeTag(option []byte) (c TagContext, offset uint32, result int) {
 	var o [28]byte
 	copy(o[:], option)
 	var off C.__u32
@@ -203,7 +222,7 @@ func DecodeStreams(option []byte) (s Streams, result int) {
 
 // Said is what an option of an IP header says.
 type Said struct {
-	Context
+	TagContext
 	Offset uint32
 	Tag    int // 1 + a result of DecodeTag; 0: none
 	Mark   int // its length; 0: none
@@ -225,7 +244,7 @@ func readIP(options []byte, v6 bool, behind byte) Said {
 	copy((*[64]byte)(unsafe.Pointer(&a))[:], options)
 	C.ip_read_(unsafe.Pointer(&a), C.__u32(len(options)), flag(v6), unsafe.Pointer(&s))
 	said := Said{Offset: uint32(s.offset), Tag: int(s.tag), Mark: int(s.mark)}
-	said.Context = *(*Context)(unsafe.Pointer(&s.ctx))
+	said.TagContext = *(*TagContext)(unsafe.Pointer(&s.ctx))
 	said.Name = strings.TrimRight(string((*[C.MARK_NAME]byte)(unsafe.Pointer(&s.name))[:]), "\x00")
 	return said
 }

@@ -17,8 +17,8 @@ import (
 )
 
 func TestTagRoundTrip(t *testing.T) {
-	check := func(c Context, offset uint16) bool {
-		c.TraceID[3], c.SpanID[5] = c.TraceID[3]|1, c.SpanID[5]|1 // never zero
+	check := func(c TagContext, offset uint16) bool {
+		c.TraceID[3], c.SpanID[5], c.Flags, c.Pad = c.TraceID[3]|1, c.SpanID[5]|1, 0, 0 // never zero
 		wire := EncodeTag(c, uint32(offset))
 		got, off, result := DecodeTag(wire)
 		wantLen := 26
@@ -30,6 +30,32 @@ func TestTagRoundTrip(t *testing.T) {
 	}
 	if err := quick.Check(check, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A tag of a retro request is read as that, and as not sampled by who knows none.
+func TestRetroTagRoundTrip(t *testing.T) {
+	check := func(c TagContext, offset uint16, adopted bool) bool {
+		c.TraceID[3], c.TraceID[11], c.SpanID[5], c.Flags, c.Pad = c.TraceID[3]|1, c.TraceID[11]|1, c.SpanID[5]|1, FlagRetro, 0
+		if !adopted {
+			c.Derive()
+		}
+		wire := EncodeTag(c, uint32(offset))
+		if adopted && offset != 0 {
+			return len(wire) == 0 // no room for such a trace id
+		}
+		got, off, result := DecodeTag(wire)
+		head := []byte{25, 27}
+		if offset != 0 {
+			head = []byte{253, 22, 0x54, 0x63}
+		}
+		return result == TagUnsampled && got == c && off == uint32(offset) && bytes.HasPrefix(wire, head) && len(wire) == int(wire[1])
+	}
+	if err := quick.Check(check, nil); err != nil {
+		t.Error(err)
+	}
+	if c, _, result := DecodeTag(append([]byte{253, 22, 0x54, 0x63, 1}, make([]byte, 17)...)); result != TagMalformed {
+		t.Errorf("without a span: %v, %+v", result, c)
 	}
 }
 
@@ -316,10 +342,14 @@ func FuzzTraceparent(f *testing.F) {
 }
 
 func FuzzTag(f *testing.F) {
-	f.Add(EncodeTag(Context{TraceID: [16]byte{1}, SpanID: [8]byte{2}}, 3))
+	f.Add(EncodeTag(TagContext{Context: Context{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}, 3))
+	retro := TagContext{Context: Context{SpanID: [8]byte{2}}}
+	retro.Derive()
+	f.Add(EncodeTag(retro, 0))
+	f.Add(EncodeTag(retro, 3))
 	f.Fuzz(func(t *testing.T, option []byte) {
 		c, offset, result := DecodeTag(option)
-		if result == TagOK && (c.TraceID == [16]byte{} || c.SpanID == [8]byte{} || offset > 0xffff) {
+		if result != TagMalformed && (c.TraceID == [16]byte{} || c.SpanID == [8]byte{} || offset > 0xffff || c.Flags&^FlagRetro != 0) {
 			t.Errorf("%x: believed as %x at %d", option, c, offset)
 		}
 	})

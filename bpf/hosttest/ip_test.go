@@ -17,8 +17,13 @@ var (
 // What is written is read, by itself and behind other options, and is as long as an IP
 // header wants it.
 func TestIPRoundTrip(t *testing.T) {
-	check := func(c Context, offset uint16, v6, marked bool) bool {
-		c.TraceID[3], c.SpanID[5] = c.TraceID[3]|1, c.SpanID[5]|1 // never zero
+	check := func(c TagContext, offset uint16, v6, marked, retro bool) bool {
+		c.TraceID[3], c.TraceID[11], c.SpanID[5], c.Flags, c.Pad = c.TraceID[3]|1, c.TraceID[11]|1, c.SpanID[5]|1, 0, 0 // never zero
+		result := TagOK
+		if retro {
+			c.Derive()
+			result = TagUnsampled
+		}
 		data, wantMark := EncodeTag(c, uint32(offset)), 0
 		if marked {
 			data, wantMark = append(data, mark...), 4
@@ -27,7 +32,7 @@ func TestIPRoundTrip(t *testing.T) {
 		if v6 && (len(options)%8 != 0 || options[0] != 6 || int(options[1]) != len(options)/8-1) || !v6 && len(options)%4 != 0 || len(options) > 40 {
 			return false
 		}
-		want := Said{Context: c, Offset: uint32(offset), Tag: 1 + TagOK, Mark: wantMark}
+		want := Said{TagContext: c, Offset: uint32(offset), Tag: 1 + result, Mark: wantMark}
 		return ReadIP(options, v6) == want
 	}
 	if err := quick.Check(check, nil); err != nil {
@@ -54,9 +59,12 @@ func TestIPRoundTrip(t *testing.T) {
 // Whatever a header says, nothing is read that is not there: the bytes behind its options
 // change nothing, and only what is a tag or a mark is taken for one.
 func FuzzIPOptions(f *testing.F) {
-	tag := EncodeTag(Context{TraceID: [16]byte{1}, SpanID: [8]byte{2}}, 7)
+	tag := EncodeTag(TagContext{Context: Context{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}, 7)
+	of := TagContext{Context: Context{SpanID: [8]byte{2}}}
+	of.Derive()
+	retro := EncodeTag(of, 7)
 	for _, v6 := range []bool{false, true} {
-		for _, data := range [][]byte{tag, mark, longMark, slices.Concat(tag, mark), {25, 26}, {25, 255}, {253, 4}, nil} {
+		for _, data := range [][]byte{tag, mark, longMark, slices.Concat(tag, mark), retro, slices.Concat(retro, mark), {25, 26}, {25, 255}, {253, 4}, nil} {
 			f.Add(WriteIP(data, v6, 6), v6)
 		}
 	}
