@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -108,6 +109,7 @@ type Agent struct {
 	sending   *export.Metrics      // of requests; nil: they are not exported
 	records   atomic.Uint64        // read from the event ring
 	builds    atomic.Uint64        // spans built
+	retro     *retroactive         // nil: off
 	openSpans atomic.Int64
 }
 
@@ -139,23 +141,12 @@ func Run(ctx context.Context, o Options) error {
 		}
 		defer stats.Close()
 	}
-	a.builder = spans.New(spans.Config{
-		Resource:   a.discovery.resource,
-		Peer:       a.peer(),
-		Keep:       a.discovery.services.keep,
-		Emit:       a.emit,
-		Batch:      a.batch(),
-		Lost:       a.losses.Lost,
-		Unfinished: a.losses.Unfinished,
-		TraceState: config.TraceState,
-		MaxOpen:    o.Config.MaxSpans,
-		Messages:   messages[o.Config.Events],
-		Sequence:   o.Config.Sequence,
-		Headers:    o.Config.Headers,
-		Peers:      a.peers,
-	})
+	a.builder = spans.New(a.building())
 
 	if err := a.measure(); err != nil {
+		return errors.Join(err, a.endExport())
+	}
+	if err := a.beginRetro(); err != nil {
 		return errors.Join(err, a.endExport())
 	}
 	serve := func(context.Context) error { return nil }
@@ -196,6 +187,9 @@ func Run(ctx context.Context, o Options) error {
 	g.Go(func() error { return a.reloads(ctx) })
 	g.Go(func() error { return a.weigher.run(ctx) })
 	g.Go(func() error { return a.budget.run(ctx) })
+	if a.retro != nil {
+		g.Go(func() error { a.retro.talk(ctx); return nil })
+	}
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) || errors.Is(err, errSucceeded) {
 		err = nil
@@ -231,6 +225,26 @@ func (a *Agent) peer() func(netip.Addr, uint16) string {
 	return a.cluster.Service
 }
 
+// building is how spans are built.
+func (a *Agent) building() spans.Config {
+	cfg := a.cfg.Load()
+	return spans.Config{
+		Resource:   a.discovery.resource,
+		Peer:       a.peer(),
+		Keep:       a.discovery.services.keep,
+		Emit:       a.emit,
+		Batch:      a.batch(),
+		Lost:       a.losses.Lost,
+		Unfinished: a.losses.Unfinished,
+		TraceState: config.TraceState,
+		MaxOpen:    cfg.MaxSpans,
+		Messages:   messages[cfg.Events],
+		Sequence:   cfg.Sequence,
+		Headers:    cfg.Headers,
+		Peers:      a.peers,
+	}
+}
+
 func (a *Agent) load() error {
 	if os.Getenv("GOGC") == "" { // else somebody has decided
 		defer debug.SetGCPercent(debug.SetGCPercent(loadingGC))
@@ -260,7 +274,10 @@ func (a *Agent) load() error {
 		SameHost:    cfg.SameHost,
 		ArmNV:       cfg.ArmOpen == config.ArmNV,
 		Threshold:   a.budget.threshold(),
+		Retro:       cfg.Retro.Memory,
 		Log:         a.log,
+
+		RetroThreshold: config.ThresholdOf(cfg.Retro.Share),
 	})
 	if err != nil {
 		return err
@@ -421,8 +438,11 @@ func (a *Agent) pump(ctx context.Context) error {
 		} else {
 			a.builder.Flush()
 		}
-		a.builds.Store(a.builder.Built())
-		a.openSpans.Store(int64(a.builder.Open()))
+		if a.retro != nil {
+			a.retro.tick()
+		}
+		a.builds.Store(a.built())
+		a.openSpans.Store(int64(a.open()))
 	}
 	return nil
 }
@@ -432,6 +452,9 @@ func (a *Agent) drain() error {
 	_ = a.tracer.EnableEntry(false)
 	_, err := a.tracer.Poll(0, a.builder.Handle)
 	a.builder.FinishAll()
+	if a.retro != nil {
+		err = errors.Join(err, a.retro.end())
+	}
 	if a.printer != nil {
 		a.printer.Flush(true)
 	}
@@ -509,6 +532,7 @@ func AtRestart(old, cfg *config.Config) (names []string) {
 		{"instance", cfg.Instance != old.Instance},
 		{"bpf_stats", cfg.BPFStats != old.BPFStats},
 		{"stop_at", cfg.StopAt != old.StopAt},
+		{"retro", !reflect.DeepEqual(cfg.Retro, old.Retro)},
 		{"kubernetes", cfg.AsksCluster() != old.AsksCluster()},
 		{"kubeconfig", cfg.Kubeconfig != old.Kubeconfig},
 		{"node", cfg.Node != old.Node},

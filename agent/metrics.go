@@ -159,6 +159,9 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_PATH_SILENT, descPaths, []string{"unanswered"}},
 	{bpf.TareCounterTARE_C_METRICS_FULL, descMeasureFull, nil},
 	{bpf.TareCounterTARE_C_DISARMED, descDisarmed, nil},
+	{bpf.TareCounterTARE_C_ROOTS_RETRO, descRoots, []string{"retro"}},
+	{bpf.TareCounterTARE_C_RETRO_FULL, descLost, []string{"retro_full"}},
+	{bpf.TareCounterTARE_C_TRIGGERS_FULL, descLost, []string{"retro_triggers_full"}},
 }
 
 type collector struct{ a *Agent }
@@ -254,6 +257,10 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 		reg.MustRegister(a.sending)
 	}
 	mux := http.NewServeMux()
+	if a.retro != nil {
+		reg.MustRegister(a.retro)
+		mux.Handle("POST "+keepPath, a.retro)
+	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.Handle("GET "+weightPath, a.weigher)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -264,6 +271,9 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 		text := "tracing\n" + a.discovery.left.String() + a.budget.String()
 		if n, err := a.tracer.Counters(); err == nil && n.N[bpf.TareCounterTARE_C_DISARMED] > 0 {
 			text += fmt.Sprintf("another program has cleared sock_ops flags of %d connections, which were set again: requests meanwhile are not linked\n", n.N[bpf.TareCounterTARE_C_DISARMED])
+		}
+		if a.retro != nil {
+			text += a.retro.String()
 		}
 		if a.exporter != nil {
 			if err := a.exporter.Reachable(); err != nil {

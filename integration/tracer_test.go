@@ -67,7 +67,7 @@ func launchAt(t *testing.T, listen string, s *sink, env []string, argv ...string
 		"OTEL_BSP_SCHEDULE_DELAY=200",
 		// Several hosts are network namespaces of this one, and other tests may run beside.
 		"TARE_INSTANCE=" + listen,
-	}, env...), append(argv, "--listen", listen)...)}
+	}, slices.Concat(env, strings.Fields(os.Getenv("TARE_TEST_ENV")))...), append(argv, "--listen", listen)...)}
 }
 
 // wantTestProcessUntraced fails a test that runs beside others if its agent is told a port where the test process itself
@@ -207,10 +207,13 @@ func (m metrics) unread() int {
 
 // idle reports that nothing is under way, but for so many spans that wait.
 func (m metrics) idle(waiting int) bool {
-	return m.unread() == 0 && m.int("tare_open_spans") <= waiting && m["tare_live_requests"] == 0
+	return m.unread() == 0 && m.int("tare_open_spans") <= waiting && m["tare_live_requests"] == 0 && m["tare_retro_waiting"] == 0
 }
 
-func (m metrics) sampled() int       { return m.int(`tare_roots_total{sampled="true"}`) }
+// sampled are the root decisions for a trace, at once or after the fact.
+func (m metrics) sampled() int {
+	return m.int(`tare_roots_total{sampled="true"}`) + m.int(`tare_roots_total{sampled="retro"}`)
+}
 func (m metrics) unsampled() int     { return m.int(`tare_roots_total{sampled="false"}`) }
 func (m metrics) int(key string) int { return int(m[key]) }
 

@@ -28,13 +28,14 @@ type Config struct {
 	Correlation []string // headers that link calls that nothing else links, of services whose rule does not say
 	Resource    map[string]string
 	Trust       []Trust
-	Kubernetes  string   // one of KubernetesModes; see AsksCluster
-	Kubeconfig  string   // file, "" for the service account of this pod
-	Node        string   // name of this node in the cluster
-	Tier        string   // one of Tiers
-	Tag         string   // one of Tags
-	Sampler     string   // one of Samplers
-	SamplerArg  float64  // probability, of the ratio samplers
+	Kubernetes  string  // one of KubernetesModes; see AsksCluster
+	Kubeconfig  string  // file, "" for the service account of this pod
+	Node        string  // name of this node in the cluster
+	Tier        string  // one of Tiers
+	Tag         string  // one of Tags
+	Sampler     string  // one of Samplers
+	SamplerArg  float64 // probability, of the ratio samplers
+	Retro       Retro
 	Budget      Budget   // what tracing may cost; the sampling rate follows, at most the sampler's
 	Payload     bool     // read the first bytes of messages, to name spans
 	Headers     []string // of requests over HTTP/2 and gRPC, that spans have as attributes
@@ -151,6 +152,7 @@ func Default() Config {
 		Tag:             TagTCP,
 		Sampler:         "parentbased_always_on",
 		SamplerArg:      1,
+		Retro:           defaultRetro(),
 		Budget:          Budget{Floor: 0.0001},
 		Payload:         true,
 		Listen:          "127.0.0.1:9464",

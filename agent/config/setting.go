@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,9 @@ type setting struct {
 // prints are the values of Config.Print but "".
 var prints = []string{"tree", "json"}
 
-var settings = []setting{
+var settings = slices.Concat(generalSettings, retroSettings)
+
+var generalSettings = []setting{
 	{"sampler", "OTEL_TRACES_SAMPLER", "sampler", func(c *Config, where, v string) error {
 		c.Sampler, c.samplerGiven = v, true
 		return oneOf(where, v, Samplers...)

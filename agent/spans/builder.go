@@ -50,6 +50,10 @@ type Config struct {
 	Lost func(reason string, n uint64)
 	// Unfinished counts a span that is emitted before its request is over.
 	Unfinished func(reason string)
+	// Kept says why the trace of a span is kept that was not sampled, "" if that is another span's to say. nil: spans are sampled.
+	Kept func(trace span.TraceID, id uint64, root bool) string
+	// Now is the time up to which records are handed over, CLOCK_MONOTONIC, ns. nil: now.
+	Now func() uint64
 	// TraceState is the tracestate of roots that were sampled by a threshold.
 	TraceState func(threshold uint64) string
 	// MaxOpen is how many spans may be open, default 65536.
@@ -168,6 +172,9 @@ func New(cfg Config) *Builder {
 	if cfg.MaxAge == 0 {
 		cfg.MaxAge = 5 * time.Minute
 	}
+	if cfg.Now == nil {
+		cfg.Now = monotonic
+	}
 	if cfg.Unfinished == nil {
 		cfg.Unfinished = func(string) {}
 	}
@@ -271,7 +278,7 @@ func (b *Builder) begin(s *bpf.Start) {
 			caller.byHeader = caller.byHeader || o.has(bpf.TareStartFlagsTARE_F_HEADER)
 		}
 	}
-	if s.Flags&uint8(bpf.TareStartFlagsTARE_F_ROOT) != 0 {
+	if s.Flags&uint8(bpf.TareStartFlagsTARE_F_ROOT) != 0 && b.cfg.Kept == nil {
 		sp.TraceState = b.traceState(s.Threshold)
 	}
 	b.open.add(o)
@@ -428,7 +435,7 @@ func (b *Builder) evict() {
 // Sweep finishes spans that have been quiet since their response, and emits
 // those that have waited for too long. Call it every 100 ms or so.
 func (b *Builder) Sweep() {
-	now := monotonic()
+	now := b.cfg.Now()
 	if wall := clockOffset(); diff(wall, b.offset) > uint64(time.Millisecond) {
 		b.offset = wall // the wall clock was set
 	}

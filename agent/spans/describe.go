@@ -109,6 +109,12 @@ func (b *Builder) describe(o *open, reason bpf.TareEndReason, errno uint16) {
 	}
 
 	b.describePublished(o)
+	if b.cfg.Kept != nil {
+		sp.Attrs = append(sp.Attrs, span.Bool(semconv.Retro, true))
+		if why := b.cfg.Kept(sp.TraceID, o.id, o.has(bpf.TareStartFlagsTARE_F_ROOT)); why != "" {
+			sp.Attrs = append(sp.Attrs, span.String(semconv.RetroReason, why))
+		}
+	}
 	if sp.Status != span.Error {
 		switch {
 		case o.unfinished:

@@ -12,6 +12,7 @@
 //	    "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
 //	    "service": "shop",                             optional
 //	    "reason": "error",                             error, slow, no_response, reset, open or outside
+//	    "ago": 1500,                                   optional, milliseconds: how long before that its request began
 //	    "time": "2026-11-30T12:00:00.5Z"               optional, RFC 3339: when the agent decided, by its own clock
 //	  }]
 //	}
@@ -28,6 +29,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tare-trace/tare/span"
@@ -50,6 +52,8 @@ const (
 	MaxAge      = time.Minute // how long a keep is passed on
 )
 
+const maxAgo = 1 << 32 // ms
+
 // Reason is why a trace is kept.
 type Reason string
 
@@ -63,21 +67,19 @@ const (
 	Outside    Reason = "outside"     // somebody outside asked for it by its trace id
 )
 
+// Reasons returns all of them.
+func Reasons() []Reason { return []Reason{Error, Slow, NoResponse, Reset, Open, Outside} }
+
 // Valid reports whether it is one of these.
-func (r Reason) Valid() bool {
-	switch r {
-	case Error, Slow, NoResponse, Reset, Open, Outside:
-		return true
-	}
-	return false
-}
+func (r Reason) Valid() bool { return slices.Contains(Reasons(), r) }
 
 // Keep says that a trace is to be kept.
 type Keep struct {
 	TraceID span.TraceID
 	Service string // that asked; may be empty
 	Reason  Reason
-	Time    time.Time // when, by the clock of who asked: it is not compared with other clocks; zero: unknown
+	Ago     time.Duration // how long before the decision the request began that showed why; 0: unknown
+	Time    time.Time     // when, by the clock of who asked: it is not compared with other clocks; zero: unknown
 }
 
 // encoded is a Keep in JSON.
@@ -85,12 +87,13 @@ type encoded struct {
 	TraceID string    `json:"trace_id"`
 	Service string    `json:"service,omitempty"`
 	Reason  Reason    `json:"reason,omitempty"`
+	Ago     int64     `json:"ago,omitempty"` // ms
 	Time    time.Time `json:"time,omitzero"`
 }
 
 // MarshalJSON encodes a keep.
 func (k Keep) MarshalJSON() ([]byte, error) {
-	return json.Marshal(encoded{k.TraceID.String(), k.Service, k.Reason, k.Time})
+	return json.Marshal(encoded{k.TraceID.String(), k.Service, k.Reason, k.Ago.Milliseconds(), k.Time})
 }
 
 // UnmarshalJSON decodes a keep. It accepts unknown reasons, which a newer coordinator may pass on.
@@ -103,7 +106,7 @@ func (k *Keep) UnmarshalJSON(b []byte) error {
 	if err != nil || len(id) != len(k.TraceID) || span.TraceID(id).IsZero() {
 		return fmt.Errorf("trace_id %.64q is not 32 hexadecimal digits that are not all 0", e.TraceID)
 	}
-	*k = Keep{span.TraceID(id), text.Name(e.Service, MaxService), e.Reason, e.Time}
+	*k = Keep{span.TraceID(id), text.Name(e.Service, MaxService), e.Reason, time.Duration(min(max(e.Ago, 0), maxAgo)) * time.Millisecond, e.Time}
 	return nil
 }
 
