@@ -33,6 +33,7 @@ var tracings = []tracing{
 	{"programs that do nothing", "--sampler-arg 0 --stop-at programs"},
 	{"0%", "--sampler-arg 0"},
 	{"1%", "--sampler-arg 0.01"},
+	{"1%, and retro", "--sampler-arg 0.01 --retro 64MiB"},
 	{"10%", "--sampler-arg 0.1"},
 	{"100%", "--sampler-arg 1"},
 }
