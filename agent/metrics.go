@@ -62,7 +62,7 @@ var (
 	descLost = prometheus.NewDesc("tare_lost_total",
 		"What should have become part of a span and did not, by reason.", []string{"reason"}, nil)
 	descRecords = prometheus.NewDesc("tare_records_total",
-		"Records of what happened to requests: those for which the kernel side found room, and those that the agent has read.", []string{"side"}, nil)
+		"Records of what happened to requests: those for which the kernel side found room, those that the agent has read; retro: those of requests that are not sampled.", []string{"side"}, nil)
 	descControlFull = prometheus.NewDesc("tare_control_full_total",
 		"News for the agent, as of processes, that found no room: it looks at all processes again.", nil, nil)
 	descRoots = prometheus.NewDesc("tare_roots_total",
@@ -160,6 +160,7 @@ var kernelCounters = []struct {
 	{bpf.TareCounterTARE_C_METRICS_FULL, descMeasureFull, nil},
 	{bpf.TareCounterTARE_C_DISARMED, descDisarmed, nil},
 	{bpf.TareCounterTARE_C_ROOTS_RETRO, descRoots, []string{"retro"}},
+	{bpf.TareCounterTARE_C_RETRO_RECORDS, descRecords, []string{"retro"}},
 	{bpf.TareCounterTARE_C_RETRO_FULL, descLost, []string{"retro_full"}},
 	{bpf.TareCounterTARE_C_TRIGGERS_FULL, descLost, []string{"retro_triggers_full"}},
 }

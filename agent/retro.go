@@ -145,7 +145,7 @@ var (
 	descRetroKept = prometheus.NewDesc("tare_retro_traces_total",
 		"Traces that this host has begun to keep after the fact, by reason.", []string{"reason"}, nil)
 	descRetroRecords = prometheus.NewDesc("tare_retro_records_total",
-		"Records of requests that are not sampled: written, taken for a kept trace, torn (still being written), no_room.", []string{"outcome"}, nil)
+		"Records of requests that are not sampled: kept, torn (still being written when later ones were read), no_room.", []string{"outcome"}, nil)
 	descRetroOverwritten = prometheus.NewDesc("tare_retro_overwritten_bytes_total",
 		"Records that were overwritten while a trace was looked for.", nil, nil)
 	descWaiting = prometheus.NewDesc("tare_retro_waiting",
@@ -178,9 +178,6 @@ func (r *retroactive) Collect(ch chan<- prometheus.Metric) {
 	counter(descTriggers, s.Triggered-min(s.Triggered, s.Limited+s.Repeated), "kept")
 	counter(descTriggers, s.Repeated, "repeated")
 	counter(descTriggers, s.Limited, "limited")
-	if n, err := r.tracer.Counters(); err == nil {
-		counter(descRetroRecords, n.N[bpf.TareCounterTARE_C_RETRO_RECORDS], "written")
-	}
 	counter(descRetroRecords, s.Records, "kept")
 	counter(descRetroRecords, s.Torn, "torn")
 	counter(descRetroRecords, s.Crowded, "no_room")

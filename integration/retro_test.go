@@ -356,3 +356,32 @@ func TestRetroOutage(t *testing.T) {
 		t.Errorf("%d of %d traces are not whole, and nothing counts as lost or overwritten:\n%v", missing, len(traces), m)
 	}
 }
+
+// `tare run` is its own coordinator, and its page finds the traces of failed requests.
+func TestRetroOnThePage(t *testing.T) {
+	t.Parallel()
+	need(t, "nginx")
+	st := newStack(t)
+	proxy, backend := testkit.FreePort(t), testkit.FreePort(t)
+	st.nginx("backend", "", failsAt(loopback(backend)), loopback(backend))
+	st.nginx("proxy", "", hides(loopback(proxy), loopback(backend)), loopback(proxy))
+	w := runWhole(t, "", retroArgs("--port", "proxy="+itoa(proxy), "--port", "backend="+itoa(backend))...)
+	const requests = 1000
+	drives(t, load.Options{Addr: loopback(proxy), Connections: 16, Requests: requests})
+	var found []listed
+	testkit.Until(t, time.Minute, "the page has the traces of failed requests", func() bool {
+		found = w.traces("retro=error")
+		return len(found) >= requests/100
+	})
+	for _, tr := range found {
+		if tr.Spans != 3 || tr.State != "complete" || tr.Service != "proxy" {
+			t.Errorf("%+v", tr)
+		}
+	}
+	if all := w.traces(""); len(found) != requests/100 || len(all) != len(found) {
+		t.Errorf("%d traces of failed requests, %d in all; want %d", len(found), len(all), requests/100)
+	}
+	if !strings.Contains(w.Log.String(), "connected to a coordinator") {
+		t.Errorf("the agent did not find the coordinator")
+	}
+}

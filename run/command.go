@@ -36,7 +36,13 @@ restarts the collector's components, while the agent goes on tracing.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			load := func() (config.Config, error) { return config.Load(cmd.Flags(), os.Environ()) }
+			load := func() (config.Config, error) {
+				cfg, err := config.Load(cmd.Flags(), os.Environ())
+				if cfg.Retro.On() && len(cfg.Retro.Endpoints) == 0 {
+					cfg.Retro.Endpoints = opts.Coordinator()
+				}
+				return cfg, err
+			}
 			cfg, err := load()
 			switch {
 			case err == nil:

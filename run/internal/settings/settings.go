@@ -48,6 +48,14 @@ func given(address string) bool { return address != "" && address != "none" }
 // HasPage reports whether the page is served.
 func (s *Settings) HasPage() bool { return given(s.Page) }
 
+// Coordinator is where the coordinator of retroactive sampling is reached, as a list for the agent; none if it is off.
+func (s *Settings) Coordinator() []string {
+	if !given(s.Retro) {
+		return nil
+	}
+	return []string{"http://" + s.Retro}
+}
+
 // YAML is the configuration. traced says whether there is an agent in this process, and
 // listen is the address of its /metrics, "" for none. The settings must be valid.
 func (s *Settings) YAML(traced bool, listen string) (string, error) {

@@ -44,6 +44,8 @@ export const retro = {
 
 export const lost = {
   ring_full: 'the ring buffer was full: the agent did not read in time',
+  retro_full: 'a record of a request that was not sampled found no room: its CPU has no place in the memory of retroactive sampling',
+  retro_triggers_full: 'more requests failed or were slow in a tenth of a second than the agent can be told of: their traces are not kept',
   requests_full: 'too many sampled requests in flight',
   storage_full: 'no memory for the state of a socket or thread',
   tag_no_room: 'the first byte of a request was acknowledged before its tag could be written',
