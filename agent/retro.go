@@ -118,7 +118,9 @@ func (r *retroactive) talk(ctx context.Context) {
 
 // end takes what is wanted and was not read yet.
 func (r *retroactive) end() error {
-	r.keeper.Tick(monotonic() + uint64(r.cfg.Delay)) //nolint:gosec // positive
+	now := monotonic()
+	r.keeper.Tick(now)
+	r.keeper.Tick(now + uint64(r.cfg.Delay)) //nolint:gosec // positive
 	r.builder.FinishAll()
 	return r.memory.Close()
 }

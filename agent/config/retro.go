@@ -12,7 +12,7 @@ import (
 // Retro is retroactive sampling: requests that are not sampled have records for a while, and those of failed and slow ones are kept.
 type Retro struct {
 	Memory    int           // bytes, a power of two; 0: it is off
-	Share     float64       // of the requests that are not sampled, 0 to 1
+	Share     float64       // of all requests, of those that are sampled or remembered, 0 to 1
 	Delay     time.Duration // until the records are read
 	Slow      time.Duration // a request that enters here and takes longer is slow; 0: none is
 	Triggers  float64       // that are taken, of a service in a second
@@ -42,7 +42,7 @@ var retroSettings = []setting{
 	{"retro_share", "TARE_RETRO_SHARE", "", func(c *Config, where, v string) error {
 		p, err := strconv.ParseFloat(v, 64)
 		if err != nil || math.IsNaN(p) || p <= 0 || p > 1 {
-			return &Error{where, v, "a share of the requests that are not sampled, more than 0 and up to 1"}
+			return &Error{where, v, "a share of all requests, more than 0 and up to 1"}
 		}
 		c.Retro.Share = p
 		return nil

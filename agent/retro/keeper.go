@@ -33,6 +33,7 @@ const (
 	shortest = 300 * time.Millisecond
 	expiry   = 5 * time.Second
 
+	maxSpans   = 1 << 18  // of wanted traces, in progress
 	maxWanted  = 65536    // traces
 	maxRecords = 16 << 20 // bytes of records in a tick
 	maxMarks   = 4096     // some minutes
@@ -90,6 +91,7 @@ type Keeper struct {
 	spans   map[uint64]inProgress // of wanted traces
 	waiting []uint64              // when traces were asked for, of those whose records are not all read
 	expired uint64
+	ended   []uint64 // spans, in this tick
 	lately  []record // of this tick
 	room    int
 
@@ -321,6 +323,7 @@ const (
 	otherSpanAt = 8  // of PATH and PUBLISHED, which have no time
 	traceAt     = 24 // of START
 	traceEnd    = 40
+	endsAt      = 48 // of START: the span that ends with it
 )
 
 // take copies the records of traces up to a mark: first where their spans begin, then what follows, which may be found before on
@@ -340,7 +343,14 @@ func (k *Keeper) take(c *kernel.RetroCursor, to mark, of func(trace) bool) {
 	first.Read(to.place, func(raw []byte) bool {
 		return start(raw) && len(raw) >= traceEnd && of(trace{word(raw[traceAt:]), word(raw[traceAt+8:])})
 	}, func(raw []byte) {
+		if len(k.spans) >= maxSpans {
+			k.stats.Crowded++
+			return
+		}
 		at := word(raw[timeAt:])
+		if len(raw) >= endsAt+8 {
+			k.ended = append(k.ended, word(raw[endsAt:]))
+		}
 		k.spans[word(raw[spanAt:])] = inProgress{began: at, until: to.at + uint64(wantedFor)}
 		add(at, raw, max(len(raw), event.StartSize)) // the memory has no more of it than there is
 	})
@@ -360,10 +370,19 @@ func (k *Keeper) take(c *kernel.RetroCursor, to mark, of func(trace) bool) {
 		_, _, ok := span(raw)
 		return ok
 	}, func(raw []byte) {
-		if _, at, ok := span(raw); ok {
-			add(at, raw, len(raw))
+		_, at, ok := span(raw)
+		if !ok {
+			return
+		}
+		add(at, raw, len(raw))
+		if bpf.TareRecordType(raw[0]) == bpf.TareRecordTypeTARE_END {
+			k.ended = append(k.ended, word(raw[spanAt:]))
 		}
 	})
+	for _, id := range k.ended { // what they have on other CPUs is older, and was read
+		delete(k.spans, id)
+	}
+	k.ended = k.ended[:0]
 }
 
 // expire forgets what was wanted long ago.
