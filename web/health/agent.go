@@ -19,6 +19,15 @@ type Agent struct {
 	Unanswered    []Peer             `json:"unanswered"` // the most requests first
 	Programs      []Program          `json:"programs"`   // the costliest first
 	Weight        Weight             `json:"weight"`
+	Retro         *Retro             `json:"retro,omitempty"` // nil: off
+}
+
+// Retro is the state of retroactive sampling.
+type Retro struct {
+	Horizon float64 `json:"horizon_seconds"` // how far back the memory reaches; 0: not full yet
+	Delay   float64 `json:"delay_seconds"`   // until the records of a kept trace are taken
+	Kept    float64 `json:"kept"`            // traces, since the start
+	Limited float64 `json:"limited"`         // requests that asked for their trace, and were too many
 }
 
 // Weight is what an agent takes: its process so far, and its kernel programs while they were timed.
@@ -41,6 +50,7 @@ type ServiceWeight struct {
 type Roots struct {
 	Sampled   float64 `json:"sampled"`
 	Unsampled float64 `json:"unsampled"`
+	Retro     float64 `json:"retro,omitempty"` // not sampled, and remembered
 }
 
 // Peer is one that does not answer the tags of requests.
@@ -67,7 +77,7 @@ func agent(s series) *Agent {
 	roots := s.by("sampled", "tare_roots_total")
 	a := &Agent{
 		SamplingRatio: s.sum("tare_sampling_ratio"),
-		Roots:         Roots{roots["true"], roots["false"]},
+		Roots:         Roots{roots["true"], roots["false"], roots["retro"]},
 		Spans:         s.sum("tare_spans_total"),
 		OpenSpans:     s.sum("tare_open_spans"),
 		Lost:          s.by("reason", "tare_lost_total"),
@@ -81,6 +91,12 @@ func agent(s series) *Agent {
 			CPU: s.sum("process_cpu_seconds_total"), Memory: s.sum("process_resident_memory_bytes"), Exported: s.sum("tare_export_bytes_total"),
 			Seconds: s.sum("tare_weighed_seconds_total"), Services: []ServiceWeight{},
 		},
+	}
+	if len(s["tare_retro_delay_seconds"]) > 0 {
+		a.Retro = &Retro{
+			Horizon: s.sum("tare_retro_horizon_seconds"), Delay: s.sum("tare_retro_delay_seconds"),
+			Kept: s.sum("tare_retro_traces_total"), Limited: s.by("outcome", "tare_retro_triggers_total")["limited"],
+		}
 	}
 	requests := s.by("service", "tare_weighed_requests_total")
 	for name, seconds := range s.by("service", "tare_weighed_kernel_seconds_total") {

@@ -41,7 +41,7 @@ func TestAgent(t *testing.T) {
 	url := start(t, file(t, "agent.txt"))
 	got := New([]string{url}).Read(t.Context())[0]
 	want := &Agent{
-		SamplingRatio: 0.01, Roots: Roots{10, 990}, Spans: 80, OpenSpans: 5,
+		SamplingRatio: 0.01, Roots: Roots{10, 990, 300}, Retro: &Retro{Horizon: 12.5, Delay: 2, Kept: 7, Limited: 3}, Spans: 80, OpenSpans: 5,
 		Lost: map[string]float64{"queue_full": 3, "ring_full": 0}, Unlinked: map[string]float64{"runtime": 1},
 		TagsIgnored: map[string]float64{"untrusted": 2}, Connections: map[string]float64{"armed": 7, "unarmed": 0}, LeftOut: map[string]float64{"addresses": 5},
 		Unanswered: []Peer{{"[fd00::2]:80", 400, true}, {"10.0.0.1:5432", 30, false}},
@@ -60,7 +60,7 @@ func TestAgent(t *testing.T) {
 		names[m.Name] += m.Value
 	}
 	if _, ok := names["go_goroutines"]; ok || names["process_resident_memory_bytes"] != 4.2e7 ||
-		names["tare_service_request_duration_seconds_count"] != 5 || names["tare_roots_total"] != 1000 {
+		names["tare_service_request_duration_seconds_count"] != 5 || names["tare_roots_total"] != 1300 {
 		t.Errorf("listed are %v", names)
 	}
 }

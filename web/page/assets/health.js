@@ -76,7 +76,7 @@ function unanswered(peers) {
 
 function agentCard(agent, before, seconds) {
   const losses = sum(agent.lost);
-  const {sampled = 0, unsampled = 0} = agent.roots ?? {};
+  const {sampled = 0, unsampled = 0, retro = 0} = agent.roots ?? {};
   const per = before && seconds > 0 && agent.spans >= before.spans ? rate((agent.spans - before.spans) / seconds) : '';
   const armed = agent.connections?.armed ?? 0;
   const unarmed = agent.connections?.unarmed ?? 0;
@@ -87,7 +87,9 @@ function agentCard(agent, before, seconds) {
       ? `${count(losses)} records, tags or spans were lost, beside ${plural(agent.spans, 'span')} that were built.`
       : agent.spans ? `Nothing was lost: every sampled request became spans (${plural(agent.spans, 'span')}).` : 'Nothing was lost, and nothing was traced yet.'),
     tiles(tile('Sampling rate', percent(agent.sampling_ratio), 'of the traces that begin here'),
-      tile('Roots', count(sampled + unsampled), `${count(sampled)} sampled`),
+      tile('Roots', count(sampled + unsampled + retro), `${count(sampled)} sampled`),
+      agent.retro ? tile('Remembered', agent.retro.horizon_seconds ? `${Math.round(10 * agent.retro.horizon_seconds) / 10} s` : 'all',
+        `${plural(agent.retro.kept, 'failed or slow trace')} kept${agent.retro.limited ? `, ${count(agent.retro.limited)} too many` : ''}`, agent.retro.limited ? 'warn' : '') : '',
       tile('Spans', count(agent.spans), per ? `${per} now` : 'built'),
       tile('In progress', count(agent.open_spans), 'open spans'),
       w.memory_bytes ? tile('Process', bytes(w.memory_bytes), Number.isNaN(cpu) ? 'memory' : `memory, ${percent(cpu)} of a CPU now`) : '',
