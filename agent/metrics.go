@@ -261,6 +261,7 @@ func (a *Agent) listen(address string) (serve func(context.Context) error, err e
 	if a.retro != nil {
 		reg.MustRegister(a.retro)
 		mux.Handle("POST "+keepPath, a.retro)
+		mux.HandleFunc("POST "+capturePath, a.retro.capture)
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.Handle("GET "+weightPath, a.weigher)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -219,8 +220,12 @@ const (
 	maxAsked    = 64 << 10            // bytes of a body
 )
 
-// asked reads what is asked for by a request.
+// asked reads what is asked for by a request. Only who is on this host may ask: the address of /metrics has no authentication.
 func asked(w http.ResponseWriter, r *http.Request, into any) bool {
+	if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {
+		http.Error(w, "traces are asked for at a loopback address of this host, or at the coordinator", http.StatusForbidden)
+		return false
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAsked))
 	if err == nil {
 		err = json.Unmarshal(body, into)
@@ -230,6 +235,33 @@ func asked(w http.ResponseWriter, r *http.Request, into any) bool {
 	}
 	return err == nil
 }
+
+// capture keeps all that a service did lately.
+func (r *retroactive) capture(w http.ResponseWriter, req *http.Request) {
+	var ask struct {
+		Service string  `json:"service"`
+		Seconds float64 `json:"seconds"`
+	}
+	if !asked(w, req, &ask) {
+		return
+	}
+	if ask.Service == "" || !(ask.Seconds > 0 && ask.Seconds <= maxCapture.Seconds()) {
+		http.Error(w, fmt.Sprintf("want a service, and seconds from more than 0 to %v", maxCapture.Seconds()), http.StatusBadRequest)
+		return
+	}
+	select {
+	case n := <-r.keeper.Capture(ask.Service, time.Duration(ask.Seconds*float64(time.Second))):
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(captured{n}) // the peer may be gone
+	case <-req.Context().Done():
+	}
+}
+
+type captured struct {
+	Traces int `json:"traces"`
+}
+
+const maxCapture = 10 * time.Minute
 
 // ServeHTTP keeps a trace that somebody names.
 func (r *retroactive) ServeHTTP(w http.ResponseWriter, req *http.Request) {

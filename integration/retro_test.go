@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -355,6 +356,38 @@ func TestRetroOutage(t *testing.T) {
 	if missing > 0 && m["tare_retro_overwritten_bytes_total"] == 0 && m.lostAll() == 0 {
 		t.Errorf("%d of %d traces are not whole, and nothing counts as lost or overwritten:\n%v", missing, len(traces), m)
 	}
+}
+
+// All that a service did lately is kept by hand.
+func TestRetroCapture(t *testing.T) {
+	t.Parallel()
+	need(t, "nginx")
+	st, s := newStack(t), newSink(t)
+	proxy, backend := testkit.FreePort(t), testkit.FreePort(t)
+	st.nginx("backend", "", answer(loopback(backend)), loopback(backend))
+	st.nginx("proxy", "", proxyTo(loopback(proxy), loopback(backend)), loopback(proxy))
+	a := trace(t, s, nil, retroArgs("--port", "proxy="+itoa(proxy), "--port", "backend="+itoa(backend))...)
+	const requests = 500
+	send(t, load.Options{Addr: loopback(proxy), Connections: 8, Requests: requests, AppendPath: numbered})
+	ask := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), tare, append([]string{"retro", "--agent", a.listen}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := ask("capture", "--service", "nobody", "--for", "1m"); err == nil {
+		t.Errorf("a service that is not there was captured: %s", out)
+	}
+	if out, err := ask("keep", "nonsense"); err == nil {
+		t.Errorf("a trace without an id was kept: %s", out)
+	}
+	if out, err := ask("capture", "--service", "proxy", "--for", "1m"); err != nil || !strings.Contains(out, itoa(requests)+" traces are kept") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	a.settle()
+	paths := map[string]bool{}
+	for n := range uint64(requests) {
+		paths[string(numbered(nil, n))] = true
+	}
+	wantKept(t, s.all(), "capture", 3, paths)
 }
 
 // `tare run` is its own coordinator, and its page finds the traces of failed requests.

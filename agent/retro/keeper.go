@@ -33,10 +33,12 @@ const (
 	shortest = 300 * time.Millisecond
 	expiry   = 5 * time.Second
 
-	maxSpans   = 1 << 18  // of wanted traces, in progress
-	maxWanted  = 65536    // traces
-	maxRecords = 16 << 20 // bytes of records in a tick
-	maxMarks   = 4096     // some minutes
+	maxSpans  = 1 << 18 // of wanted traces, in progress
+	maxWanted = 65536   // traces
+	// MaxCaptured is how many traces are captured at once.
+	MaxCaptured = 20000
+	maxRecords  = 64 << 20 // bytes of records in a tick
+	maxMarks    = 4096     // some minutes
 )
 
 // Memory is where the records lie: *kernel.Retro.
@@ -95,8 +97,9 @@ type Keeper struct {
 	lately  []record // of this tick
 	room    int
 
-	mu     sync.Mutex
-	others []keep.Keep
+	mu       sync.Mutex
+	others   []keep.Keep
+	captures []capture
 
 	ruled time.Time
 	seen  map[uint16]rule // of services that triggered
@@ -111,6 +114,13 @@ type wanted struct {
 	reason keep.Reason
 	span   uint64 // that triggered; 0: of another host, or none
 	until  uint64
+}
+
+// capture asks for all that a service did lately.
+type capture struct {
+	service string
+	ago     time.Duration
+	traces  chan int // how many that are
 }
 
 type inProgress struct{ began, until uint64 }
@@ -180,6 +190,7 @@ func (k *Keeper) Tick(now uint64) {
 	k.mem.Triggers(func(t *bpf.RetroTrigger) { k.trigger(t, now) })
 	k.heard(now)
 	k.reach(now)
+	k.capture(now)
 	k.read(now)
 	if now-k.expired > uint64(expiry) {
 		k.expire(now)
@@ -214,6 +225,53 @@ func (k *Keeper) heard(now uint64) {
 	k.mu.Unlock()
 	for _, o := range others {
 		k.want(traceOf(o.TraceID), wanted{reason: o.Reason}, now-min(now, uint64(max(o.Ago, 0))), now)
+	}
+}
+
+// Capture asks, from any goroutine, for the traces of all requests that a service received for some time up to now, and says how
+// many that are; at most MaxCaptured.
+func (k *Keeper) Capture(service string, ago time.Duration) <-chan int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := capture{service, ago, make(chan int, 1)}
+	k.captures = append(k.captures, c)
+	return c.traces
+}
+
+func (k *Keeper) capture(now uint64) {
+	k.mu.Lock()
+	captures := k.captures
+	k.captures = nil
+	k.mu.Unlock()
+	for _, c := range captures {
+		begin, ok := k.place(now - min(now, uint64(max(c.ago, 0))))
+		if !ok {
+			begin = k.marks[0]
+		}
+		names, found := map[uint16]bool{}, map[trace]struct{}{}
+		k.mem.From(begin.place).Read(k.marks[len(k.marks)-1].place, func(raw []byte) bool {
+			if len(raw) < traceEnd || bpf.TareRecordType(raw[0]) != bpf.TareRecordTypeTARE_START || bpf.TareRole(raw[1]) != bpf.TareRoleTARE_SERVER {
+				return false
+			}
+			index := binary.NativeEndian.Uint16(raw[serviceAt:])
+			is, known := names[index]
+			if !known {
+				is = k.cfg.Service(index) == c.service
+				names[index] = is
+			}
+			if is && len(found) < MaxCaptured {
+				found[trace{binary.NativeEndian.Uint64(raw[traceAt:]), binary.NativeEndian.Uint64(raw[traceAt+8:])}] = struct{}{}
+			}
+			return false
+		}, nil)
+		n := 0
+		for id := range found {
+			if k.want(id, wanted{reason: keep.Capture}, begin.at, now) {
+				k.cfg.Tell(keep.Keep{TraceID: id.id(), Service: c.service, Reason: keep.Capture, Ago: c.ago})
+				n++
+			}
+		}
+		c.traces <- n
 	}
 }
 
@@ -318,6 +376,7 @@ func (k *Keeper) again() {
 
 // Offsets in bytes within records, as event.h has them.
 const (
+	serviceAt   = 6  // of START
 	timeAt      = 8  // of START, DATA and END
 	spanAt      = 16 // likewise
 	otherSpanAt = 8  // of PATH and PUBLISHED, which have no time

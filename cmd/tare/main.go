@@ -29,6 +29,6 @@ func main() {
 	for _, c := range []*cobra.Command{agent.Command(kubernetes.Open), bench.Command(), collector.Command(agent.Version), demo.Command(), run.Command()} {
 		root.AddCommand(cli.Drains(c))
 	}
-	root.AddCommand(agent.WeighCommand(), attachCommand(), diagnose.Command(), doctor.Command(), tracelog.Command(), storecommand.Command())
+	root.AddCommand(agent.WeighCommand(), agent.RetroCommand(), attachCommand(), diagnose.Command(), doctor.Command(), tracelog.Command(), storecommand.Command())
 	os.Exit(cli.Main(root))
 }

@@ -11,7 +11,7 @@
 //	  "keeps": [{
 //	    "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
 //	    "service": "shop",                             optional
-//	    "reason": "error",                             error, slow, no_response, reset, open or outside
+//	    "reason": "error",                             error, slow, no_response, reset, open, outside or capture
 //	    "ago": 1500,                                   optional, milliseconds: how long before that its request began
 //	    "time": "2026-11-30T12:00:00.5Z"               optional, RFC 3339: when the agent decided, by its own clock
 //	  }]
@@ -65,10 +65,11 @@ const (
 	Reset      Reason = "reset"       // so did a stream, or a peer reset the connection
 	Open       Reason = "open"        // a request is in flight for longer than the limit
 	Outside    Reason = "outside"     // somebody outside asked for it by its trace id
+	Capture    Reason = "capture"     // somebody asked for all that a service did lately
 )
 
 // Reasons returns all of them.
-func Reasons() []Reason { return []Reason{Error, Slow, NoResponse, Reset, Open, Outside} }
+func Reasons() []Reason { return []Reason{Error, Slow, NoResponse, Reset, Open, Outside, Capture} }
 
 // Valid reports whether it is one of these.
 func (r Reason) Valid() bool { return slices.Contains(Reasons(), r) }
@@ -147,7 +148,7 @@ func Decode(body []byte) (Request, error) {
 	}
 	for i, k := range r.Keeps {
 		if !k.Reason.Valid() {
-			return Request{}, fmt.Errorf("keep %d: reason %.64q is not one of error, slow, no_response, reset, open, outside", i+1, k.Reason)
+			return Request{}, fmt.Errorf("keep %d: reason %.64q is not one of error, slow, no_response, reset, open, outside, capture", i+1, k.Reason)
 		}
 	}
 	r.Wait = min(r.Wait, int(MaxWait.Milliseconds()))
