@@ -260,6 +260,9 @@ func (a *Agent) load() error {
 	}
 	a.budget = newBudget(cfg.Budget, threshold,
 		func(threshold uint64) error { return a.tracer.SetThreshold(threshold) }, nil, a.log)
+	if cfg.Retro.On() {
+		a.budget.retro = &retroShare{most: cfg.Retro.Share, share: cfg.Retro.Share, set: func(threshold uint64) error { return a.tracer.SetRetroThreshold(threshold) }}
+	}
 	a.tracer, err = kernel.Load(kernel.Options{
 		Tier:        want,
 		Cgroup:      a.cgroup,

@@ -80,6 +80,34 @@ type budget struct {
 	measured bool
 	beyond   int  // seconds for which it has cost more than the budget at the floor
 	over     bool // that was told
+	retro    *retroShare
+}
+
+// retroShare is the share of requests that are sampled or remembered: it gives way to a budget before the sampling rate does.
+type retroShare struct {
+	set   func(threshold uint64) error // at the kernel side
+	most  float64                      // as configured
+	share float64
+}
+
+// leastShare is the share below which no request is remembered.
+const leastShare = 0.01
+
+// gives takes what tracing costs, and reports whether the sampling rate is to stay as it is. rises: the rate has what it wants.
+func (r *retroShare) gives(spent, may float64, rises bool) (bool, error) {
+	switch {
+	case r == nil:
+		return false, nil
+	case spent > may && r.share > 0:
+		if r.share /= 2; r.share < leastShare {
+			r.share = 0
+		}
+	case rises && spent < budgetAim*may && r.share < r.most:
+		r.share = min(max(1.25*r.share, leastShare), r.most)
+	default:
+		return r.share > 0, nil
+	}
+	return true, r.set(config.ThresholdOf(r.share))
 }
 
 func newBudget(cfg config.Budget, ceiling uint64, set func(uint64) error, measure func(context.Context) (spends, error), log *slog.Logger) *budget {
@@ -136,13 +164,17 @@ func (b *budget) step(now spends) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ceiling := config.Probability(b.ceiling)
-	if !b.cfg.On() || ceiling == 0 || b.rate == 0 {
-		return nil // reconfigured meanwhile; or nothing is ever sampled
+	never := ceiling == 0 || b.rate == 0 // is anything sampled
+	if !b.cfg.On() || never && b.retro == nil {
+		return nil // or it was reconfigured meanwhile
 	}
 	if b.cfg.PerRequest > 0 && now.requests == 0 {
 		return nil // nothing to judge by
 	}
-	perRate := now.sampled / b.rate
+	perRate := 0.0
+	if !never {
+		perRate = now.sampled / b.rate
+	}
 	if !b.measured {
 		b.recent, b.perRate, b.measured = now, perRate, true
 	}
@@ -156,6 +188,13 @@ func (b *budget) step(now spends) error {
 	whatever, each := b.recent.whatever, b.perRate
 	if b.cfg.PerRequest == 0 {
 		whatever, each = b.recent.idle+max(now.whatever, b.recent.whatever), max(perRate, b.perRate)
+	}
+	latest := b.recent
+	latest.whatever, latest.sampled = max(now.whatever, latest.whatever), max(now.sampled, latest.sampled)
+	_, most := account(b.cfg, b.cpus, latest)
+	if stays, err := b.retro.gives(most, may, b.rate >= beginning(b.cfg, b.ceiling)); stays || never || err != nil {
+		b.beyond = 0
+		return err
 	}
 	b.rate = follow(b.rate, whatever, each, may, floor, ceiling)
 	b.beyond++

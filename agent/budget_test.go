@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -164,4 +165,41 @@ func TestBudgetIsConfigured(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The share of requests that are remembered gives way before the sampling rate does, and comes back when there is room.
+func TestBudgetOfRetro(t *testing.T) {
+	for _, rate := range []float64{0.01, 0} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) { budgetOfRetro(t, rate) })
+	}
+}
+
+func budgetOfRetro(t *testing.T, rate float64) {
+	t.Helper()
+	const most = 0.8
+	var log bytes.Buffer
+	h := &weighed{idle: 0.001, sampled: 12e-6}
+	b := budgetOf(t, h, config.Budget{Share: 0.01, Floor: 0.0001}, rate, &log)
+	share := most
+	b.retro = &retroShare{most: most, share: most, set: func(threshold uint64) error {
+		share = config.Probability(threshold)
+		return nil
+	}}
+	for _, load := range []struct{ requests, shares, rates float64 }{ // what is left after a while
+		{100, most, rate}, {8000, 0.2, rate}, {100, most, rate}, {40000, 0, rate / 10}, {100, most, rate},
+	} {
+		h.requests = load.requests
+		for range 60 {
+			h.whatever = 0.3e-6 + 6e-6*share
+			if err := b.step(h.spends()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.whatever = 0.3e-6 + 6e-6*share
+		may, spent := account(b.cfg, 2, h.spends())
+		t.Logf("%v requests/s: %v of %v CPUs, share %v, rate %v", load.requests, spent, may, share, h.rate())
+		if spent > may || share < load.shares*0.999 || h.rate() < load.rates*0.999 || h.rate() > rate*1.001 {
+			t.Errorf("%v requests/s: %v of %v CPUs, share %v, rate %v", load.requests, spent, may, share, h.rate())
+		}
+	}
 }
