@@ -26,8 +26,8 @@ maintainer_scripts() {
 	done
 }
 
-# program PACKAGE FILE FLAG…
-program() { GOOS=linux GOARCH=$arch CGO_ENABLED=0 go build -trimpath "-buildvcs=$vcs" -ldflags '-s -w' -o "$2" "${@:3}" "./cmd/$1"; }
+# program PACKAGE FILE FLAG…: without gRPC's own traces (golang.org/x/net/trace), which nothing here shows and which take 370 KB.
+program() { GOOS=linux GOARCH=$arch CGO_ENABLED=0 go build -trimpath -tags grpcnotrace "-buildvcs=$vcs" -ldflags '-s -w' -o "$2" "${@:3}" "./cmd/$1"; }
 
 # documents PACKAGE: manual pages and completion, by its own commands.
 documents() {
@@ -73,7 +73,7 @@ for arch in "$@"; do
 		done
 		tarball "$name"
 		# The image's agent runs in a cluster (docs/adr/0036).
-		[[ $name != tare-agent ]] || program "$name" "$BUILT/$name" -tags kubernetes
+		[[ $name != tare-agent ]] || program "$name" "$BUILT/$name" -tags kubernetes,grpcnotrace
 	done
 done
 for name in $packages; do
