@@ -30,6 +30,7 @@ var checks = []check{
 	{what: "`make demo`: a trace, the tables, the page", pkg: wholeTests, test: "TestDemo"},
 	{what: "both chains, every request sampled", pkg: wholeTests, test: "TestEveryRequest"},
 	{what: "both chains, one of ten sampled", pkg: wholeTests, test: "TestOneOfTen"},
+	{what: "failed requests that were not sampled are kept", pkg: wholeTests, test: "TestRetroKeepsFailed"},
 	{what: "both chains in tier `kprobe`, every request sampled", pkg: wholeTests, test: "TestEveryRequest", args: "--tier kprobe"},
 	{what: "started under load: open connections are armed", pkg: wholeTests, test: "TestStartedUnderLoad", needs: "open_connections"},
 	{what: "the same by way of `--arm-open nv`", pkg: wholeTests, test: "TestStartedUnderLoad", args: "--arm-open nv"},
