@@ -77,7 +77,8 @@ INLINE void *retro_reserve(struct retro_room *r, u32 size)
 	u64 at = __sync_fetch_and_add(&here->at, size);
 	u32 used = at & TARE_RETRO_USED;
 	at >>= TARE_RETRO_SHIFT;
-	if (!used || used + size > TARE_RETRO_SEGMENT) {
+	/* A CPU that has written little gives its segment up long before another one takes that memory anew. */
+	if (!used || used + size > TARE_RETRO_SEGMENT || next->at - at >= cfg_retro / 2) {
 		at = __sync_fetch_and_add(&next->at, 1);
 		used = 0;
 		__sync_lock_test_and_set(&here->at, at << TARE_RETRO_SHIFT | size);

@@ -167,11 +167,11 @@ func (r *Retro) gone() uint64 {
 	return next - min(next, r.segments)
 }
 
-// Whole reports whether all that was written after a place is still there.
-func (r *Retro) Whole(p Place) bool {
+// Whole reports whether all that was written after a place, up to now, is still there.
+func (r *Retro) Whole(p, now Place) bool {
 	gone := r.gone()
-	for n := range p.used {
-		if n < p.next && n < gone {
+	for n, used := range p.used {
+		if n < p.next && n < gone && now.used[n] != used { // else its CPU has written nothing since
 			return false
 		}
 	}
@@ -221,7 +221,9 @@ func (c *RetroCursor) Read(to Place, want func(raw []byte) bool, handle func(raw
 	gone, now := c.r.gone(), c.r.Here()
 	for n, at := range c.open {
 		end, fills := to.used[n]
-		switch _, still := now.used[n]; {
+		switch used, still := now.used[n]; {
+		case n < gone && still && used == at: // its CPU has written nothing since, and takes another one
+			delete(c.open, n)
 		case n < gone:
 			c.Overwritten += retroSegment - at
 			delete(c.open, n)

@@ -35,7 +35,7 @@ func put(r *Retro, cpu int, record []byte) (commit func()) {
 	at := here.Add(size) - size
 	used := at & (1<<bpf.RetroShift - 1)
 	n := at >> bpf.RetroShift
-	if used == 0 || used+size > retroSegment {
+	if used == 0 || used+size > retroSegment || next.Load()-n >= r.segments/2 {
 		n, used = next.Add(1)-1, 0
 		here.Store(n<<bpf.RetroShift | size)
 	}
@@ -185,7 +185,7 @@ func TestRetroWhole(t *testing.T) {
 	put(r, 0, numbered(0, 64))()
 	before := r.Here()
 	for n := uint64(0); r.Here().Written() < 16*retroSegment-retroSegment/2; n++ {
-		if !r.Whole(before) {
+		if !r.Whole(before, r.Here()) {
 			t.Fatalf("overwritten after %d bytes", r.Here().Written())
 		}
 		put(r, 0, numbered(n, 200))()
@@ -193,7 +193,35 @@ func TestRetroWhole(t *testing.T) {
 	for n := uint64(0); r.Here().Written() < 17*retroSegment; n++ {
 		put(r, 0, numbered(n, 200))()
 	}
-	if r.Whole(before) {
+	if r.Whole(before, r.Here()) {
 		t.Error("all was overwritten, and counts as whole")
+	}
+}
+
+// A CPU that writes seldom neither holds up the reader nor writes where another one does by then.
+func TestRetroOfIdleCPU(t *testing.T) {
+	r := memoryOf(2, 16)
+	c := r.From(r.Here())
+	put(r, 1, numbered(1, 64))()
+	var before Place
+	for n := uint64(0); r.Here().Written() < 40*retroSegment; n++ {
+		put(r, 0, numbered(n<<1, 200))()
+		if n%500 == 0 {
+			before = r.Here()
+			c.Read(before, everything, func([]byte) {})
+		}
+	}
+	if now := r.Here(); !r.Whole(before, now) {
+		t.Error("what was written just now counts as overwritten, since a CPU has written nothing")
+	}
+	put(r, 1, numbered(3, 64))()
+	seen := 0
+	c.Read(r.Here(), everything, func(raw []byte) {
+		if n := binary.NativeEndian.Uint64(raw); n&1 == 1 {
+			seen++
+		}
+	})
+	if seen != 1 || c.Overwritten != 0 {
+		t.Errorf("%d records of the idle CPU, want the last; %d bytes overwritten", seen, c.Overwritten)
 	}
 }

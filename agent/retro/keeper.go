@@ -45,7 +45,7 @@ const (
 type Memory interface {
 	Here() kernel.Place
 	From(kernel.Place) *kernel.RetroCursor
-	Whole(kernel.Place) bool
+	Whole(since, now kernel.Place) bool
 	Triggers(func(*bpf.RetroTrigger))
 	Rule(service uint16) *kernel.RetroRule
 }
@@ -300,8 +300,8 @@ func (k *Keeper) want(id trace, w wanted, began, now uint64) bool {
 
 // reach finds out how far the memory reaches back, and how far behind it is to be read.
 func (k *Keeper) reach(now uint64) {
-	lost := 0
-	for lost < len(k.marks)-1 && (len(k.marks)-lost > maxMarks || !k.mem.Whole(k.marks[lost].place)) {
+	lost, here := 0, k.marks[len(k.marks)-1].place
+	for lost < len(k.marks)-1 && (len(k.marks)-lost > maxMarks || !k.mem.Whole(k.marks[lost].place, here)) {
 		lost++
 	}
 	k.marks = slices.Delete(k.marks, 0, lost)
