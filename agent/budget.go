@@ -164,9 +164,9 @@ func (b *budget) step(now spends) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ceiling := config.Probability(b.ceiling)
-	never := ceiling == 0 || b.rate == 0 // is anything sampled
+	never := ceiling == 0 || b.rate == 0 // nothing is sampled, whatever it costs
 	if !b.cfg.On() || never && b.retro == nil {
-		return nil // or it was reconfigured meanwhile
+		return nil // the budget may have been switched off meanwhile
 	}
 	if b.cfg.PerRequest > 0 && now.requests == 0 {
 		return nil // nothing to judge by

@@ -12,11 +12,11 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sys/unix"
 
 	"github.com/tare-trace/tare/agent/config"
 	"github.com/tare-trace/tare/agent/kernel"
@@ -40,13 +40,9 @@ type retroactive struct {
 	builder *spans.Builder
 	others  *coordinator.Client // nil: no coordinator is configured
 	last    time.Time
+	mapped  sync.RWMutex
+	ended   bool        // the memory is not mapped any more
 	hurried atomic.Bool // the delay is less than configured, and that was told
-}
-
-func monotonic() uint64 {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // never fails
-	return uint64(ts.Nano())                         //nolint:gosec // after 1970
 }
 
 // beginRetro sets it up, if it is configured.
@@ -97,7 +93,7 @@ func (r *retroactive) tick() {
 		return
 	}
 	r.last = time.Now()
-	r.keeper.Tick(monotonic())
+	r.keeper.Tick(spans.Monotonic())
 	r.builder.Sweep()
 	switch s := r.keeper.Stats(); {
 	case s.Horizon > 0 && s.Delay < r.cfg.Delay:
@@ -119,10 +115,13 @@ func (r *retroactive) talk(ctx context.Context) {
 
 // end takes what is wanted and was not read yet.
 func (r *retroactive) end() error {
-	now := monotonic()
+	now := spans.Monotonic()
 	r.keeper.Tick(now)
 	r.keeper.Tick(now + uint64(r.cfg.Delay)) //nolint:gosec // positive
 	r.builder.FinishAll()
+	r.mapped.Lock() // metrics may be asked for until the process ends
+	defer r.mapped.Unlock()
+	r.ended = true
 	return r.memory.Close()
 }
 
@@ -202,6 +201,11 @@ func (r *retroactive) Collect(ch chan<- prometheus.Metric) {
 
 // unread are the triggers that were not read, of which so many were.
 func (r *retroactive) unread(read uint64) uint64 {
+	r.mapped.RLock()
+	defer r.mapped.RUnlock()
+	if r.ended {
+		return 0
+	}
 	written := uint64(0)
 	for i := range r.memory.Services() {
 		rule := r.memory.Rule(i)

@@ -124,9 +124,6 @@ func (r *Retro) Close() error {
 	return errors.Join(errs...)
 }
 
-// Bytes is how many bytes of records it holds.
-func (r *Retro) Bytes() uint64 { return r.segments * retroSegment }
-
 // word reads 8 bytes that the kernel side may write at any time.
 func word(b []byte, at uint64) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&b[at]))) //nolint:gosec // aligned to 8 bytes
@@ -271,7 +268,7 @@ func (c *RetroCursor) segment(n, at, end uint64, want func(raw []byte) bool, han
 // Services is how many rules there are.
 func (r *Retro) Services() uint16 {
 	return uint16(uintptr(len(r.rules)) / unsafe.Sizeof(bpf.RetroRule{}))
-} //nolint:gosec // as service indexes
+}
 
 // Rule is what the kernel side knows of a service's triggers, by the service's index.
 func (r *Retro) Rule(service uint16) *RetroRule {

@@ -2,8 +2,8 @@
 // failed or were slow, as triggers of the kernel side say, those that other agents keep, and those that are asked for by
 // their ids.
 //
-// It reads the memory at a distance in time, the delay: by then all who want a trace have said so, and what is written late
-// is written. While no trace is wanted it passes over the records without a look at them.
+// It reads the memory some time after it was written, the delay: by then all agents have told which traces they want, and all
+// records of a request are written. While no trace is wanted it passes over the records without a look at them.
 package retro
 
 import (

@@ -173,7 +173,7 @@ func New(cfg Config) *Builder {
 		cfg.MaxAge = 5 * time.Minute
 	}
 	if cfg.Now == nil {
-		cfg.Now = monotonic
+		cfg.Now = Monotonic
 	}
 	if cfg.Unfinished == nil {
 		cfg.Unfinished = func(string) {}
@@ -467,13 +467,14 @@ func diff(a, b uint64) uint64 {
 	return b - a
 }
 
-func monotonic() uint64 {
+// Monotonic is the time by the clock of records, CLOCK_MONOTONIC, in ns.
+func Monotonic() uint64 {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
 	return uint64(ts.Nano())
 }
 
-func clockOffset() uint64 { return uint64(time.Now().UnixNano()) - monotonic() }
+func clockOffset() uint64 { return uint64(time.Now().UnixNano()) - Monotonic() }
 
 // addressNames caches the text of addresses; it forgets all when it has grown
 // too large. Nearly all are those of few peers.

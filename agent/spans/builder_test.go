@@ -261,7 +261,7 @@ func TestUnlinked(t *testing.T) {
 
 func TestQuietSpansFinish(t *testing.T) {
 	f := newFixture(Config{Quiet: time.Nanosecond})
-	now := monotonic()
+	now := Monotonic()
 	f.start(1, server, now, "GET / HTTP/1.1\r\n", nil)
 	f.Sweep()
 	if len(f.spans) != 0 {
@@ -277,7 +277,7 @@ func TestQuietSpansFinish(t *testing.T) {
 // A stream of messages may pause: only its end finishes it.
 func TestQuietStreamsGoOn(t *testing.T) {
 	f := newFixture(Config{Quiet: time.Nanosecond})
-	begin := monotonic()
+	begin := Monotonic()
 	f.asks(begin, begin, client, newEncoder().frame(nil, get("/cart")...))
 	for range 2 {
 		f.more(begin, false, newEncoder().frame(nil, ":status", "200"))

@@ -74,7 +74,7 @@ func TestLookup(t *testing.T) {
 // A look-up without an answer ends long before other requests do, and is an error.
 func TestLookupUnanswered(t *testing.T) {
 	f := newFixture(Config{})
-	now := monotonic()
+	now := Monotonic()
 	f.start(2, client, now-uint64(lookupTime-10*time.Second), dnsQuery, overUDP)
 	f.start(3, client, now-uint64(lookupTime+time.Second), dnsQuery, overUDP)
 	f.start(4, client, now-uint64(lookupTime+time.Second), dnsQuery, nil)

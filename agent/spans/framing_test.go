@@ -42,7 +42,7 @@ func TestResponsesEndByTheirFraming(t *testing.T) {
 	} {
 		for role, direction := range map[bpf.TareRole]bpf.TareDirection{server: sent, client: received} {
 			f := newFixture(Config{Quiet: time.Nanosecond})
-			now := monotonic()
+			now := Monotonic()
 			request := tc.request
 			if request[0] != '*' {
 				request += " HTTP/1.1\r\n\r\n"
@@ -76,7 +76,7 @@ func TestResponsesEndByTheirFraming(t *testing.T) {
 // Messages that come after a subscription's reply are no part of it, and no loss.
 func TestSubscriptionsEndWithTheirReply(t *testing.T) {
 	f := newFixture(Config{Quiet: time.Nanosecond})
-	now := monotonic()
+	now := Monotonic()
 	f.start(1, client, now, "*2\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n", nil)
 	f.data(1, received, now+5, "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
 	f.data(1, received, now+50, "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\na\r\n")
